@@ -23,8 +23,8 @@ WITH previous_timeout AS MATERIALIZED (
     set_config(
       'lock_timeout',
       CASE WHEN extract(epoch FROM before::interval) * 1000 BETWEEN 1 AND $5::bigint THEN before ELSE $5::bigint::text END, true
-    ) AS meanwhile
-  FROM (SELECT current_setting('lock_timeout') AS before OFFSET 0) AS its_own
+    ) AS new_timeout
+  FROM (SELECT current_setting('lock_timeout') AS before OFFSET 0) AS session_timeout
 ),
 inserted AS (
   INSERT INTO idempotency_records AS record (

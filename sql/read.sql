@@ -9,4 +9,4 @@ SELECT concat_ws(
   extract(epoch FROM expires_at), extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,
   encode(outcome_header, 'base64'), encode(outcome_body, 'base64')
 ) AS reply
-FROM (SELECT $1::bytea AS wanted) AS asked LEFT JOIN idempotency_records ON record_key = wanted
+FROM (SELECT $1::bytea AS requested_key) AS request LEFT JOIN idempotency_records ON record_key = requested_key

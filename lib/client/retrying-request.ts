@@ -36,7 +36,7 @@ export class RetryingRequest {
     for (;;) {
       this.#tries += 1;
       const outcome = await tryOnce((ofTry) => request.send(send, ofTry), signal, tryTimeoutMs);
-      const result = this.#lastWord(outcome);
+      const result = this.#finalResult(outcome);
       if (result !== undefined) return result;
       if (this.limits.ended !== undefined) throw this.#unfinished();
       if (this.#tries >= maxTries) throw this.#exhausted();
@@ -59,7 +59,7 @@ export class RetryingRequest {
     }
   }
 
-  #lastWord(outcome: TryOutcome): IdempotentResponse | undefined {
+  #finalResult(outcome: TryOutcome): IdempotentResponse | undefined {
     if (outcome.kind === 'failed') {
       // An ended call is not a failed try.
       if (this.limits.ended === undefined) this.#lastFailure = outcome.error;

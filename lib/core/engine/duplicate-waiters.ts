@@ -143,7 +143,7 @@ class WaitQueue {
     this.asking = undefined;
     const now = monotonicNow();
     for (const waiter of this.waiters) {
-      const isAffected = waiter === first || holdsFor(waiter, first, decision);
+      const isAffected = waiter === first || appliesTo(waiter, first, decision);
       if (isAffected && !isInProgress(decision)) this.dismiss(waiter, decision);
       else if (waiter.giveUpAt <= now || hasLeft(waiter))
         this.dismiss(waiter, rejectDecision('in_progress'));
@@ -165,7 +165,7 @@ function hasLeft({ request }: Waiter): boolean {
 }
 
 /** Whether a decision for one waiter also applies to another one of the same record and fingerprint. */
-function holdsFor(waiter: Waiter, asked: Waiter, decision: Decision): boolean {
+function appliesTo(waiter: Waiter, asked: Waiter, decision: Decision): boolean {
   if (decision.kind !== 'reject') return decision.kind === 'replay';
   switch (decision.reason) {
     case 'mismatch':

@@ -138,7 +138,7 @@ export class IdempotencyEngine implements AttemptServices {
       case 'in_progress':
         return rejectDecision(reply.kind);
       case 'abandoned': {
-        if (this.own.mayHold(request.recordKey, hasRecovery(request), reply.fence)) {
+        if (this.own.mayOwn(request.recordKey, hasRecovery(request), reply.fence)) {
           return rejectDecision('in_progress');
         }
         const requested = expiredLeaseAction(request);

@@ -42,7 +42,7 @@ export class LocalAttempts {
    * Whether an attempt in progress may hold the record with this fencing token, whose lease has expired. A begin sent a
    * moment ago does not count: else overlapping begins could defer to one another, and a dead process' record stay.
    */
-  mayHold(recordKey: RecordKey, hasRecovery: boolean, fence: number): boolean {
+  mayOwn(recordKey: RecordKey, hasRecovery: boolean, fence: number): boolean {
     const now = monotonicNow();
     const isAffected = (own: LocalAttempt) =>
       own.fence === fence || (own.fence === UNKNOWN_FENCE && now >= own.leaseOverAt);

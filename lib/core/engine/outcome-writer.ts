@@ -13,7 +13,7 @@ export interface ShutdownState {
 const PAUSE_MS = 50;
 const PAUSE_MAX_MS = 1_000;
 /** Shorter: a request is waiting, and the key may be free only briefly between two attempts. */
-const PAUSE_WHILE_HELD_MAX_MS = 250;
+const PAUSE_WHILE_LOCKED_MAX_MS = 250;
 
 /**
  * Sends an attempt's last command, at least once, until the store replies: after the effect, every error is retried.
@@ -51,11 +51,11 @@ export class OutcomeWriter {
     final: FinalOutcome,
     giveUpAt: number,
   ): Promise<CompleteReply | undefined> {
-    for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_WHILE_HELD_MAX_MS)) {
+    for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_WHILE_LOCKED_MAX_MS)) {
       const reply = await this.complete(final, giveUpAt);
-      const isHeld = reply?.kind === 'lost' && reply.state === 'in_progress';
+      const isLocked = reply?.kind === 'lost' && reply.state === 'in_progress';
       const leftMs = giveUpAt - monotonicNow();
-      if (!isHeld || leftMs <= 0 || this.shutdownState.expired) return reply;
+      if (!isLocked || leftMs <= 0 || this.shutdownState.expired) return reply;
       await jitteredPause(Math.min(pauseMs, leftMs));
     }
   }

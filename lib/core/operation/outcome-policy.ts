@@ -8,11 +8,11 @@ import type { OutcomeSummary } from './options.js';
 export type OutcomePolicy = (summary: OutcomeSummary) => boolean;
 
 /** Statuses that ask the client to retry, or that come from guards and other middleware before the operation. */
-const COME_BACK = new Set([401, 403, 408, 412, 425, 429]);
+const RETRYABLE_STATUSES = new Set([401, 403, 408, 412, 425, 429]);
 
 /** The default on HTTP (contract, decision 8): keeps 2xx, 3xx and the 4xx that result from the request itself. */
 export function keepResponses({ status = 200 }: OutcomeSummary): boolean {
-  return status < 500 && !COME_BACK.has(status);
+  return status < 500 && !RETRYABLE_STATUSES.has(status);
 }
 
 /** The default for calls: keeps what the operation returned, not what it threw. */

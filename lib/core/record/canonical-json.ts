@@ -25,7 +25,7 @@ const stringify = configure({ strict: true, maximumDepth: SHALLOW_DEPTH });
 export function canonicalJson(value: unknown): string {
   const text = attempt(value) ?? '';
   // JSON writes {} for every Map, promise and instance with private fields.
-  if (text.includes('{}')) checkSaysSomething(value);
+  if (text.includes('{}')) checkHasContent(value);
   return text;
 }
 
@@ -99,7 +99,7 @@ export function checkHoles(containers: Iterable<Container>): void {
   }
 }
 
-function checkSaysSomething(value: unknown): void {
+function checkHasContent(value: unknown): void {
   for (const { json } of containersIn(value)) {
     if (isContainer(json) && isOpaque(json)) throw inexpressible();
   }

@@ -59,12 +59,12 @@ import { methodRoute, recoverableMethod, type MethodRoute } from './method-route
 /** The form of a class name made by Nest's `mixin()`. */
 const RANDOM_NAME = /^[0-9a-f]{21}$/;
 
-interface Place {
+interface HandlerLocation {
   readonly controller: Type;
   readonly handler: Handler;
 }
 
-interface NamedOperation extends Place {
+interface NamedOperation extends HandlerLocation {
   readonly recoverable: RecoverableOperation | undefined;
 }
 
@@ -263,7 +263,7 @@ export class RouteRegistry {
     const other = this.operations.get(operation);
     if (other !== undefined && (other.controller !== controller || other.handler !== handler)) {
       throw new IdempotencyOptionsError(
-        `Two operations are named "${operation}": ${this.placeOf(other)} and ${this.placeOf({ controller, handler })}. One would replay the other's outcomes. Name them differently by @Idempotent({ operation: '…' }) on the method, or rename a class.`,
+        `Two operations are named "${operation}": ${this.locationOf(other)} and ${this.locationOf({ controller, handler })}. One would replay the other's outcomes. Name them differently by @Idempotent({ operation: '…' }) on the method, or rename a class.`,
       );
     }
     this.operations.set(operation, { controller, handler, recoverable });
@@ -276,7 +276,7 @@ export class RouteRegistry {
     this.reserveName(given ?? nameOf(type, handler), type, handler, undefined);
   }
 
-  private placeOf({ controller, handler }: Place): string {
+  private locationOf({ controller, handler }: HandlerLocation): string {
     const hosts = [...this.discovery.getControllers(), ...this.discovery.getProviders()];
     const modules = hosts.filter(({ metatype }) => metatype === controller);
     const names = new Set(modules.map(({ host }) => host?.metatype.name ?? 'no module'));
@@ -294,7 +294,7 @@ export class RouteRegistry {
       if (kinds.some((kind) => kind !== 'http') || !isSafeRoute(handler)) continue;
       warned.add(handler);
       this.logger.warn(
-        `@Idempotent() on ${this.placeOf({ controller, handler })} has no effect: requests of a safe method change nothing and are never protected. Remove it, or use POST for a request that has an effect.`,
+        `@Idempotent() on ${this.locationOf({ controller, handler })} has no effect: requests of a safe method change nothing and are never protected. Remove it, or use POST for a request that has an effect.`,
       );
     }
     for (const { type, prototype, isOwn } of this.classes()) {

@@ -53,7 +53,7 @@ interface PendingRequest {
 
 /** Protects HTTP routes, on Express and Fastify alike. */
 export class HttpTransport {
-  private readonly pendingRequests = placeOn<PendingRequest>();
+  private readonly pendingRequests = privateSlot<PendingRequest>();
 
   constructor(
     private readonly engine: IdempotencyEngine,
@@ -326,13 +326,13 @@ function streamOf(next: CallHandler): Observable<unknown> {
 }
 
 /** Associates a value with an object for the object's lifetime. */
-export interface PlaceOn<Value> {
+export interface PrivateSlot<Value> {
   get(object: object): Value | undefined;
   set(object: object, value: Value | undefined): void;
 }
 
 /** A base class whose constructor returns its argument, so that a subclass adds its private field to that object. */
-const Itself = function (object: object) {
+const ReturnsArgument = function (object: object) {
   return object;
 } as unknown as new (object: object) => object;
 
@@ -341,10 +341,10 @@ const Itself = function (object: object) {
  * like a `WeakMap`, without its cost for garbage collection: 4 % of a request. Non-extensible objects get a `WeakMap`,
  * because ECMAScript may forbid private fields there (proposal "nonextensible applies to private").
  */
-export function placeOn<Value>(): PlaceOn<Value> {
+export function privateSlot<Value>(): PrivateSlot<Value> {
   const closed = new WeakMap<object, Value | undefined>();
 
-  return class Place extends Itself {
+  return class Slot extends ReturnsArgument {
     #value: Value | undefined;
 
     static get(object: object): Value | undefined {
@@ -355,8 +355,8 @@ export function placeOn<Value>(): PlaceOn<Value> {
       if (#value in object) {
         object.#value = value;
       } else if (Object.isExtensible(object)) {
-        new Place(object);
-        (object as Place).#value = value;
+        new Slot(object);
+        (object as Slot).#value = value;
       } else {
         closed.set(object, value);
       }

@@ -34,7 +34,7 @@ export class SocketTransport {
     disconnect: AbortSignal,
   ): Promise<Observable<unknown>> {
     const failures = await this.failures();
-    const call = await reserved(socketCall(context, route, disconnect, failures), failures);
+    const call = await orClientError(socketCall(context, route, disconnect, failures), failures);
     if (call === undefined) return next.handle();
     const result = await this.calls.settle(call, () =>
       lastValueFrom(next.handle().pipe(toArray())),
@@ -55,7 +55,7 @@ export class SocketTransport {
   }
 }
 
-async function reserved(
+async function orClientError(
   call: Promise<Call | undefined>,
   failures: RejectionMapper,
 ): Promise<Call | undefined> {

@@ -21,8 +21,8 @@ export class Circuit {
   private readonly breaker: OpossumBreaker;
   private readonly window = new EventEmitter();
   private readonly forgetting: NodeJS.Timeout;
-  /** Changes with the state. Commands of an earlier era are not counted. */
-  private era = 0;
+  /** Changes with the state. Commands of an earlier generation are not counted. */
+  private generation = 0;
   private isRejecting = false;
   private lastFailure: unknown;
 
@@ -75,15 +75,15 @@ export class Circuit {
 
   /** Sends the command, and counts its result unless the state has changed. An open circuit counts nothing. */
   async count<Reply>(send: () => Promise<Reply>): Promise<Reply> {
-    const { era } = this;
+    const { generation } = this;
     let reply: Reply;
     try {
       reply = await send();
     } catch (error) {
-      if (era === this.era) void this.fire(() => Promise.reject(asError(error)));
+      if (generation === this.generation) void this.fire(() => Promise.reject(asError(error)));
       throw error;
     }
-    if (era === this.era) void this.fire(() => Promise.resolve());
+    if (generation === this.generation) void this.fire(() => Promise.resolve());
     return reply;
   }
 
@@ -106,7 +106,7 @@ export class Circuit {
   }
 
   private change(isRejecting: boolean): void {
-    this.era += 1;
+    this.generation += 1;
     this.isRejecting = isRejecting;
   }
 }

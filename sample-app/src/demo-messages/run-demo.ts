@@ -100,8 +100,8 @@ async function untilAllIsDone(
 ): Promise<void> {
   for (let quiet = 0; quiet < 2;) {
     await sleep(POLL_MS);
-    const isHeld = consumers.some(({ holds }) => holds > 0);
-    const isDone = progress() === 1 && !isHeld && (await queues.waiting()) === 0;
+    const isPaused = consumers.some(({ holds }) => holds > 0);
+    const isDone = progress() === 1 && !isPaused && (await queues.waiting()) === 0;
     quiet = isDone ? quiet + 1 : 0;
   }
 }

@@ -187,8 +187,8 @@ describe.each(platforms)('instances on %s', (platform) => {
     scenario.timeout.close();
     scenario.gate.close();
     const pending = scenario.start('POST', '/');
-    for (let loopTurn = 0; scenario.notes.length === 0; loopTurn += 1) {
-      if (loopTurn === 500) throw new Error('the decorator did not retry');
+    for (let iteration = 0; scenario.notes.length === 0; iteration += 1) {
+      if (iteration === 500) throw new Error('the decorator did not retry');
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
     scenario.timeout.open();

@@ -174,8 +174,8 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
   async function givenUpAt(note: string, path: string, scenario: Scenario) {
     scenario.timeout.close();
     const pending = scenario.start('POST', path);
-    for (let loopTurn = 0; !scenario.notes.includes(note); loopTurn += 1) {
-      if (loopTurn === 500) throw new Error(`the scenario has no note ${note}`);
+    for (let iteration = 0; !scenario.notes.includes(note); iteration += 1) {
+      if (iteration === 500) throw new Error(`the scenario has no note ${note}`);
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
     scenario.timeout.open();

@@ -9,9 +9,8 @@ const PRIVATE = new Set(
   disturbances nobody whoever somebody layer layers mend`.split(/\s+/),
 );
 
-/** What other packages, RFCs and the English language call so. */
-const ALLOWED =
-  /^(?:CacheLayer|CachePersistenceLayer|nobody-imports-the-cli)$|look(?:ed|ing|s)?Up|loopTurn/i;
+/** Names of other packages. */
+const ALLOWED = /^(?:CacheLayer|CachePersistenceLayer)$/;
 
 /** Declared names of a TypeScript file with a word that only this project had. */
 export function privateNamesIn(path: string, text: string): string[] {
@@ -39,6 +38,7 @@ export function privateWordsIn(text: string): string[] {
 export function isPrivate(name: string): boolean {
   if (ALLOWED.test(name)) return false;
   const words = name
+    .replace(/look(?:ed|ing|s)?up/gi, 'find')
     .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
     .replace(/([A-Z])([A-Z][a-z])/g, '$1 $2');
   return words

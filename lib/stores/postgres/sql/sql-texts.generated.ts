@@ -190,8 +190,8 @@ SELECT coalesce((SELECT reply FROM extended), $7::text) AS reply
     set_config(
       'lock_timeout',
       CASE WHEN extract(epoch FROM before::interval) * 1000 BETWEEN 1 AND $5::bigint THEN before ELSE $5::bigint::text END, true
-    ) AS meanwhile
-  FROM (SELECT current_setting('lock_timeout') AS before OFFSET 0) AS its_own
+    ) AS new_timeout
+  FROM (SELECT current_setting('lock_timeout') AS before OFFSET 0) AS session_timeout
 ),
 inserted AS (
   INSERT INTO idempotency_records AS record (
@@ -250,7 +250,7 @@ SELECT coalesce((SELECT reply FROM free), $3::text) AS reply
   extract(epoch FROM expires_at), extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,
   encode(outcome_header, 'base64'), encode(outcome_body, 'base64')
 ) AS reply
-FROM (SELECT $1::bytea AS wanted) AS asked LEFT JOIN idempotency_records ON record_key = wanted
+FROM (SELECT $1::bytea AS requested_key) AS request LEFT JOIN idempotency_records ON record_key = requested_key
 `,
   'release': `WITH released AS (
   UPDATE idempotency_records

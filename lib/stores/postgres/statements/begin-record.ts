@@ -16,7 +16,7 @@ export async function beginRecord(
   command: Begin,
   deadline: Deadline,
 ): Promise<BeginReply> {
-  let timesHeld = 0;
+  let timesLocked = 0;
   let timesFree = 0;
   for (;;) {
     const begun = await table.insertOrRead(command, deadline);
@@ -35,7 +35,7 @@ export async function beginRecord(
           if (timesFree > 1) return reply;
           await jitteredPause(ROLLED_BACK_PAUSE_MS);
         } else {
-          timesHeld += 1;
+          timesLocked += 1;
         }
         break;
       case 'owned': {
@@ -55,14 +55,14 @@ export async function beginRecord(
           const { how, ...acquisition } = taken;
           return { kind: how === 'abandoned' ? 'takeover' : 'acquired', ...acquisition };
         }
-        if (reply.kind === 'takeover') timesHeld += 1;
+        if (reply.kind === 'takeover') timesLocked += 1;
         break;
       }
       default:
       // A concurrent begin inserted the record after this one's snapshot.
     }
     // Its row stays locked: a transactional attempt is running.
-    if (timesHeld > 1) return { kind: 'in_progress', leaseLeftMs: 0 };
+    if (timesLocked > 1) return { kind: 'in_progress', leaseLeftMs: 0 };
     await deadline.nextRound();
   }
 }

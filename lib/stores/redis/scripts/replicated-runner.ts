@@ -147,7 +147,7 @@ class ReplicatedCommand implements Transmission<ScriptReply> {
     try {
       return await runner.enqueue(link, call, false);
     } catch (error) {
-      if (!sending.isUnderWay) throw error;
+      if (!sending.isInFlight) throw error;
       if (classifyFailure(error) === 'script_missing') return runner.enqueue(link, call, true);
       const next = isRedirection(error) ? runner.redirect(link, error) : undefined;
       if (next === undefined) throw error;

@@ -22,8 +22,8 @@ type ReplyField = Buffer | string | number;
 /** Check this before anything else: the position of a reply does not prove that it belongs to a command. */
 export function isReplyTo(nonce: string, reply: unknown): reply is ScriptReply {
   if (!Array.isArray(reply)) return false;
-  const said: unknown = reply[0];
-  return Buffer.isBuffer(said) && said.toString('latin1') === nonce;
+  const firstWord: unknown = reply[0];
+  return Buffer.isBuffer(firstWord) && firstWord.toString('latin1') === nonce;
 }
 
 /** The reply of Redis to each command between MULTI and EXEC. */

@@ -38,7 +38,7 @@ export interface Transmission<Reply> {
 
 export interface Sending {
   /** Whether the caller still waits for the reply. */
-  readonly isUnderWay: boolean;
+  readonly isInFlight: boolean;
 }
 
 /**
@@ -71,7 +71,7 @@ interface Settle<Reply, Result> {
 
 /** Has prototype methods and few fields: every request creates two. */
 class PendingSend<Reply, Result> implements DeadlineListener, Sending {
-  isUnderWay = false;
+  isInFlight = false;
   private attempts = 0;
   private mayHaveRun = false;
   /** Error replies that may belong to another command. */
@@ -95,7 +95,7 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
       this.failed(failure, describeUnavailable(reason, error), false);
       return;
     }
-    this.isUnderWay = true;
+    this.isInFlight = true;
     deadlines.schedule(this);
     stallDetector?.sent();
     try {
@@ -109,7 +109,7 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
   onDeadline(): void {
     // After a blocked event loop, timers fire before input is read: read received replies first.
     setImmediate(() => {
-      if (this.isUnderWay) this.ended('unknown', 'no reply in time');
+      if (this.isInFlight) this.ended('unknown', 'no reply in time');
       else this.conclude(true);
     });
   }
@@ -123,7 +123,7 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
       (error: unknown) => {
         if (isErrorReply(error)) this.doubt();
         // After the deadline, no caller would get the reply.
-        if (isFirst && this.isUnderWay) this.resend(error);
+        if (isFirst && this.isInFlight) this.resend(error);
         else this.rejected(error);
       },
     );
@@ -151,7 +151,7 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
       return;
     }
     transmission.order?.confirmed();
-    if (!this.isUnderWay) return;
+    if (!this.isInFlight) return;
     this.stopWaiting();
     const { read, resolve, reject } = this.settle;
     try {
@@ -163,13 +163,13 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
 
   /** Another attempt would add a command to the application's transaction. */
   private queued(): void {
-    if (!this.isUnderWay) return;
+    if (!this.isInFlight) return;
     this.stopWaiting();
     this.settle.reject(new StoreOutcomeUnknownError(QUEUED, { isRejection: true }));
   }
 
   private mismatched(error: unknown): void {
-    if (!this.isUnderWay) return;
+    if (!this.isInFlight) return;
     this.stopWaiting();
     this.settle.reject(error);
   }
@@ -177,7 +177,7 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
   private rejected(error: unknown): void {
     this.watch.stallDetector?.settled();
     if (hasCode(error, 'idempotency_store_reply_mismatched')) this.mismatched(error);
-    else if (this.isUnderWay) this.ended(classifyFailure(error), describeFailure(error));
+    else if (this.isInFlight) this.ended(classifyFailure(error), describeFailure(error));
   }
 
   /** An error reply has no nonce: on a connection out of step it says nothing about this command. */
@@ -196,7 +196,7 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
   }
 
   private stopWaiting(): void {
-    this.isUnderWay = false;
+    this.isInFlight = false;
     this.watch.deadlines.cancel(this);
   }
 

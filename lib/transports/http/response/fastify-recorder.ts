@@ -113,8 +113,8 @@ export class FastifyRecorder {
 
   private async decide(payload: unknown): Promise<Decided> {
     const { reply, sink } = this;
-    const holding = bufferPayload(payload, sink.maxBufferedBytes);
-    const buffered = holding instanceof Promise ? await holding : holding;
+    const buffering = bufferPayload(payload, sink.maxBufferedBytes);
+    const buffered = buffering instanceof Promise ? await buffering : buffering;
     const status = reply.statusCode;
     const headers = reply.getHeaders();
     if (buffered.kind === 'overflow') {
@@ -186,7 +186,7 @@ function bufferPayload(
 
 async function bufferStream(source: Readable, maxBufferedBytes: number): Promise<BufferedPayload> {
   const chunks: Uint8Array[] = [];
-  let heldBytes = 0;
+  let bufferedBytes = 0;
   try {
     for await (const chunk of source.iterator({ destroyOnReturn: false })) {
       const bytes: unknown = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
@@ -194,8 +194,8 @@ async function bufferStream(source: Readable, maxBufferedBytes: number): Promise
         throw new TypeError('A stream that is sent as a response must contain strings or bytes');
       }
       chunks.push(bytes);
-      heldBytes += bytes.length;
-      if (heldBytes > maxBufferedBytes)
+      bufferedBytes += bytes.length;
+      if (bufferedBytes > maxBufferedBytes)
         return { kind: 'overflow', whole: rejoined(chunks, source) };
     }
   } catch (error) {

@@ -54,9 +54,7 @@ export function payloadKey(selection: PayloadSelection = {}): MessageKey {
     const content = selectMembers(payload, include, exclude);
     if (content === undefined) return undefined;
     checkIsJson(content);
-    return saysSomething(content)
-      ? digest([patternOf(context), canonicalJson(content)])
-      : undefined;
+    return hasContent(content) ? digest([patternOf(context), canonicalJson(content)]) : undefined;
   };
 }
 
@@ -140,8 +138,8 @@ function checkIsPlain(value: unknown): void {
 }
 
 /** Whether the value holds something distinctive: a non-empty string, a number or a boolean. */
-function saysSomething(value: unknown): boolean {
-  if (typeof value === 'object' && value !== null) return Object.values(value).some(saysSomething);
+function hasContent(value: unknown): boolean {
+  if (typeof value === 'object' && value !== null) return Object.values(value).some(hasContent);
   return value !== undefined && value !== null && value !== '';
 }
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { placeOn } from '../../support/internals/transports/http.js';
+import { privateSlot } from '../../support/internals/transports/http.js';
 
 describe('A symbol slot on objects', () => {
   it('keeps a value for each object until it is removed', () => {
-    const places = placeOn<string>();
+    const places = privateSlot<string>();
     const [one, other] = [{}, {}];
     places.set(one, 'first');
     places.set(other, 'second');
@@ -15,7 +15,7 @@ describe('A symbol slot on objects', () => {
   });
 
   it('leaves nothing that other code sees or copies', () => {
-    const places = placeOn<string>();
+    const places = privateSlot<string>();
     const object = { shown: 1 };
     places.set(object, 'kept');
     expect(Reflect.ownKeys(object)).toEqual(['shown']);
@@ -25,7 +25,7 @@ describe('A symbol slot on objects', () => {
   });
 
   it('distinguishes an object from its proxy', () => {
-    const places = placeOn<string>();
+    const places = privateSlot<string>();
     const object = {};
     const heir = Object.create(object) as object;
     const proxy = new Proxy(object, {});
@@ -36,7 +36,7 @@ describe('A symbol slot on objects', () => {
   });
 
   it('supports frozen objects and functions', () => {
-    const places = placeOn<string>();
+    const places = privateSlot<string>();
     const later = { shown: 1 };
     places.set(later, 'kept');
     const objects = [Object.freeze({}), Object.seal({}), () => undefined, Object.freeze(later)];
@@ -47,7 +47,7 @@ describe('A symbol slot on objects', () => {
   });
 
   it('is separate for each slot', () => {
-    const [one, other] = [placeOn<string>(), placeOn<string>()];
+    const [one, other] = [privateSlot<string>(), privateSlot<string>()];
     const object = {};
     one.set(object, 'of the one');
     expect(other.get(object)).toBeUndefined();
