@@ -23,7 +23,7 @@ class TypeOrmUnitOfWork<Manager extends object> extends PostgresUnitOfWork<Manag
     options: TransactionOptions,
     work: (transaction: OpenTransaction<Manager>) => Promise<Result>,
   ): Promise<Result> {
-    const checkedOut = await CheckedOutRunner.take(this.dataSource.createQueryRunner());
+    const checkedOut = await CheckedOutRunner.checkOut(this.dataSource.createQueryRunner());
     const query: OpenTransaction['query'] = (text, values) => checkedOut.query(text, values);
     try {
       await checkedOut.begin(options);
@@ -133,7 +133,7 @@ class CheckedOutRunner<Manager> {
     connection.on('end', this.onLost);
   }
 
-  static async take<Manager>(
+  static async checkOut<Manager>(
     runner: TypeOrmQueryRunner<Manager>,
   ): Promise<CheckedOutRunner<Manager>> {
     return new CheckedOutRunner(runner, await runner.connect());

@@ -110,12 +110,12 @@ export const SQL_MISTAKES: readonly Mistake[] = [
     '$4::bigint',
   ]),
   sql('begin', 'it acquires after notAfter', ['< to_timestamp($7', '<> to_timestamp($7']),
-  sql('take', 'the fence comes from the clock alone', [
+  sql('acquire', 'the fence comes from the clock alone', [
     'greatest(record.fence + 1,',
     'greatest(0,',
   ]),
-  sql('take', 'a takeover is not counted', ['record.takeovers + 1', 'record.takeovers']),
-  sql('take', 'the counters of an expired record are carried over', [
+  sql('acquire', 'a takeover is not counted', ['record.takeovers + 1', 'record.takeovers']),
+  sql('acquire', 'the counters of an expired record are carried over', [
     `attempt = CASE how WHEN 'expired' THEN 1`,
     `attempt = CASE how WHEN 'never' THEN 1`,
   ]),

@@ -80,7 +80,7 @@ describe('A record whose lease is over', () => {
     const { begin } = await begun(ownStore(url));
     const late = `(statement_timestamp() + interval '1 hour')`;
     const statements = loadStatements(new TableName(), (text, file) =>
-      file === 'take' ? withSqlClock(text, late) : text,
+      file === 'acquire' ? withSqlClock(text, late) : text,
     );
     const store = new PostgresIdempotencyStore({ client: userPool(url), statements });
     const other = { ...begin, token: newToken(), notAfter: Date.now() + 60_000, timeoutMs: 300 };

@@ -41,6 +41,51 @@ SELECT concat_ws(
 ) AS reply
 FROM found
 `,
+  'acquire': `WITH found AS (
+  SELECT
+    record_key,
+    CASE
+      WHEN expires_at <= date_trunc('milliseconds', statement_timestamp()) THEN 'expired'
+      WHEN state = 'released' THEN 'released'
+      ELSE 'abandoned'
+    END AS how
+  FROM idempotency_records AS record
+  WHERE record_key = $1::bytea
+    AND statement_timestamp() < to_timestamp($7::double precision)
+    AND (
+      expires_at <= date_trunc('milliseconds', statement_timestamp())
+      OR (state = 'released' AND token <> $2::text)
+      OR (
+        state = 'in_progress' AND token <> $2::text AND fingerprint = $3::text AND $9::boolean
+        AND least(lease_until, date_trunc('milliseconds', statement_timestamp()) + lease_ms * interval '1 millisecond') <= date_trunc('milliseconds', statement_timestamp())
+      )
+    )
+  FOR UPDATE OF record SKIP LOCKED
+),
+taken AS (
+  UPDATE idempotency_records AS record
+  SET
+    state = 'in_progress',
+    token = $2::text,
+    fence = greatest(record.fence + 1, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint),
+    fingerprint = $3::text,
+    attempt = CASE how WHEN 'expired' THEN 1 ELSE record.attempt + 1 END,
+    takeovers = CASE how WHEN 'expired' THEN 0 WHEN 'released' THEN record.takeovers ELSE record.takeovers + 1 END,
+    lease_until = date_trunc('milliseconds', statement_timestamp()) + least($4::bigint, $5::bigint) * interval '1 millisecond',
+    lease_ms = $4::bigint,
+    deadline = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
+    expires_at = date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond',
+    origin = $8::text,
+    outcome_header = NULL,
+    outcome_body = NULL
+  FROM found
+  WHERE record.record_key = found.record_key
+  RETURNING concat_ws(
+    ' ', $10::text, how, extract(epoch FROM statement_timestamp()), record.fence, record.attempt, record.takeovers
+  ) AS reply
+)
+SELECT coalesce((SELECT reply FROM taken), $10::text) AS reply
+`,
   'begin': `WITH found AS MATERIALIZED (
   SELECT concat_ws(
     ' ', $9::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
@@ -307,51 +352,6 @@ SELECT coalesce((SELECT reply FROM renewed), $6::text) AS reply
   RETURNING concat_ws(' ', $8::text, 'restored') AS reply
 )
 SELECT coalesce((SELECT reply FROM restored), $8::text) AS reply
-`,
-  'take': `WITH found AS (
-  SELECT
-    record_key,
-    CASE
-      WHEN expires_at <= date_trunc('milliseconds', statement_timestamp()) THEN 'expired'
-      WHEN state = 'released' THEN 'released'
-      ELSE 'abandoned'
-    END AS how
-  FROM idempotency_records AS record
-  WHERE record_key = $1::bytea
-    AND statement_timestamp() < to_timestamp($7::double precision)
-    AND (
-      expires_at <= date_trunc('milliseconds', statement_timestamp())
-      OR (state = 'released' AND token <> $2::text)
-      OR (
-        state = 'in_progress' AND token <> $2::text AND fingerprint = $3::text AND $9::boolean
-        AND least(lease_until, date_trunc('milliseconds', statement_timestamp()) + lease_ms * interval '1 millisecond') <= date_trunc('milliseconds', statement_timestamp())
-      )
-    )
-  FOR UPDATE OF record SKIP LOCKED
-),
-taken AS (
-  UPDATE idempotency_records AS record
-  SET
-    state = 'in_progress',
-    token = $2::text,
-    fence = greatest(record.fence + 1, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint),
-    fingerprint = $3::text,
-    attempt = CASE how WHEN 'expired' THEN 1 ELSE record.attempt + 1 END,
-    takeovers = CASE how WHEN 'expired' THEN 0 WHEN 'released' THEN record.takeovers ELSE record.takeovers + 1 END,
-    lease_until = date_trunc('milliseconds', statement_timestamp()) + least($4::bigint, $5::bigint) * interval '1 millisecond',
-    lease_ms = $4::bigint,
-    deadline = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
-    expires_at = date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond',
-    origin = $8::text,
-    outcome_header = NULL,
-    outcome_body = NULL
-  FROM found
-  WHERE record.record_key = found.record_key
-  RETURNING concat_ws(
-    ' ', $10::text, how, extract(epoch FROM statement_timestamp()), record.fence, record.attempt, record.takeovers
-  ) AS reply
-)
-SELECT coalesce((SELECT reply FROM taken), $10::text) AS reply
 `,
 };
 

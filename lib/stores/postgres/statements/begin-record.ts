@@ -50,9 +50,9 @@ export async function beginRecord(
         return reply;
       case 'acquired':
       case 'takeover': {
-        const taken = await table.take(command, deadline);
-        if (taken !== undefined) {
-          const { how, ...acquisition } = taken;
+        const acquired = await table.acquire(command, deadline);
+        if (acquired !== undefined) {
+          const { how, ...acquisition } = acquired;
           return { kind: how === 'abandoned' ? 'takeover' : 'acquired', ...acquisition };
         }
         if (reply.kind === 'takeover') timesLocked += 1;

@@ -75,10 +75,10 @@ export class RecordTable {
     return { records, cursor: `${lastLeaseUntilMs} ${last.recordKey}` };
   }
 
-  async take(command: Begin, deadline: Deadline): Promise<RowAcquisition | undefined> {
+  async acquire(command: Begin, deadline: Deadline): Promise<RowAcquisition | undefined> {
     const mayTakeOver = command.onExpiredLease === 'takeover';
     const values = [...beginValues(command), mayTakeOver];
-    const [how, ...counters] = await this.runner.run(this.statements.take, values, deadline);
+    const [how, ...counters] = await this.runner.run(this.statements.acquire, values, deadline);
     return how === undefined
       ? undefined
       : { how: how as RowAcquisition['how'], ...countersOf(counters) };
