@@ -145,10 +145,10 @@ export function resolveEngineOptions(options: IdempotencyModuleOptions): Require
   return within('IdempotencyModule', 'IdempotencyModule.forRoot()', () => engineOptions(options));
 }
 
-/** The methods that a stand-in for a store lacks. */
 const STORE_METHODS = ['open', 'begin', 'extend', 'complete', 'release', 'close'] as const;
 const UNIT_OF_WORK_METHODS = ['run', 'isConflict', 'isInterruption', 'isReplyMismatch'] as const;
 
+/** The methods that a stand-in for a part lacks. */
 function missingMethods<Name extends string>(
   part: Readonly<Partial<Record<Name, unknown>>> | null,
   names: readonly Name[],

@@ -150,7 +150,13 @@ describe('An overridden store', () => {
         return {} as never;
       }
     }
-    const unitOfWork = { run: () => Promise.reject(new Error('not asked')) } as never;
+    const unused = () => Promise.reject(new Error('not asked'));
+    const unitOfWork = {
+      run: unused,
+      isConflict: unused,
+      isInterruption: unused,
+      isReplyMismatch: unused,
+    } as never;
     const given = postgresStore({ url: 'postgres://127.0.0.1:1/db' });
     const rejected = start({ store: given, unitOfWork }, useMemory, [Payments]);
     await expect(rejected).rejects.toThrow('cannot take part');
