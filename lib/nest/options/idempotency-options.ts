@@ -148,34 +148,28 @@ export function resolveEngineOptions(options: IdempotencyModuleOptions): Require
 const STORE_METHODS = ['open', 'begin', 'extend', 'complete', 'release', 'close'] as const;
 const UNIT_OF_WORK_METHODS = ['run', 'isConflict', 'isInterruption', 'isReplyMismatch'] as const;
 
-/** The methods that a stand-in for a part lacks. */
-function missingMethods<Name extends string>(
+/** Rejects a stand-in that lacks methods. Names only its type: it may be a URL with a password. */
+function checkMethods<Name extends string>(
+  option: string,
   part: Readonly<Partial<Record<Name, unknown>>> | null,
   names: readonly Name[],
-): string[] {
-  return names.filter((name) => typeof part?.[name] !== 'function').map((name) => `${name}()`);
+  description: string,
+): void {
+  const missing = names.filter((name) => typeof part?.[name] !== 'function');
+  if (missing.length === 0) return;
+  const methods = missing.map((name) => `${name}()`).join(', ');
+  throwOptionError(option, `${description}, with ${methods}`, typeof part);
 }
 
 function engineOptions(options: IdempotencyModuleOptions): Required<EngineOptions> {
   checkNames('IdempotencyModule.forRoot()', options, MODULE_NAMES, MODULE_REMEDIES);
   if ((options.store as unknown) === undefined) throw new IdempotencyOptionsError(NO_STORE);
-  const missing = missingMethods(options.store, STORE_METHODS);
-  if (missing.length > 0) {
-    // Only its type: it may be a URL with a password.
-    throwOptionError(
-      'store',
-      `an IdempotencyStore, such as redisStore({ url }) or memoryStore(), with ${missing.join(', ')}`,
-      typeof options.store,
-    );
-  }
+  const aStore = 'an IdempotencyStore, such as redisStore({ url }) or memoryStore()';
+  checkMethods('store', options.store, STORE_METHODS, aStore);
+  const aUnitOfWork = 'a UnitOfWork, such as pgUnitOfWork(pool)';
   const { unitOfWork } = options;
-  const lacking = unitOfWork === undefined ? [] : missingMethods(unitOfWork, UNIT_OF_WORK_METHODS);
-  if (lacking.length > 0) {
-    throwOptionError(
-      'unitOfWork',
-      `a UnitOfWork, such as pgUnitOfWork(pool), with ${lacking.join(', ')}`,
-      typeof unitOfWork,
-    );
+  if (unitOfWork !== undefined) {
+    checkMethods('unitOfWork', unitOfWork, UNIT_OF_WORK_METHODS, aUnitOfWork);
   }
   resolveBreakerOptions(options.breaker);
   resolveReconcileOptions(options.reconcile);
