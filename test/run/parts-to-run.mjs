@@ -59,7 +59,7 @@ export function partsToRun(options) {
         console.log(`\n${VERIFIED} is unchanged: ${narrowing.join(', ')} changed what was run.`);
         return;
       }
-      const passed = chosen.filter((part) => hasBypassed(part, results));
+      const passed = chosen.filter((part) => hasPassed(part, results));
       const now = digestsOf(parts, root);
       const isSame = ({ name }) => digests[name] !== undefined && digests[name] === now[name];
       if (!isClean || !isCleanTree(root) || !passed.every(isSame)) {
@@ -67,7 +67,7 @@ export function partsToRun(options) {
         return;
       }
       const failed = chosen.filter(
-        ({ name, ...part }) => verified?.[name] === digests[name] && hasFailed(part, results),
+        (part) => verified?.[part.name] === digests[part.name] && hasFailed(part, results),
       );
       const changes = [
         ...passed.map(({ name }) => [name, digests[name]]),
@@ -96,7 +96,7 @@ function hasFailed({ files }, results) {
 }
 
 /** All of its files passed at the first attempt. */
-function hasBypassed({ files }, results) {
+function hasPassed({ files }, results) {
   const passed = results.filter(({ failed }) => failed === 0).map(({ file }) => file);
   return files.every((file) => passed.includes(resolve(file)));
 }
