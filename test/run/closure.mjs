@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
+import { packageEntries } from '../support/typescript/package-entries.mjs';
 
 const TYPES = /^\s*(?:import|export) type [^;]*? from '[^']*';/gm;
 const TEXT = /(['"`])((?:(?!\1)[\w./@${}():-])+)\1/g;
@@ -34,7 +35,7 @@ function namedIn(file, root) {
   return texts.flatMap((text) => {
     const name = text.replace('${extname(import.meta.url)}', '.ts');
     const entry = entries.get(name);
-    if (entry !== undefined) return entry;
+    if (entry !== undefined) return entry.source;
     const isRelative = /^\.{1,2}(?:\/|$)/.test(name);
     const places = isRelative ? [dirname(file)] : [dirname(file), root];
     const paths = places.map((place) => resolve(place, name)).flatMap(asSource);
@@ -58,22 +59,6 @@ const entriesByRoot = new Map();
 
 /** The package's own names: `nestjs-idempotency/redis` is `lib/stores/redis/index.ts`. */
 function entriesOf(root) {
-  if (!entriesByRoot.has(root)) entriesByRoot.set(root, readEntries(join(root, 'package.json')));
+  if (!entriesByRoot.has(root)) entriesByRoot.set(root, packageEntries(root));
   return entriesByRoot.get(root);
-}
-
-function readEntries(manifest) {
-  if (!existsSync(manifest)) return new Map();
-  const { name, exports = {} } = JSON.parse(readFileSync(manifest, 'utf8'));
-  const entries = Object.entries(exports).filter(([, entry]) => typeof entry === 'object');
-  return new Map(
-    entries.map(
-      ([
-        entry,
-        {
-          import: { default: file },
-        },
-      ]) => [join(name, entry), file.replace(/^\.\/dist\/esm\//, 'lib/').replace(/\.js$/, '.ts')],
-    ),
-  );
 }

@@ -1,22 +1,17 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { transformFile } from '@swc/core';
+import { packageEntries } from './package-entries.mjs';
 
-const root = new URL('../../../', import.meta.url);
+const root = fileURLToPath(new URL('../../../', import.meta.url));
 /** A folder of `builtPackage()`, where the files themselves are needed as JavaScript: a browser loads them. */
-const built = process.env.BUILT_PACKAGE;
-const { name, exports } = JSON.parse(await readFile(new URL('package.json', root), 'utf8'));
+const builtPackage = process.env.BUILT_PACKAGE;
 
 /** The source of each entry of the package: nothing has to be built, and nothing stale is read. */
 const ENTRIES = new Map(
-  Object.entries(exports).flatMap(([entry, { import: module }]) => {
-    if (module === undefined) return [];
-    const file =
-      built === undefined
-        ? new URL(module.default.replace('./dist/esm/', 'lib/').replace(/\.js$/, '.ts'), root)
-        : pathToFileURL(join(built, module.default));
-    return [[name + entry.slice(1), file.href]];
+  [...packageEntries(root)].map(([name, { source, built }]) => {
+    const file = builtPackage === undefined ? join(root, source) : join(builtPackage, built);
+    return [name, pathToFileURL(file).href];
   }),
 );
 
