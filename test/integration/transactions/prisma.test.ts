@@ -101,7 +101,7 @@ describe('prismaUnitOfWork', () => {
 
     it('makes Prisma roll back at the timeout', async () => {
       const failures: unknown[] = [];
-      const run = unitOfWork.run({ isolation: undefined, timeoutMs: 100 }, async ({ handle }) => {
+      const run = unitOfWork.run({ isolation: undefined, timeoutMs: 1_000 }, async ({ handle }) => {
         await handle.effect.create({ data: { id: 'one' } });
         // The only connection: this resolves once the transaction has released it.
         expect(await client.effect.findMany()).toEqual([]);
@@ -112,7 +112,7 @@ describe('prismaUnitOfWork', () => {
       });
       const thrown = await run.catch((error: unknown) => error);
       expect(failures).toEqual([thrown]);
-      expect(thrown).toMatchObject({ code: 'P2028', message: expect.stringContaining('100 ms') });
+      expect(thrown).toMatchObject({ code: 'P2028', message: expect.stringContaining('1000 ms') });
       expect(await client.effect.findMany()).toEqual([]);
     });
 
