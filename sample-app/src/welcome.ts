@@ -47,6 +47,6 @@ function orders({ BROKER_URL, ORDERS_QUEUE }: Environment): string {
   return `
 Orders are consumed from the queue "${ORDERS_QUEUE}". Place one with the same BROKER_URL, as often as you like; it is charged once:
 
-node sample-app/dist/place-order.js order-1
+node sample-app/dist/src/place-order.js order-1
 `;
 }

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Browser, Page } from 'playwright-core';
-import { ApiProcess } from '../../sample-app/src/demo/api-process.js';
+import { ApiProcess } from '../../sample-app/demo/processes/api-process.js';
 import { builtPackage } from '../support/built-package/built-package.js';
 import { findChromium, launchChromium } from '../support/chromium.js';
 import { type Fault, FaultProxy } from '../support/fault-proxy.js';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ApiProcess } from '../../sample-app/src/demo/api-process.js';
+import { ApiProcess } from '../../sample-app/demo/processes/api-process.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
 import { isTestAll } from '../support/test-all.js';
 import { useRedis } from '../support/use-redis.js';

@@ -1,7 +1,7 @@
 /** A file needs a program if it loads one of these. */
 export const NEEDED_BY = {
   redis: [
-    'sample-app/src/demo/redis-server.ts',
+    'sample-app/demo/processes/redis-server.ts',
     'test/support/redis-server.ts',
     // Whichever it requests: most request this one.
     'test/support/shared-servers/shared-server.ts',
@@ -10,7 +10,7 @@ export const NEEDED_BY = {
   'c-compiler': ['test/support/server-clock/compiler.ts'],
   chromium: ['test/support/chromium.ts'],
   rabbitmq: [
-    'sample-app/src/demo-messages/rabbitmq-server.ts',
+    'sample-app/demo/processes/rabbitmq-server.ts',
     'test/faults/messages/start-servers.ts',
     'test/support/rabbitmq/installation.ts',
     'test/support/use-rabbitmq.ts',

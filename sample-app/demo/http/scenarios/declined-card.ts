@@ -1,4 +1,4 @@
-import { magicAmounts } from '../../provider/magic-amounts.js';
+import { magicAmounts } from '../../../src/provider/magic-amounts.js';
 import { pay } from '../client.js';
 import { newPayment } from '../payments.js';
 import type { ScenarioContext, Scenario } from '../scenario.js';

@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { until } from '../integration/redis/support/until.js';
-import { processesIn } from '../support/processes-in.js';
-import { typescriptNodeOptions } from '../support/typescript/node-options.js';
+import { until } from '../../integration/redis/support/until.js';
+import { processesIn } from '../../support/processes-in.js';
+import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 
-const DEMO = fileURLToPath(new URL('../../sample-app/src/demo-messages.ts', import.meta.url));
+const DEMO = fileURLToPath(new URL('../../../sample-app/demo/messages/main.ts', import.meta.url));
 
 describe('npm run demo:messages', () => {
   let folder: string;

@@ -1,15 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
-import { faults } from '../../sample-app/src/demo-messages/faults.js';
-import { copiesOf, placedOrders } from '../../sample-app/src/demo-messages/orders.js';
-import { randomOf } from '../../sample-app/src/demo-messages/random.js';
-import { demoSettings } from '../../sample-app/src/demo-messages/settings.js';
+import { faults } from '../../../sample-app/demo/messages/faults.js';
+import { copiesOf, placedOrders } from '../../../sample-app/demo/messages/orders.js';
+import { randomOf } from '../../../sample-app/demo/messages/random.js';
+import { demoSettings } from '../../../sample-app/demo/messages/settings.js';
 import {
   checksOf,
   type Observation,
   summaryOf,
-} from '../../sample-app/src/demo-messages/summary.js';
-import type { Charge } from '../../sample-app/src/ledger/ledger.js';
-import { DELIVERY_LIMIT } from '../../sample-app/src/orders/orders-queue.js';
+} from '../../../sample-app/demo/messages/summary.js';
+import type { Charge } from '../../../sample-app/src/ledger/ledger.js';
+import { DELIVERY_LIMIT } from '../../../sample-app/src/orders/orders-queue.js';
 
 describe('the verdict of npm run demo:messages', () => {
   const orders = placedOrders(3);

@@ -4,15 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
-import { FileLedger } from '../../sample-app/src/ledger/file-ledger.js';
-import { Ledger, type LedgerEntry } from '../../sample-app/src/ledger/ledger.js';
-import { welcome } from '../../sample-app/src/welcome.js';
+import { FileLedger } from '../../../sample-app/src/ledger/file-ledger.js';
+import { Ledger, type LedgerEntry } from '../../../sample-app/src/ledger/ledger.js';
+import { welcome } from '../../../sample-app/src/welcome.js';
 
 // The app reads its settings when it is imported.
 process.env.STORE = 'memory';
 process.env.PROVIDER_DELAY_MS = '20';
-const { createApp } = await import('../../sample-app/src/create-app.js');
-const { validateEnvironment } = await import('../../sample-app/src/config/environment.js');
+const { createApp } = await import('../../../sample-app/src/create-app.js');
+const { validateEnvironment } = await import('../../../sample-app/src/config/environment.js');
 
 const order = { amount: 4999, currency: 'EUR' };
 

@@ -1,4 +1,4 @@
-import type { ApiProcess } from '../demo/api-process.js';
+import type { ApiProcess } from '../processes/api-process.js';
 import type { BrokerProxy } from './broker-proxy.js';
 
 /** A consumer of orders with its own proxy to the broker: one process after another. */

@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { findProgram } from '../demo/find-program.js';
-import { freePort } from '../free-port.js';
+import { findProgram } from './find-program.js';
+import { freePort } from '../../src/free-port.js';
 
 /** Debian's program on the PATH switches to the user "rabbitmq"; this is the server itself. */
 const DEBIAN_FOLDER = '/usr/lib/rabbitmq/bin';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ApiProcess } from './api-process.js';
+import type { ApiProcess } from '../processes/api-process.js';
 
 const MIN_PAUSE_MS = 200;
 

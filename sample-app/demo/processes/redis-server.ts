@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { freePort } from '../free-port.js';
+import { freePort } from '../../src/free-port.js';
 import { findProgram } from './find-program.js';
 
 export interface RedisServer {

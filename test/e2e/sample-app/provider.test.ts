@@ -4,12 +4,12 @@ import { Injectable } from '@nestjs/common';
 import { ConfigService } from '@nestjs/config';
 import { Idempotent, requireIdempotencyContext } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { Ledger } from '../../sample-app/src/ledger/ledger.js';
-import { MemoryLedger } from '../../sample-app/src/ledger/memory-ledger.js';
-import { PaymentProvider } from '../../sample-app/src/provider/payment-provider.js';
-import { Gate } from '../support/http/gate.js';
-import { Tally } from '../support/http/tally.js';
-import { callingApp, type CallingApp } from './calls/support/calling-app.js';
+import { Ledger } from '../../../sample-app/src/ledger/ledger.js';
+import { MemoryLedger } from '../../../sample-app/src/ledger/memory-ledger.js';
+import { PaymentProvider } from '../../../sample-app/src/provider/payment-provider.js';
+import { Gate } from '../../support/http/gate.js';
+import { Tally } from '../../support/http/tally.js';
+import { callingApp, type CallingApp } from '../calls/support/calling-app.js';
 
 const LEASE_MS = 60_000;
 

@@ -2,9 +2,9 @@ import { rmSync } from 'node:fs';
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ApiProcess } from './api-process.js';
-import { LedgerFile } from './ledger-file.js';
-import { type RedisServer, startRedisServer } from './redis-server.js';
+import { ApiProcess } from '../processes/api-process.js';
+import { LedgerFile } from '../ledger-file.js';
+import { type RedisServer, startRedisServer } from '../processes/redis-server.js';
 
 export const PROVIDER_DELAY_MS = 1000;
 export const LEASE_MS = 3000;

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Charge, LedgerEntry } from '../ledger/ledger.js';
+import type { Charge, LedgerEntry } from '../src/ledger/ledger.js';
 
 const POLL_MS = 5;
 

@@ -1,4 +1,4 @@
-import type { ApiProcess } from './api-process.js';
+import type { ApiProcess } from '../processes/api-process.js';
 import type { PaymentResponse } from './client.js';
 import type { DemoEnvironment } from './environment.js';
 

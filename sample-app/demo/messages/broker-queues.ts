@@ -1,5 +1,5 @@
 import { type ChannelModel, connect } from 'amqplib';
-import { deadLetterQueue } from '../orders/orders-queue.js';
+import { deadLetterQueue } from '../../src/orders/orders-queue.js';
 
 /** The broker's own counts of the orders in its queues. */
 export class BrokerQueues {

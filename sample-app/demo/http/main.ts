@@ -1,4 +1,4 @@
-import { runDemo } from './demo/run-demo.js';
+import { runDemo } from './run-demo.js';
 
 // A hung scenario must not keep the process alive.
 process.exit((await runDemo()) ? 0 : 1);

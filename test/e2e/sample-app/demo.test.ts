@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { text } from 'node:stream/consumers';
 import { describe, expect, it } from '@jest/globals';
-import { scenarios } from '../../sample-app/src/demo/scenarios/index.js';
-import { typescriptNodeOptions } from '../support/typescript/node-options.js';
+import { scenarios } from '../../../sample-app/demo/http/scenarios/index.js';
+import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 
-const DEMO = fileURLToPath(new URL('../../sample-app/src/demo.ts', import.meta.url));
+const DEMO = fileURLToPath(new URL('../../../sample-app/demo/http/main.ts', import.meta.url));
 
 describe('npm run demo', () => {
   it('succeeds in every scenario', async () => {

@@ -1,4 +1,4 @@
-import type { PlacedOrderDto } from '../orders/placed-order.dto.js';
+import type { PlacedOrderDto } from '../../src/orders/placed-order.dto.js';
 import { shuffled } from './random.js';
 
 /** How often the shop publishes one order at most. */

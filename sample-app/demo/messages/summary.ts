@@ -1,5 +1,5 @@
-import type { Charge } from '../ledger/ledger.js';
-import type { PlacedOrderDto } from '../orders/placed-order.dto.js';
+import type { Charge } from '../../src/ledger/ledger.js';
+import type { PlacedOrderDto } from '../../src/orders/placed-order.dto.js';
 
 export interface Observation {
   readonly orders: readonly PlacedOrderDto[];

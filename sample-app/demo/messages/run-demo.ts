@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
-import { OrdersPublisher } from '../orders/orders-publisher.js';
-import type { PlacedOrderDto } from '../orders/placed-order.dto.js';
+import { OrdersPublisher } from '../../src/orders/orders-publisher.js';
+import type { PlacedOrderDto } from '../../src/orders/placed-order.dto.js';
 import { type Consumers, injectFaults } from './faults.js';
 import { copiesOf, MAX_COPIES, placedOrders } from './orders.js';
 import { randomOf } from './random.js';

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 // Compiled beside compiled, source beside source: tests run both as TypeScript.
-const MAIN = fileURLToPath(new URL(`../main${extname(import.meta.url)}`, import.meta.url));
+const MAIN = fileURLToPath(new URL(`../../src/main${extname(import.meta.url)}`, import.meta.url));
 
 /** One process of the payments API, just as `npm start` runs it. */
 export class ApiProcess {

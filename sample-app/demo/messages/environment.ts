@@ -3,13 +3,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ApiProcess } from '../demo/api-process.js';
-import { LedgerFile } from '../demo/ledger-file.js';
-import { type RedisServer, startRedisServer } from '../demo/redis-server.js';
+import { ApiProcess } from '../processes/api-process.js';
+import { LedgerFile } from '../ledger-file.js';
+import { type RedisServer, startRedisServer } from '../processes/redis-server.js';
 import { BrokerProxy } from './broker-proxy.js';
 import { BrokerQueues } from './broker-queues.js';
 import { Consumer } from './consumer.js';
-import { RabbitMqServer } from './rabbitmq-server.js';
+import { RabbitMqServer } from '../processes/rabbitmq-server.js';
 
 export const PROVIDER_DELAY_MS = 100;
 export const LEASE_MS = 3000;

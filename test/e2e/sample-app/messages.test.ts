@@ -6,26 +6,28 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { connect } from 'amqplib';
 import { IdempotencyEvents, type IdempotencyEventType } from 'nestjs-idempotency';
-import { ApiProcess } from '../../sample-app/src/demo/api-process.js';
-import { Ledger } from '../../sample-app/src/ledger/ledger.js';
-import { consumeOrders } from '../../sample-app/src/orders/consume-orders.js';
-import { deadLetterQueue, DELIVERY_LIMIT } from '../../sample-app/src/orders/orders-queue.js';
-import { OrdersPublisher } from '../../sample-app/src/orders/orders-publisher.js';
-import type { PlacedOrderDto } from '../../sample-app/src/orders/placed-order.dto.js';
-import { PaymentProvider } from '../../sample-app/src/provider/payment-provider.js';
-import { welcome } from '../../sample-app/src/welcome.js';
-import { until } from '../integration/redis/support/until.js';
-import { queueDepth, queueLength } from '../support/rabbitmq-queues.js';
-import { useRabbitMq } from '../support/use-rabbitmq.js';
-import { typescriptNodeOptions } from '../support/typescript/node-options.js';
+import { ApiProcess } from '../../../sample-app/demo/processes/api-process.js';
+import { Ledger } from '../../../sample-app/src/ledger/ledger.js';
+import { consumeOrders } from '../../../sample-app/src/orders/consume-orders.js';
+import { deadLetterQueue, DELIVERY_LIMIT } from '../../../sample-app/src/orders/orders-queue.js';
+import { OrdersPublisher } from '../../../sample-app/src/orders/orders-publisher.js';
+import type { PlacedOrderDto } from '../../../sample-app/src/orders/placed-order.dto.js';
+import { PaymentProvider } from '../../../sample-app/src/provider/payment-provider.js';
+import { welcome } from '../../../sample-app/src/welcome.js';
+import { until } from '../../integration/redis/support/until.js';
+import { queueDepth, queueLength } from '../../support/rabbitmq-queues.js';
+import { useRabbitMq } from '../../support/use-rabbitmq.js';
+import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 
 // The app reads its settings when it is imported.
 process.env.STORE = 'memory';
 process.env.PROVIDER_DELAY_MS = '20';
-const { createApp } = await import('../../sample-app/src/create-app.js');
-const { validateEnvironment } = await import('../../sample-app/src/config/environment.js');
+const { createApp } = await import('../../../sample-app/src/create-app.js');
+const { validateEnvironment } = await import('../../../sample-app/src/config/environment.js');
 
-const PLACE_ORDER = fileURLToPath(new URL('../../sample-app/src/place-order.ts', import.meta.url));
+const PLACE_ORDER = fileURLToPath(
+  new URL('../../../sample-app/src/place-order.ts', import.meta.url),
+);
 const DECLINED = 4020;
 const PROVIDER_DOWN = 5000;
 
@@ -172,7 +174,7 @@ describe('the orders consumer of the sample app', () => {
 
 describe('the sample app without a broker', () => {
   it('runs without amqplib', async () => {
-    const absent = new URL('../support/without-amqplib.mjs', import.meta.url).href;
+    const absent = new URL('../../support/without-amqplib.mjs', import.meta.url).href;
     const nodeOptions = [...typescriptNodeOptions, '--import', absent];
     const api = new ApiProcess({ STORE: 'memory' }, nodeOptions);
     await api.untilListening();
