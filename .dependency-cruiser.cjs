@@ -102,6 +102,12 @@ module.exports = {
       { path: '^(lib|test)/' },
     ),
     forbid(
+      'sample-app-without-its-demo',
+      'The demo starts the app, which is complete without it.',
+      { path: '^sample-app/src/' },
+      { path: '^sample-app/demo/' },
+    ),
+    forbid(
       'tests-use-entries-or-internals',
       'What tests take from inside the library stands in one place.',
       { path: '^test/', pathNot: '^test/support/internals/' },

@@ -106,7 +106,9 @@ const others: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'sample-app-uses-the-package': {
     'sample-app/src/main.ts': '../../lib/index.js',
     'sample-app/src/helped.ts': '../../test/unit/helper.js',
+    'sample-app/demo/helped.ts': '../../test/unit/helper.js',
   },
+  'sample-app-without-its-demo': { 'sample-app/src/shown.ts': '../demo/by-name.js' },
   'tests-use-entries-or-internals': {
     'test/unit/inside.ts': '../../lib/core/util/target.js',
     'test/support/inside.ts': '../../lib/stores/redis/target.js',
@@ -119,6 +121,7 @@ const sound: Readonly<Record<string, string>> = {
   'test/unit/entries.ts': '../../lib/stores/redis/index.js',
   'test/unit/internals.ts': '../support/internals/core.js',
   'sample-app/src/by-name.ts': 'nestjs-idempotency/redis',
+  'sample-app/demo/by-name.ts': '../src/by-name.js',
 };
 Object.assign(tree, {
   'lib/stores/redis/index.ts': 'export {};\n',
@@ -168,7 +171,7 @@ const arrows: IConfiguration = await extractDepcruiseConfig(
 /** What dependency-cruiser finds in the tree at `root`; its message is what was imported. */
 async function brokenArrows(root: string): Promise<Finding[]> {
   const { options, ...ruleSet } = structuredClone(arrows);
-  const { output } = await cruise(['lib', 'test', 'sample-app/src'], {
+  const { output } = await cruise(['lib', 'test', 'sample-app/src', 'sample-app/demo'], {
     ...options,
     baseDir: root,
     ruleSet,
