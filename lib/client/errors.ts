@@ -1,5 +1,3 @@
-import { textWithin } from './response-body.js';
-
 /** Why a call failed without a problem document. */
 export type UnfinishedCode =
   /** The signal in `init.signal` was aborted; `cause` is its reason. */
@@ -24,12 +22,6 @@ export const PROBLEM_RETRYABLE = {
   idempotency_transaction_conflict: true,
   idempotency_store_unavailable: true,
 } as const;
-
-/** For a document without `retryable`. Unknown codes count as retryable, so that the client keeps the key. */
-function isRetryable(code: IdempotencyProblemCode): boolean {
-  const known: Readonly<Record<string, boolean>> = PROBLEM_RETRYABLE;
-  return known[code] ?? true;
-}
 
 /** Codes of the problem documents of `nestjs-idempotency`; a newer server may have more. */
 export type IdempotencyProblemCode =
@@ -82,16 +74,6 @@ export class IdempotentFetchError extends Error {
   }
 }
 
-/** The members of a problem document (RFC 9457) of `nestjs-idempotency`. */
-export interface ProblemDetails {
-  readonly code: IdempotencyProblemCode;
-  readonly status: number;
-  readonly retryable: boolean;
-  readonly type: string;
-  readonly title: string;
-  readonly detail: string;
-}
-
 /**
  * The server responded with a problem of `nestjs-idempotency` instead of the operation's response: a final one
  * ({@link retryable} is `false`), or a temporary one in all {@link IdempotentFetchOptions.maxTries} tries.
@@ -118,30 +100,57 @@ export class IdempotencyProblemError extends IdempotentFetchError {
   }
 }
 
+/** The members of a problem document (RFC 9457) of `nestjs-idempotency`. */
+export type ProblemDetails = Pick<
+  IdempotencyProblemError,
+  'code' | 'status' | 'retryable' | 'type' | 'title' | 'detail'
+>;
+
 /** A problem document has a few hundred bytes; a longer body, in bytes, is the operation's own and is not parsed. */
 const MAX_BYTES = 65_536;
 
-/** The library's problem document in a response, by its `code`: servers and proxies set types of their own. */
-export async function problemIn(response: Response): Promise<ProblemDetails | undefined> {
-  if (response.status < 400 || !isJson(response.headers.get('content-type') ?? '')) {
-    return undefined;
-  }
-  const document = parse(await textWithin(MAX_BYTES, response));
-  const { code } = document;
+/** `retryable` by code, for a document without it. An unknown code counts as retryable, so that the client keeps the key. */
+const RETRYABLE_BY_CODE: Readonly<Record<string, boolean>> = PROBLEM_RETRYABLE;
+
+/**
+ * The library's problem document in a response, by its `code`: servers and proxies set types of their own. Reads a clone
+ * of the response to the end, so that a body that breaks off is noticed; the response itself stays readable.
+ */
+export async function readProblem(response: Response): Promise<ProblemDetails | undefined> {
+  const [type = ''] = (response.headers.get('content-type') ?? '').split(';', 1);
+  const isCandidate = response.status >= 400 && /[/+]json$/i.test(type.trim());
+  const document = parse(await readBody(response.clone(), isCandidate ? MAX_BYTES : 0));
+  const { code, retryable } = document;
   if (typeof code !== 'string' || !code.startsWith('idempotency_')) return undefined;
   return {
     code,
     status: response.status,
-    retryable: typeof document.retryable === 'boolean' ? document.retryable : isRetryable(code),
+    retryable: typeof retryable === 'boolean' ? retryable : (RETRYABLE_BY_CODE[code] ?? true),
     type: text(document.type, 'about:blank'),
     title: text(document.title, ''),
     detail: text(document.detail, ''),
   };
 }
 
-function isJson(contentType: string): boolean {
-  const [type = ''] = contentType.split(';', 1);
-  return /[/+]json$/i.test(type.trim());
+/** Reads the body to the end; returns its text, or '' if that is longer than `maxBytes`. */
+async function readBody(response: Response, maxBytes: number): Promise<string> {
+  // Responses of React Native and polyfills have no web stream, and only a reliable `text()`.
+  const stream: Partial<ReadableStream<Uint8Array>> | null | undefined = response.body;
+  const reader = stream?.getReader?.();
+  if (reader === undefined) {
+    const text = await response.text();
+    // A character has at least one byte.
+    return text.length > maxBytes ? '' : text;
+  }
+  const decoder = new TextDecoder();
+  let text = '';
+  let bytes = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return bytes > maxBytes ? '' : text + decoder.decode();
+    bytes += value.length;
+    if (bytes <= maxBytes) text += decoder.decode(value, { stream: true });
+  }
 }
 
 function parse(json: string): Readonly<Record<string, unknown>> {

@@ -1,7 +1,20 @@
-import { CallLimits } from './call-limits.js';
-import { RetryingRequest } from './retrying-request.js';
-import { callSettings, type IdempotentResponse, type IdempotentFetchOptions } from './options.js';
-import { isRequest } from './repeatable-request.js';
+import {
+  IdempotencyProblemError,
+  IdempotentFetchError,
+  readProblem,
+  type ProblemDetails,
+  type UnfinishedCall,
+  type UnfinishedCode,
+} from './errors.js';
+import {
+  callSettings,
+  type CallSettings,
+  type IdempotentFetchOptions,
+  type IdempotentResponse,
+} from './options.js';
+import { isRequest, repeatableRequest, type RepeatableRequest } from './repeatable-request.js';
+import { fullJitterMs, isFinal, retryAfterMs } from './retry-policy.js';
+import { abortable, TimeLimit } from './time-limit.js';
 
 /**
  * `fetch` for an operation that must not run twice: sends the request with an `Idempotency-Key`, and retries it with
@@ -21,11 +34,11 @@ export async function idempotentFetch(
   options: IdempotentFetchOptions = {},
 ): Promise<IdempotentResponse> {
   const settings = callSettings(options);
-  const limits = new CallLimits(callerSignal(input, init), settings.deadlineMs);
+  const limit = new TimeLimit(callerSignal(input, init), settings.deadlineMs);
   try {
-    return await new RetryingRequest(settings, limits).send(input, init);
+    return await new RetryingRequest(settings, limit).send(input, init);
   } finally {
-    limits.close();
+    limit.close();
   }
 }
 
@@ -37,3 +50,113 @@ function callerSignal(
   if (signal !== undefined) return signal ?? undefined;
   return isRequest(input) ? input.signal : undefined;
 }
+
+const WHY: Readonly<Record<UnfinishedCode, string>> = {
+  idempotency_fetch_aborted: 'The call was aborted',
+  idempotency_fetch_deadline: 'The call reached its deadline',
+  idempotency_fetch_tries_exhausted: 'All tries failed',
+};
+
+class RetryingRequest {
+  #tries = 0;
+  #lastResponse: Response | undefined;
+  /** Why the last try was not final: a problem or an error; `undefined` if a response's status says it. */
+  #lastFailure: unknown;
+
+  constructor(
+    private readonly settings: CallSettings,
+    private readonly limit: TimeLimit,
+  ) {}
+
+  async send(input: string | URL | Request, init: RequestInit): Promise<IdempotentResponse> {
+    const request = await this.#prepare(input, init);
+    for (;;) {
+      this.#tries += 1;
+      const outcome = await this.#sendOnce(request);
+      const result = this.#finalResult(outcome);
+      if (result !== undefined) return result;
+      this.#throwIfEnded();
+      if (this.#tries >= this.settings.maxTries) throw this.#exhausted();
+      await this.limit.pause(this.#pauseMs(outcome));
+      this.#throwIfEnded();
+    }
+  }
+
+  async #prepare(input: string | URL | Request, init: RequestInit): Promise<RepeatableRequest> {
+    try {
+      return await abortable(repeatableRequest(input, init, this.settings), this.limit.signal);
+    } catch (error) {
+      this.#throwIfEnded();
+      throw error;
+    }
+  }
+
+  /** Sends one request and reads its response to the end: one that breaks off is lost, and can be had by a retry. */
+  async #sendOnce({ input, init }: RepeatableRequest): Promise<TryOutcome> {
+    const { fetch: send = fetch, tryTimeoutMs } = this.settings;
+    const limit = new TimeLimit(this.limit.signal, tryTimeoutMs);
+    const exchange = async () => {
+      const response = await send(input, { ...init, signal: limit.signal });
+      return { response, problem: await readProblem(response) };
+    };
+    try {
+      return await abortable(exchange(), limit.signal);
+    } catch (error) {
+      return { error };
+    } finally {
+      limit.close();
+    }
+  }
+
+  #finalResult(outcome: TryOutcome): IdempotentResponse | undefined {
+    if ('error' in outcome) {
+      // An ended call is not a failed try.
+      if (!this.limit.signal.aborted) this.#lastFailure = outcome.error;
+      return undefined;
+    }
+    const { response } = outcome;
+    const replayed = response.headers.get(this.settings.replayHeader) === 'true';
+    // A stored response is the operation's, even if it contains another service's problem.
+    const problem = replayed ? undefined : outcome.problem;
+    this.#lastResponse = response;
+    const failure = problem && new IdempotencyProblemError(problem, this.#state());
+    this.#lastFailure = failure;
+    // A stored outcome never changes, not even a 500 that the server keeps.
+    if (!replayed && !isFinal(response.status, problem?.code, this.settings)) return undefined;
+    if (failure !== undefined) throw failure;
+    return { response, key: this.settings.key, replayed, tries: this.#tries };
+  }
+
+  #pauseMs(outcome: TryOutcome): number {
+    const asked = 'error' in outcome ? undefined : retryAfterMs(outcome.response.headers);
+    return (asked ?? 0) + fullJitterMs(this.#tries, this.settings);
+  }
+
+  #throwIfEnded(): void {
+    const { signal, isExpired } = this.limit;
+    if (!signal.aborted) return;
+    throw isExpired
+      ? this.#error('idempotency_fetch_deadline', this.#lastFailure)
+      : this.#error('idempotency_fetch_aborted', signal.reason);
+  }
+
+  #exhausted(): IdempotentFetchError {
+    return this.#lastFailure instanceof IdempotencyProblemError
+      ? this.#lastFailure
+      : this.#error('idempotency_fetch_tries_exhausted', this.#lastFailure);
+  }
+
+  #error(code: UnfinishedCode, cause: unknown): IdempotentFetchError {
+    const message = `${WHY[code]} after ${this.#tries} requests, without the operation's response. Retry the same request with the same key to get its outcome.`;
+    const options = cause === undefined ? undefined : { cause };
+    return new IdempotentFetchError(message, code, this.#state(), options);
+  }
+
+  #state(): UnfinishedCall {
+    return { key: this.settings.key, tries: this.#tries, response: this.#lastResponse };
+  }
+}
+
+type TryOutcome =
+  | { readonly response: Response; readonly problem: ProblemDetails | undefined }
+  | { readonly error: unknown };

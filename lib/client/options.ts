@@ -1,5 +1,5 @@
-import { LONGEST_TIMER_MS } from './call-limits.js';
 import { idempotencyKeyField, newIdempotencyKey } from './idempotency-key.js';
+import { LONGEST_TIMER_MS } from './time-limit.js';
 
 /** Options of one operation, besides those of `fetch`. */
 export interface IdempotentFetchOptions {

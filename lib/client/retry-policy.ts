@@ -1,22 +1,12 @@
-import type { ProblemDetails } from './errors.js';
+import type { CallSettings } from './options.js';
 
-export interface RetryChoices {
-  readonly retryServerErrors: boolean;
-  readonly retryThrottled: boolean;
-}
-
-export interface ResponseSummary {
-  readonly status: number;
-  readonly replayed: boolean;
-  readonly problem: ProblemDetails | undefined;
-}
-
-/** Whether the response is final: a retry with the same key would get no other one. */
-export function isSettled(summary: ResponseSummary, choices: RetryChoices): boolean {
-  const { status, replayed, problem } = summary;
-  // A stored outcome never changes, not even a 500 that the server keeps.
-  if (replayed) return true;
-  if (problem?.code === 'idempotency_in_progress') return false;
+/** Whether a response that is not a replay is final: a retry with the same key would get no other one. */
+export function isFinal(
+  status: number,
+  problemCode: string | undefined,
+  choices: Pick<CallSettings, 'retryServerErrors' | 'retryThrottled'>,
+): boolean {
+  if (problemCode === 'idempotency_in_progress') return false;
   switch (status) {
     case 408:
     case 503:
@@ -33,19 +23,19 @@ export function isSettled(summary: ResponseSummary, choices: RetryChoices): bool
   }
 }
 
-export interface Backoff {
-  readonly backoffBaseMs: number;
-  readonly backoffCapMs: number;
-  readonly random: () => number;
-}
-
 /**
  * Exponential backoff with full jitter, so that clients that failed together do not retry together.
  * @param tries - requests already sent, from 1.
  * @see https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
  */
-export function fullJitterMs(tries: number, backoff: Backoff): number {
-  const { backoffBaseMs, backoffCapMs, random } = backoff;
+export function fullJitterMs(
+  tries: number,
+  {
+    backoffBaseMs,
+    backoffCapMs,
+    random,
+  }: Pick<CallSettings, 'backoffBaseMs' | 'backoffCapMs' | 'random'>,
+): number {
   return random() * Math.min(backoffCapMs, backoffBaseMs * 2 ** (tries - 1));
 }
 

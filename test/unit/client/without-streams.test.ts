@@ -62,18 +62,21 @@ describe('a response without a stream', () => {
   });
 
   it.each([
-    ['its length is known, and it is not read', 'content-length', 1],
-    ['its length is unknown, and it is read', 'transfer-encoding', 2],
-  ])('belongs to the operation where it is too long for a problem: %s', async (_, field, texts) => {
-    const body = JSON.stringify({ code: 'idempotency_in_progress', list: 'x'.repeat(70_000) });
-    const value = field === 'content-length' ? String(body.length) : 'chunked';
-    const headers = { 'content-type': 'application/json', [field]: value };
-    server.runSteps({ status: 409, headers, body });
-    let read = 0;
-    const { response, tries } = await pay({
-      fetch: fetchWithoutStreams({ onText: () => (read += 1) }),
-    });
-    expect([read, tries, response.headers.get(field)]).toEqual([texts, 1, value]);
-    expect(await response.text()).toBe(body);
-  });
+    ['known', 'content-length'],
+    ['unknown', 'transfer-encoding'],
+  ])(
+    'belongs to the operation where it is too long for a problem: its length is %s',
+    async (_, field) => {
+      const body = JSON.stringify({ code: 'idempotency_in_progress', list: 'x'.repeat(70_000) });
+      const value = field === 'content-length' ? String(body.length) : 'chunked';
+      const headers = { 'content-type': 'application/json', [field]: value };
+      server.runSteps({ status: 409, headers, body });
+      let read = 0;
+      const { response, tries } = await pay({
+        fetch: fetchWithoutStreams({ onText: () => (read += 1) }),
+      });
+      expect([read, tries, response.headers.get(field)]).toEqual([1, 1, value]);
+      expect(await response.text()).toBe(body);
+    },
+  );
 });
