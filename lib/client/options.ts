@@ -21,7 +21,7 @@ export interface IdempotentFetchOptions {
 
   /**
    * Milliseconds for one try, until its response is read to the end, or `Infinity`. A longer try counts as lost. Set it
-   * above the server's `waitTimeoutMs` if duplicates wait there (`whenInProgress: 'wait'`).
+   * above the server's `duplicates.timeoutMs` if duplicates wait there (`duplicates: 'wait'`).
    * @defaultValue 20000
    */
   readonly tryTimeoutMs?: number;
@@ -52,7 +52,7 @@ export interface IdempotentFetchOptions {
   /** Name of the header with the key: the server's option `key`. @defaultValue 'Idempotency-Key' */
   readonly keyHeader?: string;
 
-  /** Name of the header that marks a replay: the server's `replayHeader`. @defaultValue 'Idempotent-Replayed' */
+  /** Name of the header that marks a replay: the server's `http.replayHeader`. @defaultValue 'Idempotent-Replayed' */
   readonly replayHeader?: string;
 
   /** Sends the requests, with the signature of `fetch`. @defaultValue the global `fetch` */
@@ -62,6 +62,52 @@ export interface IdempotentFetchOptions {
   readonly random?: () => number;
 }
 
+/** What the values of an option have to be. */
+interface Kind {
+  readonly range: string;
+  readonly accepts: (value: unknown) => boolean;
+}
+
+const DURATION = `milliseconds from 1 to ${String(LONGEST_TIMER_MS)}`;
+const isDuration = (value: unknown): boolean =>
+  typeof value === 'number' && value >= 1 && value <= LONGEST_TIMER_MS;
+
+const count: Kind = {
+  range: 'an integer from 1, or Infinity',
+  accepts: (value) => value === Infinity || (Number.isSafeInteger(value) && Number(value) >= 1),
+};
+const time: Kind = {
+  range: `${DURATION}, or Infinity`,
+  accepts: (value) => value === Infinity || isDuration(value),
+};
+const pause: Kind = { range: DURATION, accepts: isDuration };
+const flag: Kind = { range: 'true or false', accepts: (value) => typeof value === 'boolean' };
+const header: Kind = { range: "a header's name", accepts: (value) => typeof value === 'string' };
+const func: Kind = { range: 'a function', accepts: (value) => typeof value === 'function' };
+
+/** Every option, with its default. */
+export const CLIENT_OPTIONS: {
+  readonly [Name in keyof Required<IdempotentFetchOptions>]: readonly [
+    IdempotentFetchOptions[Name],
+    Kind,
+  ];
+} = {
+  // Checked where its header is written, and never shown.
+  key: [undefined, { range: '', accepts: () => true }],
+  maxTries: [10, count],
+  deadlineMs: [60_000, time],
+  tryTimeoutMs: [20_000, time],
+  backoffBaseMs: [200, pause],
+  backoffCapMs: [10_000, pause],
+  retryServerErrors: [true, flag],
+  retryThrottled: [true, flag],
+  bufferStream: [false, flag],
+  keyHeader: ['Idempotency-Key', header],
+  replayHeader: ['Idempotent-Replayed', header],
+  fetch: [undefined, func],
+  random: [Math.random, func],
+};
+
 /** The options of one call, complete and checked. */
 export type CallSettings = Readonly<Required<Omit<IdempotentFetchOptions, 'fetch' | 'key'>>> &
   Pick<IdempotentFetchOptions, 'fetch'> & {
@@ -69,70 +115,33 @@ export type CallSettings = Readonly<Required<Omit<IdempotentFetchOptions, 'fetch
     readonly keyField: string;
   };
 
-export const CLIENT_DEFAULTS = {
-  maxTries: 10,
-  deadlineMs: 60_000,
-  tryTimeoutMs: 20_000,
-  backoffBaseMs: 200,
-  backoffCapMs: 10_000,
-  retryServerErrors: true,
-  retryThrottled: true,
-  bufferStream: false,
-  keyHeader: 'Idempotency-Key',
-  replayHeader: 'Idempotent-Replayed',
-} as const;
-
-const NAMES = new Set([...Object.keys(CLIENT_DEFAULTS), 'key', 'fetch', 'random']);
-const DURATION = `milliseconds from 1 to ${String(LONGEST_TIMER_MS)}`;
-
 /** @throws TypeError naming the invalid option. */
 export function callSettings(options: IdempotentFetchOptions): CallSettings {
-  checkNames(options);
-  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  const given = new Map<string, unknown>(Object.entries(options));
+  const settings: Record<string, unknown> = {};
+  for (const [name, [value, { range, accepts }]] of Object.entries(CLIENT_OPTIONS)) {
+    const chosen = given.get(name);
+    if (chosen !== undefined && !accepts(chosen)) throwInvalid(name, range, chosen);
+    settings[name] = chosen === undefined ? value : chosen;
+    given.delete(name);
+  }
+  for (const name of given.keys()) throwUnknown(name);
   const key = options.key ?? newIdempotencyKey();
-  const settings = {
-    ...CLIENT_DEFAULTS,
-    random: Math.random,
-    ...(Object.fromEntries(given) as Omit<IdempotentFetchOptions, 'key'>),
-    key,
-    keyField: idempotencyKeyField(key),
-  };
-  checkNumbers(settings);
-  return settings;
-}
-
-/** A misspelt option would silently have its default. */
-function checkNames(options: object): void {
-  for (const name of Object.keys(options)) {
-    if (NAMES.has(name)) continue;
-    const known = [...NAMES].join(', ');
-    const start = name.slice(0, 4).toLowerCase();
-    const meant = [...NAMES].find((each) => each.toLowerCase().startsWith(start));
-    const advice = meant === undefined ? `Valid options: ${known}.` : `Did you mean "${meant}"?`;
-    throw new TypeError(`"${name}" is not an option of idempotentFetch. ${advice}`);
-  }
-}
-
-function checkNumbers(settings: CallSettings): void {
-  const { maxTries, deadlineMs, tryTimeoutMs, backoffBaseMs, backoffCapMs } = settings;
-  if (maxTries !== Infinity && !(Number.isSafeInteger(maxTries) && maxTries >= 1)) {
-    throwInvalid('maxTries', 'an integer from 1, or Infinity', maxTries);
-  }
-  for (const [name, value] of Object.entries({ deadlineMs, tryTimeoutMs })) {
-    if (!isDuration(value) && value !== Infinity)
-      throwInvalid(name, `${DURATION}, or Infinity`, value);
-  }
-  for (const [name, value] of Object.entries({ backoffBaseMs, backoffCapMs })) {
-    if (!isDuration(value)) throwInvalid(name, DURATION, value);
-  }
-}
-
-function isDuration(value: unknown): boolean {
-  return typeof value === 'number' && value >= 1 && value <= LONGEST_TIMER_MS;
+  return { ...(settings as unknown as CallSettings), key, keyField: idempotencyKeyField(key) };
 }
 
 function throwInvalid(name: string, range: string, value: unknown): never {
   throw new TypeError(`"${name}" must be ${range}, but it is ${String(value)}.`);
+}
+
+/** A misspelt option would silently have its default. */
+function throwUnknown(name: string): never {
+  const names = Object.keys(CLIENT_OPTIONS);
+  const start = name.slice(0, 4).toLowerCase();
+  const meant = names.find((each) => each.toLowerCase().startsWith(start));
+  const advice =
+    meant === undefined ? `Valid options: ${names.join(', ')}.` : `Did you mean "${meant}"?`;
+  throw new TypeError(`"${name}" is not an option of idempotentFetch. ${advice}`);
 }
 
 /** What {@link idempotentFetch} resolves with: the operation's response, and how it was obtained. */

@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
+import { inspect, promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { transform } from '@swc/core';
 import { newIdempotencyKey } from 'nestjs-idempotency/client';
-import { CLIENT_DEFAULTS } from '../../support/internals/client.js';
+import { CLIENT_OPTIONS } from '../../support/internals/client.js';
 import { projectRoot } from '../../support/project-root.js';
 import { ScriptedServer } from '../../support/scripted-server.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
@@ -152,15 +152,15 @@ describe('the example for browsers', () => {
 });
 
 describe('the options', () => {
-  const defaults = [
-    ['key', 'a new random UUID'],
-    ...Object.entries(CLIENT_DEFAULTS).map(([name, value]) => [
-      name,
-      typeof value === 'string' ? `\`'${value}'\`` : `\`${String(value)}\``,
-    ]),
-    ['fetch', 'the global `fetch`'],
-    ['random', '`Math.random`'],
-  ];
+  const inWords: Readonly<Record<string, string>> = {
+    key: 'a new random UUID',
+    fetch: 'the global `fetch`',
+    random: '`Math.random`',
+  };
+  const defaults = Object.entries(CLIENT_OPTIONS).map(([name, [value]]) => [
+    name,
+    inWords[name] ?? `\`${inspect(value)}\``,
+  ]);
 
   it('are all listed in the table with their defaults', () => {
     const [, section = ''] = page.split('\n## Options\n');

@@ -170,6 +170,15 @@ describe('an invalid call', () => {
     ['an invalid pause', 'http://127.0.0.1/', {}, { backoffBaseMs: NaN }, /"backoffBaseMs".*NaN/],
     ['endless pauses', 'http://127.0.0.1/', {}, { backoffCapMs: Infinity }, /"backoffCapMs"/],
     ['a string for a number', 'http://127.0.0.1/', {}, { deadlineMs: '9' }, /"deadlineMs"/],
+    [
+      'a string for a flag',
+      'http://127.0.0.1/',
+      {},
+      { retryThrottled: 'no' },
+      /"retryThrottled" must be true or false, but it is no/,
+    ],
+    ['a number for a header', 'http://127.0.0.1/', {}, { keyHeader: 7 }, /"keyHeader".*is 7/],
+    ['a string for a function', 'http://127.0.0.1/', {}, { random: '4' }, /"random" .*a function/],
     ['a bad key', 'http://127.0.0.1/', {}, { key: 'ü' }, /printable ASCII/],
   ])('is rejected at once, and not retried: %s', async (_, input, init, options, message) => {
     const call = idempotentFetch(input, init, options);
