@@ -4,6 +4,7 @@ import type { Evidence } from './evidence.js';
 import type { Expectations } from './expectations.js';
 import { extraExecutions, recordKeyOf, type ExtraExecution } from './extra-executions.js';
 import { Objections } from './objections.js';
+import { sum } from '../sum.js';
 
 /** What a run came to, counted. */
 export interface Figures {
@@ -147,8 +148,4 @@ function unexpectedResponses(clients: ClientLog, allowed: Expectations): [string
     if (BROKEN.has(name)) return !allowed.brokenConnections;
     return !allowed.otherResponses.includes(name);
   });
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, next) => total + next, 0);
 }

@@ -8,6 +8,7 @@ import { scriptCalls } from '../../support/script-calls.js';
 import type { UsedRabbitMq } from '../../support/use-rabbitmq.js';
 import { withResources } from '../bench/measuring/resources.js';
 import type { Setup, Step, TripName } from './trip.js';
+import { sum } from '../sum.js';
 
 /** So often the application makes a trip before the one that counts. */
 const WARM_UPS = 5;
@@ -54,8 +55,4 @@ export function walk({ trip, broker, keepsStart = false }: WalkOptions): Promise
 
 function linesOf(file: string): number {
   return readFileSync(join(projectRoot, 'lib', file), 'utf8').split('\n').length - 1;
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0);
 }

@@ -3,6 +3,7 @@ import { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { queryObjects } from 'node:v8';
 import type { Reading } from './reading.js';
+import { sum } from '../../sum.js';
 
 type Counts = Reading['counts'];
 type Emitters = Readonly<Record<string, readonly EventEmitter[]>>;
@@ -98,8 +99,4 @@ function leastHeap(): number {
     return process.memoryUsage().heapUsed;
   });
   return Math.min(...readings);
-}
-
-function sum(counts: readonly number[]): number {
-  return counts.reduce((total, count) => total + count, 0);
 }
