@@ -5,18 +5,7 @@ import {
   type OwnerToken,
   type StoredRecord,
 } from '../record/record.js';
-import type {
-  AbandonedRecord,
-  Begin,
-  BeginReply,
-  Complete,
-  CompleteReply,
-  Extend,
-  ExtendReply,
-  IdempotencyRecord,
-  Release,
-  ReleaseReply,
-} from './idempotency-store.js';
+import type * as Store from './idempotency-store.js';
 
 /**
  * The state machine of one record, pure; `nowUs` is the store's clock in microseconds. This is the reference: the
@@ -30,9 +19,9 @@ export interface Transition<Reply> {
 
 export function begin(
   stored: StoredRecord | undefined,
-  command: Begin,
+  command: Store.Begin,
   nowUs: number,
-): Transition<BeginReply> {
+): Transition<Store.BeginReply> {
   const now = toMs(nowUs);
   const record = live(stored, now);
   if (record === undefined) {
@@ -73,12 +62,12 @@ export function begin(
 export function extend(
   stored: StoredRecord | undefined,
   lease: Lease,
-  command: Extend,
+  command: Store.Extend,
   nowUs: number,
-): Transition<ExtendReply> {
+): Transition<Store.ExtendReply> {
   const now = toMs(nowUs);
   const record = live(stored, now);
-  const unchanged = (kind: ExtendReply['kind']) => ({ reply: { kind }, record: stored });
+  const unchanged = (kind: Store.ExtendReply['kind']) => ({ reply: { kind }, record: stored });
   if (record === undefined) return unchanged('gone');
   if (record.state !== 'in_progress') {
     return unchanged(record.token === lease.token ? 'not_in_progress' : 'lost');
@@ -94,9 +83,9 @@ export function extend(
 export function complete(
   stored: StoredRecord | undefined,
   lease: Lease,
-  command: Complete,
+  command: Store.Complete,
   nowUs: number,
-): Transition<CompleteReply> {
+): Transition<Store.CompleteReply> {
   const now = toMs(nowUs);
   const record = live(stored, now);
   const { state, outcome, fingerprint } = command;
@@ -164,12 +153,12 @@ export function complete(
 export function release(
   stored: StoredRecord | undefined,
   lease: Lease,
-  command: Release,
+  command: Store.Release,
   nowUs: number,
-): Transition<ReleaseReply> {
+): Transition<Store.ReleaseReply> {
   const now = toMs(nowUs);
   const record = live(stored, now);
-  const unchanged = (kind: ReleaseReply['kind']) => ({ reply: { kind }, record: stored });
+  const unchanged = (kind: Store.ReleaseReply['kind']) => ({ reply: { kind }, record: stored });
   if (record === undefined) return unchanged('gone');
   if (record.state === 'in_progress') {
     if (!holds(record, lease)) return unchanged('lost');
@@ -187,7 +176,7 @@ export function release(
 export function inspect(
   stored: StoredRecord | undefined,
   nowUs: number,
-): IdempotencyRecord | undefined {
+): Store.IdempotencyRecord | undefined {
   const now = toMs(nowUs);
   const record = live(stored, now);
   if (record === undefined) return undefined;
@@ -211,7 +200,7 @@ export function abandoned(
   stored: StoredRecord,
   overMs: number,
   nowUs: number,
-): Transition<Pick<AbandonedRecord, 'fingerprint' | 'origin'> | undefined> {
+): Transition<Pick<Store.AbandonedRecord, 'fingerprint' | 'origin'> | undefined> {
   const now = toMs(nowUs);
   const record = live(stored, now);
   if (record?.state !== 'in_progress' || record.origin === undefined) {
@@ -240,10 +229,10 @@ function holds(record: { token: OwnerToken; fence: number }, lease: Lease): bool
 
 function acquire(
   previous: StoredRecord | undefined,
-  command: Begin,
+  command: Store.Begin,
   nowUs: number,
   how: { kind: 'acquired' | 'takeover'; attempt: number; takeovers: number },
-): Transition<BeginReply> {
+): Transition<Store.BeginReply> {
   const now = toMs(nowUs);
   if (command.notAfter !== 0 && now > command.notAfter) {
     return { reply: { kind: 'late', now }, record: previous };

@@ -1,23 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Lease, Outcome, RecordKey, StoredRecord } from '../../core/record/record.js';
-import {
-  IdempotencyStore,
-  type Abandoned,
-  type AbandonedPage,
-  type AbandonedRecord,
-  type Begin,
-  type BeginReply,
-  type Complete,
-  type CompleteReply,
-  type Extend,
-  type ExtendReply,
-  type IdempotencyRecord,
-  type Release,
-  type ReleaseReply,
-  type StopWatching,
-  type StoreObserver,
-  type StoreWarning,
-} from '../../core/store/idempotency-store.js';
+import { IdempotencyStore } from '../../core/store/idempotency-store.js';
+import type * as Store from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import * as transitions from '../../core/store/record-transitions.js';
 import { StoreUnavailableError } from '../../core/util/errors.js';
@@ -53,7 +37,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     this.options = resolveMemoryStoreOptions(options);
   }
 
-  override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+  override open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
     this.openings.add(observer);
     this.closed = false;
     if (process.env.NODE_ENV !== 'production') return Promise.resolve([]);
@@ -66,7 +50,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     ]);
   }
 
-  begin(command: Begin): Promise<BeginReply> {
+  begin(command: Store.Begin): Promise<Store.BeginReply> {
     return this.step(({ now, nowUs }) => {
       const { recordKey } = command;
       const stored = this.records.get(recordKey);
@@ -77,7 +61,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     });
   }
 
-  extend(lease: Lease, command: Extend): Promise<ExtendReply> {
+  extend(lease: Lease, command: Store.Extend): Promise<Store.ExtendReply> {
     return this.step(({ nowUs }) => {
       const stored = this.records.get(lease.recordKey);
       const { reply, record } = transitions.extend(stored, lease, command, nowUs);
@@ -86,7 +70,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     });
   }
 
-  complete(lease: Lease, command: Complete): Promise<CompleteReply> {
+  complete(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
     return this.step(({ nowUs }) => {
       const stored = this.records.get(lease.recordKey);
       const own = { ...command, outcome: copyOf(command.outcome) };
@@ -97,7 +81,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     });
   }
 
-  release(lease: Lease, command: Release): Promise<ReleaseReply> {
+  release(lease: Lease, command: Store.Release): Promise<Store.ReleaseReply> {
     return this.step(({ nowUs }) => {
       const stored = this.records.get(lease.recordKey);
       const { reply, record } = transitions.release(stored, lease, command, nowUs);
@@ -107,16 +91,20 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     });
   }
 
-  inspect(recordKey: RecordKey): Promise<IdempotencyRecord | undefined> {
+  inspect(recordKey: RecordKey): Promise<Store.IdempotencyRecord | undefined> {
     return this.step(({ nowUs }) => {
       const record = transitions.inspect(this.records.get(recordKey), nowUs);
       return record?.outcome ? { ...record, outcome: copyOf(record.outcome) } : record;
     });
   }
 
-  override async abandoned({ overMs, limit, cursor = '' }: Abandoned): Promise<AbandonedPage> {
+  override async abandoned({
+    overMs,
+    limit,
+    cursor = '',
+  }: Store.Abandoned): Promise<Store.AbandonedPage> {
     let nowUs = await this.clockUs();
-    const records: AbandonedRecord[] = [];
+    const records: Store.AbandonedRecord[] = [];
     let scanned = 0;
     for (const [recordKey, stored] of this.records) {
       scanned += 1;
@@ -136,7 +124,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     return isLast ? { records: page } : { records: page, cursor: last.recordKey };
   }
 
-  override watch(recordKey: RecordKey, onEnd: () => void): Promise<StopWatching> {
+  override watch(recordKey: RecordKey, onEnd: () => void): Promise<Store.StopWatching> {
     this.watchers.add(recordKey, onEnd);
     return Promise.resolve(() => {
       this.watchers.remove(recordKey, onEnd);
@@ -146,7 +134,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   /**
    * The last close deletes every record. Until the store is opened again, commands fail with `StoreUnavailableError`.
    */
-  close(observer?: StoreObserver): Promise<void> {
+  close(observer?: Store.StoreObserver): Promise<void> {
     if (!this.openings.remove(observer)) return Promise.resolve();
     this.closed = true;
     this.clear();
@@ -219,7 +207,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryIdempotency
   return new MemoryIdempotencyStore(options);
 }
 
-function byKey(one: AbandonedRecord, other: AbandonedRecord): number {
+function byKey(one: Store.AbandonedRecord, other: Store.AbandonedRecord): number {
   return one.recordKey < other.recordKey ? -1 : 1;
 }
 

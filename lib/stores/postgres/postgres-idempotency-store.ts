@@ -1,23 +1,6 @@
 import type { Lease, RecordKey } from '../../core/record/record.js';
-import {
-  IdempotencyStore,
-  type Abandoned,
-  type AbandonedPage,
-  type Begin,
-  type BeginReply,
-  type Complete,
-  type CompleteReply,
-  type Extend,
-  type ExtendReply,
-  type IdempotencyRecord,
-  type Inspect,
-  type Release,
-  type ReleaseReply,
-  type StopWatching,
-  type StoreObserver,
-  type StoreWarning,
-  type Watch,
-} from '../../core/store/idempotency-store.js';
+import { IdempotencyStore } from '../../core/store/idempotency-store.js';
+import type * as Store from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import * as transitions from '../../core/store/record-transitions.js';
 import type { TransactionalRecords } from '../../core/store/transactional-records.js';
@@ -64,7 +47,7 @@ export interface PostgresIdempotencyStoreOptions extends TableOptions, DeletionO
 }
 
 /** Replies of a completion that stored its outcome. */
-const CHANGED: ReadonlySet<CompleteReply['kind']> = new Set(['ok', 'ok_late', 'restored']);
+const CHANGED: ReadonlySet<Store.CompleteReply['kind']> = new Set(['ok', 'ok_late', 'restored']);
 
 /**
  * Stores each record in one row of a table. Created by {@link postgresStore}. Each change is one conditional statement,
@@ -106,7 +89,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     );
   }
 
-  override async open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+  override async open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
     this.openings.add(observer);
     if (this.closing !== undefined) {
       this.closing = undefined;
@@ -148,11 +131,11 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     return report;
   }
 
-  override begin(command: Begin): Promise<BeginReply> {
+  override begin(command: Store.Begin): Promise<Store.BeginReply> {
     return beginRecord(this.records, command, new Deadline(command.timeoutMs));
   }
 
-  override async extend(lease: Lease, command: Extend): Promise<ExtendReply> {
+  override async extend(lease: Lease, command: Store.Extend): Promise<Store.ExtendReply> {
     const deadline = new Deadline(command.timeoutMs);
     let mayBeOver = false;
     for (;;) {
@@ -167,13 +150,13 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     }
   }
 
-  override async complete(lease: Lease, command: Complete): Promise<CompleteReply> {
+  override async complete(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
     const reply = await this.settle(lease, command);
     if (CHANGED.has(reply.kind) && command.notify === true) this.notifyWaiters(lease, command);
     return reply;
   }
 
-  override async release(lease: Lease, command: Release): Promise<ReleaseReply> {
+  override async release(lease: Lease, command: Store.Release): Promise<Store.ReleaseReply> {
     const deadline = new Deadline(command.timeoutMs);
     for (;;) {
       if (await this.records.release(lease, command, deadline)) {
@@ -189,8 +172,8 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
 
   override async inspect(
     recordKey: RecordKey,
-    { timeoutMs }: Inspect,
-  ): Promise<IdempotencyRecord | undefined> {
+    { timeoutMs }: Store.Inspect,
+  ): Promise<Store.IdempotencyRecord | undefined> {
     const { record, nowUs } = await this.records.read(recordKey, new Deadline(timeoutMs));
     return transitions.inspect(record, nowUs);
   }
@@ -198,12 +181,12 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   override async watch(
     recordKey: RecordKey,
     onEnd: () => void,
-    { timeoutMs }: Watch,
-  ): Promise<StopWatching | undefined> {
+    { timeoutMs }: Store.Watch,
+  ): Promise<Store.StopWatching | undefined> {
     return this.subscriptions?.watch(recordKey, onEnd, timeoutMs);
   }
 
-  override abandoned(command: Abandoned): Promise<AbandonedPage> {
+  override abandoned(command: Store.Abandoned): Promise<Store.AbandonedPage> {
     return this.records.abandoned(command, new Deadline(command.timeoutMs));
   }
 
@@ -211,7 +194,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     return this.inTransaction;
   }
 
-  override async close(observer?: StoreObserver): Promise<void> {
+  override async close(observer?: Store.StoreObserver): Promise<void> {
     if (this.openings.remove(observer)) await (this.closing ??= this.closeOnce());
   }
 
@@ -242,7 +225,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     return deleteExpired(this.runner, statement, this.table, options, from);
   };
 
-  private async settle(lease: Lease, command: Complete): Promise<CompleteReply> {
+  private async settle(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
     const deadline = new Deadline(command.timeoutMs);
     let mayBeOver = false;
     for (;;) {

@@ -1,23 +1,6 @@
 import type { Lease, RecordKey } from '../../core/record/record.js';
-import {
-  IdempotencyStore,
-  type Abandoned,
-  type AbandonedPage,
-  type Begin,
-  type BeginReply,
-  type Complete,
-  type CompleteReply,
-  type Extend,
-  type ExtendReply,
-  type IdempotencyRecord,
-  type Inspect,
-  type Release,
-  type ReleaseReply,
-  type StopWatching,
-  type StoreObserver,
-  type StoreWarning,
-  type Watch,
-} from '../../core/store/idempotency-store.js';
+import { IdempotencyStore } from '../../core/store/idempotency-store.js';
+import type * as Store from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import { IdempotencyOptionsError, StoreUnavailableError } from '../../core/util/errors.js';
 import { isBinaryRedisClient, type RedisClient } from './connection/client-types.js';
@@ -55,7 +38,7 @@ export interface RedisIdempotencyStoreOptions {
 /** Without a client: opens a connection each time the store is opened. @internal */
 export interface OwnConnectionStoreOptions extends Omit<RedisIdempotencyStoreOptions, 'client'> {
   readonly client?: undefined;
-  readonly connect: (warned: (warning: StoreWarning) => boolean) => Promise<OwnConnection>;
+  readonly connect: (warned: (warning: Store.StoreWarning) => boolean) => Promise<OwnConnection>;
 }
 
 /** Version of the key's format. The record contains the version of its own format. */
@@ -107,7 +90,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     this.starting = Promise.resolve(this.session);
   }
 
-  override async open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+  override async open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
     this.openings.add(observer);
     this.isClosed = false;
     this.scanning += 1;
@@ -122,7 +105,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     }
   }
 
-  override begin(command: Begin): Promise<BeginReply> {
+  override begin(command: Store.Begin): Promise<Store.BeginReply> {
     const args = () => [
       command.token,
       command.fingerprint,
@@ -136,7 +119,10 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     return this.run('begin', command.recordKey, args, command, parseBeginReply, true);
   }
 
-  override extend({ recordKey, token, fence }: Lease, command: Extend): Promise<ExtendReply> {
+  override extend(
+    { recordKey, token, fence }: Lease,
+    command: Store.Extend,
+  ): Promise<Store.ExtendReply> {
     const args = () => [
       token,
       String(fence),
@@ -146,7 +132,10 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     return this.run('extend', recordKey, args, command, parseExtendReply);
   }
 
-  override complete({ recordKey, token, fence }: Lease, command: Complete): Promise<CompleteReply> {
+  override complete(
+    { recordKey, token, fence }: Lease,
+    command: Store.Complete,
+  ): Promise<Store.CompleteReply> {
     const args = () => [
       token,
       String(fence),
@@ -161,7 +150,10 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     return this.run('complete', recordKey, args, command, parseCompleteReply, true);
   }
 
-  override release({ recordKey, token, fence }: Lease, command: Release): Promise<ReleaseReply> {
+  override release(
+    { recordKey, token, fence }: Lease,
+    command: Store.Release,
+  ): Promise<Store.ReleaseReply> {
     const args = () => [
       token,
       String(fence),
@@ -171,25 +163,28 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     return this.run('release', recordKey, args, command, parseReleaseReply);
   }
 
-  override inspect(recordKey: RecordKey, command: Inspect): Promise<IdempotencyRecord | undefined> {
+  override inspect(
+    recordKey: RecordKey,
+    command: Store.Inspect,
+  ): Promise<Store.IdempotencyRecord | undefined> {
     return this.run('inspect', recordKey, () => [], command, parseInspectReply);
   }
 
   override async watch(
     recordKey: RecordKey,
     onEnd: () => void,
-    { timeoutMs }: Watch,
-  ): Promise<StopWatching | undefined> {
+    { timeoutMs }: Store.Watch,
+  ): Promise<Store.StopWatching | undefined> {
     const { subscriptions } = this.session ?? (await this.start());
     return subscriptions?.watch(this.settings.keyStart + recordKey, onEnd, timeoutMs);
   }
 
-  override async abandoned(command: Abandoned): Promise<AbandonedPage> {
+  override async abandoned(command: Store.Abandoned): Promise<Store.AbandonedPage> {
     const { scan } = this.session ?? (await this.start());
     return scan.page(command);
   }
 
-  override async close(observer?: StoreObserver): Promise<void> {
+  override async close(observer?: Store.StoreObserver): Promise<void> {
     if (!this.openings.remove(observer)) return;
     const { starting } = this;
     this.isClosed = true;
@@ -198,7 +193,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     await session?.close();
   }
 
-  private notification({ notify = false }: Complete | Release): string {
+  private notification({ notify = false }: Store.Complete | Store.Release): string {
     const { session, settings } = this;
     return notify && settings.push ? (session?.publish ?? 'PUBLISH') : '-';
   }

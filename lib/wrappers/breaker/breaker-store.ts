@@ -1,27 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { BreakerEvent } from '../../core/record/events.js';
 import type { Lease, RecordKey } from '../../core/record/record.js';
-import {
-  IdempotencyStore,
-  type Abandoned,
-  type AbandonedPage,
-  type Begin,
-  type BeginReply,
-  type Complete,
-  type CompleteReply,
-  type Extend,
-  type ExtendReply,
-  type IdempotencyRecord,
-  type Inspect,
-  type Release,
-  type ReleaseReply,
-  type StopWatching,
-  type StoreObserver,
-  type StoreWarning,
-  type Watch,
-} from '../../core/store/idempotency-store.js';
+import { DelegatingStore } from '../../core/store/delegating-store.js';
+import type * as Store from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
-import type { TransactionalRecords } from '../../core/store/transactional-records.js';
 import { asError, StoreUnavailableError } from '../../core/util/errors.js';
 import type { ResolvedBreakerOptions } from './breaker-options.js';
 import { Circuit, type OpossumConstructor } from './circuit.js';
@@ -42,11 +24,12 @@ export interface BreakerStoreOptions extends ResolvedBreakerOptions {
 /**
  * A circuit breaker around a store. While the store does not reply, operations are rejected at once with
  * {@link StoreUnavailableError}, not after `commandTimeoutMs` each. It rejects {@link begin}, {@link inspect} and
- * {@link abandoned} only: the other commands belong to operations that are running or have had their effect. A probe
- * reads a record. It is never the begin of a request, which would wait for the probe, and whose key would stay blocked
- * if the reply were lost.
+ * {@link abandoned} only: the other commands belong to operations that are running or have had their effect. It does not
+ * count {@link watch}, which is best effort, nor {@link transactional}, which uses the application's own connections. A
+ * probe reads a record. It is never the begin of a request, which would wait for the probe, and whose key would stay
+ * blocked if the reply were lost.
  */
-export class BreakerStore extends IdempotencyStore {
+export class BreakerStore extends DelegatingStore {
   private readonly openings = new Openings();
   private readonly newCircuit: () => Circuit;
   private circuit: Circuit;
@@ -54,12 +37,12 @@ export class BreakerStore extends IdempotencyStore {
 
   /** @param notify - called on every change of state. */
   constructor(
-    private readonly store: IdempotencyStore,
+    store: Store.IdempotencyStore,
     Breaker: OpossumConstructor,
     options: BreakerStoreOptions,
     notify: (event: BreakerEvent) => void,
   ) {
-    super();
+    super(store);
     const observer = {
       opened: (cause: unknown) => {
         notify({ type: 'breaker_opened', error: asError(cause) });
@@ -76,7 +59,7 @@ export class BreakerStore extends IdempotencyStore {
     this.circuit = this.newCircuit();
   }
 
-  override async open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+  override async open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
     const warnings = await this.store.open(observer);
     this.openings.add(observer);
     if (this.isClosed) this.circuit = this.newCircuit();
@@ -84,52 +67,38 @@ export class BreakerStore extends IdempotencyStore {
     return warnings;
   }
 
-  override async begin(command: Begin): Promise<BeginReply> {
+  override async begin(command: Store.Begin): Promise<Store.BeginReply> {
     this.rejectWhileOpen();
     return this.circuit.count(() => this.store.begin(command));
   }
 
-  override extend(lease: Lease, command: Extend): Promise<ExtendReply> {
+  override extend(lease: Lease, command: Store.Extend): Promise<Store.ExtendReply> {
     return this.circuit.count(() => this.store.extend(lease, command));
   }
 
-  override complete(lease: Lease, command: Complete): Promise<CompleteReply> {
+  override complete(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
     return this.circuit.count(() => this.store.complete(lease, command));
   }
 
-  override release(lease: Lease, command: Release): Promise<ReleaseReply> {
+  override release(lease: Lease, command: Store.Release): Promise<Store.ReleaseReply> {
     return this.circuit.count(() => this.store.release(lease, command));
   }
 
   override async inspect(
     recordKey: RecordKey,
-    command: Inspect,
-  ): Promise<IdempotencyRecord | undefined> {
+    command: Store.Inspect,
+  ): Promise<Store.IdempotencyRecord | undefined> {
     this.rejectWhileOpen();
     return this.circuit.count(() => this.store.inspect(recordKey, command));
   }
 
-  /** Not counted: best effort, not a sign of the store's state. */
-  override watch(
-    recordKey: RecordKey,
-    onEnd: () => void,
-    command: Watch,
-  ): Promise<StopWatching | undefined> {
-    return this.store.watch(recordKey, onEnd, command);
-  }
-
   /** Not counted: a page takes longer than a command on one record, and no request waits for it. */
-  override async abandoned(command: Abandoned): Promise<AbandonedPage | undefined> {
+  override async abandoned(command: Store.Abandoned): Promise<Store.AbandonedPage | undefined> {
     this.rejectWhileOpen();
     return this.store.abandoned(command);
   }
 
-  /** Not counted: it uses the application's own connections. */
-  override get transactional(): TransactionalRecords | undefined {
-    return this.store.transactional;
-  }
-
-  override async close(observer?: StoreObserver): Promise<void> {
+  override async close(observer?: Store.StoreObserver): Promise<void> {
     if (this.openings.remove(observer)) {
       this.isClosed = true;
       this.circuit.close();

@@ -1,13 +1,5 @@
 import type { Fingerprint, Lease, RecordKey } from '../../../core/record/record.js';
-import type {
-  Abandoned,
-  AbandonedPage,
-  Acquisition,
-  Begin,
-  Complete,
-  Extend,
-  Release,
-} from '../../../core/store/idempotency-store.js';
+import type * as Store from '../../../core/store/idempotency-store.js';
 import type { Deadline } from '../connection/deadline.js';
 import type { SqlStatements } from '../sql/sql-statements.js';
 import {
@@ -22,7 +14,7 @@ import {
 } from './record-row.js';
 import type { SqlValue, StatementRunner } from './statement-runner.js';
 
-export interface RowAcquisition extends Acquisition {
+export interface RowAcquisition extends Store.Acquisition {
   readonly how: 'expired' | 'released' | 'abandoned';
 }
 
@@ -38,7 +30,7 @@ export class RecordTable {
 
   /** @returns the fence if the record was inserted, otherwise what was read; undefined if neither. */
   async insertOrRead(
-    command: Begin,
+    command: Store.Begin,
     deadline: Deadline,
   ): Promise<{ readonly inserted: number } | RecordSnapshot | undefined> {
     const words = await this.runner.run(this.statements.begin, beginValues(command), deadline);
@@ -53,13 +45,13 @@ export class RecordTable {
 
   /** The cursor is the last record of a page. */
   async abandoned(
-    { overMs, limit, cursor = '0 ' }: Abandoned,
+    { overMs, limit, cursor = '0 ' }: Store.Abandoned,
     deadline: Deadline,
-  ): Promise<AbandonedPage> {
+  ): Promise<Store.AbandonedPage> {
     const [leaseUntilMs = '', recordKey = ''] = cursor.split(' ');
     const values = [overMs, limit, leaseUntilMs, Buffer.from(recordKey, 'base64url')];
     const words = await this.runner.run(this.statements.abandoned, values, deadline);
-    const records: AbandonedPage['records'][number][] = [];
+    const records: Store.AbandonedPage['records'][number][] = [];
     for (let at = 0; at < words.length; at += WORDS_OF_ABANDONED) {
       const [digest = '', fingerprint = '', origin = ''] = words.slice(at, at + WORDS_OF_ABANDONED);
       records.push({
@@ -75,7 +67,7 @@ export class RecordTable {
     return { records, cursor: `${lastLeaseUntilMs} ${last.recordKey}` };
   }
 
-  async acquire(command: Begin, deadline: Deadline): Promise<RowAcquisition | undefined> {
+  async acquire(command: Store.Begin, deadline: Deadline): Promise<RowAcquisition | undefined> {
     const mayTakeOver = command.onExpiredLease === 'takeover';
     const values = [...beginValues(command), mayTakeOver];
     const [how, ...counters] = await this.runner.run(this.statements.acquire, values, deadline);
@@ -84,7 +76,7 @@ export class RecordTable {
       : { how: how as RowAcquisition['how'], ...countersOf(counters) };
   }
 
-  async renew(command: Begin, deadline: Deadline): Promise<Acquisition | undefined> {
+  async renew(command: Store.Begin, deadline: Deadline): Promise<Store.Acquisition | undefined> {
     const { recordKey, token, fingerprint, leaseMs, recordRetentionMs } = command;
     const values = [recordKeyBytes(recordKey), token, fingerprint, leaseMs, recordRetentionMs];
     const counters = await this.runner.run(this.statements.renew, values, deadline);
@@ -103,7 +95,7 @@ export class RecordTable {
   /** @returns whether it extended a lease. */
   extend(
     lease: Lease,
-    { leaseMs, recordRetentionMs }: Extend,
+    { leaseMs, recordRetentionMs }: Store.Extend,
     mayBeOver: boolean,
     deadline: Deadline,
   ): Promise<boolean> {
@@ -114,7 +106,7 @@ export class RecordTable {
   /** @returns whether it stored the outcome in a record in progress. */
   complete(
     lease: Lease,
-    command: Complete,
+    command: Store.Complete,
     mayBeOver: boolean,
     deadline: Deadline,
   ): Promise<boolean> {
@@ -123,12 +115,12 @@ export class RecordTable {
   }
 
   /** @returns whether it stored the outcome over another attempt's tombstone. */
-  completeReleased(lease: Lease, command: Complete, deadline: Deadline): Promise<boolean> {
+  completeReleased(lease: Lease, command: Store.Complete, deadline: Deadline): Promise<boolean> {
     return this.does('complete-released', restoreValues(lease, command), deadline);
   }
 
   /** @returns whether the record was absent, and is restored. Only for a success. */
-  restore(lease: Lease, command: Complete, deadline: Deadline): Promise<boolean> {
+  restore(lease: Lease, command: Store.Complete, deadline: Deadline): Promise<boolean> {
     return this.does('restore', restoreValues(lease, command), deadline);
   }
 
@@ -137,7 +129,7 @@ export class RecordTable {
   }
 
   /** @returns whether it released a record. */
-  release(lease: Lease, { tombstoneMs }: Release, deadline: Deadline): Promise<boolean> {
+  release(lease: Lease, { tombstoneMs }: Store.Release, deadline: Deadline): Promise<boolean> {
     return this.does('release', [...leaseValues(lease), tombstoneMs], deadline);
   }
 
@@ -155,7 +147,7 @@ export class RecordTable {
   }
 }
 
-function beginValues(command: Begin): SqlValue[] {
+function beginValues(command: Store.Begin): SqlValue[] {
   return [
     recordKeyBytes(command.recordKey),
     command.token,
@@ -173,12 +165,12 @@ function lateFrom(notAfter: number): number {
   return notAfter === 0 ? Infinity : (notAfter + 1) / 1000;
 }
 
-function restoreValues(lease: Lease, command: Complete): SqlValue[] {
+function restoreValues(lease: Lease, command: Store.Complete): SqlValue[] {
   const { retentionMs, fingerprint, outcome } = command;
   return [...leaseValues(lease), retentionMs, fingerprint, ...outcomeValues(outcome)];
 }
 
-function countersOf([clock = '', fence, attempt, takeovers]: readonly string[]): Acquisition {
+function countersOf([clock = '', fence, attempt, takeovers]: readonly string[]): Store.Acquisition {
   return {
     fence: Number(fence),
     now: Math.floor(microseconds(clock) / 1000),

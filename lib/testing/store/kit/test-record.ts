@@ -2,18 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import type { Fingerprint, Lease, Outcome, RecordKey } from '../../../core/record/record.js';
 import { newOwnerToken } from '../../../core/record/record-key.js';
-import type {
-  Begin,
-  BeginReply,
-  Complete,
-  CompleteReply,
-  Extend,
-  ExtendReply,
-  IdempotencyRecord,
-  IdempotencyStore,
-  Release,
-  ReleaseReply,
-} from '../../../core/store/idempotency-store.js';
+import type * as Store from '../../../core/store/idempotency-store.js';
 import type { StoreHarness } from './store-harness.js';
 
 export const LEASE_MS = 10_000;
@@ -32,7 +21,7 @@ export const FAILURE = outcome('{"status":402}', 'card declined');
 export class TestRecord {
   readonly key = randomBytes(32).toString('base64url') as RecordKey;
   readonly fingerprint = newFingerprint();
-  readonly store: IdempotencyStore;
+  readonly store: Store.IdempotencyStore;
   private readonly hasSteppableClock: boolean;
 
   constructor(private readonly harness: StoreHarness) {
@@ -50,7 +39,7 @@ export class TestRecord {
   }
 
   /** An attempt that has begun, with the fence from the store. */
-  async begun(how: Partial<Begin> = {}): Promise<Lease> {
+  async begun(how: Partial<Store.Begin> = {}): Promise<Lease> {
     const attempt = this.attempt();
     const reply = await this.begin(attempt, how);
     assert.ok('now' in reply && 'fence' in reply, `begin replied ${reply.kind}`);
@@ -58,7 +47,7 @@ export class TestRecord {
   }
 
   /** An attempt whose success is stored. */
-  async completed(how: Partial<Complete> = {}): Promise<Lease> {
+  async completed(how: Partial<Store.Complete> = {}): Promise<Lease> {
     const attempt = await this.begun();
     assert.equal((await this.complete(attempt, how)).kind, 'ok');
     return attempt;
@@ -70,7 +59,7 @@ export class TestRecord {
     return attempt;
   }
 
-  begin({ recordKey, token }: Lease, how: Partial<Begin> = {}): Promise<BeginReply> {
+  begin({ recordKey, token }: Lease, how: Partial<Store.Begin> = {}): Promise<Store.BeginReply> {
     return this.store.begin({
       recordKey,
       token,
@@ -85,7 +74,7 @@ export class TestRecord {
     });
   }
 
-  extend(lease: Lease, how: Partial<Extend> = {}): Promise<ExtendReply> {
+  extend(lease: Lease, how: Partial<Store.Extend> = {}): Promise<Store.ExtendReply> {
     return this.store.extend(lease, {
       leaseMs: LEASE_MS,
       recordRetentionMs: RECORD_RETENTION_MS,
@@ -94,7 +83,7 @@ export class TestRecord {
     });
   }
 
-  complete(lease: Lease, how: Partial<Complete> = {}): Promise<CompleteReply> {
+  complete(lease: Lease, how: Partial<Store.Complete> = {}): Promise<Store.CompleteReply> {
     return this.store.complete(lease, {
       state: 'completed',
       outcome: SUCCESS,
@@ -106,15 +95,15 @@ export class TestRecord {
     });
   }
 
-  release(lease: Lease, how: Partial<Release> = {}): Promise<ReleaseReply> {
+  release(lease: Lease, how: Partial<Store.Release> = {}): Promise<Store.ReleaseReply> {
     return this.store.release(lease, { tombstoneMs: TOMBSTONE_MS, timeoutMs: TIMEOUT_MS, ...how });
   }
 
-  inspect(): Promise<IdempotencyRecord | undefined> {
+  inspect(): Promise<Store.IdempotencyRecord | undefined> {
     return this.store.inspect(this.key, { timeoutMs: TIMEOUT_MS });
   }
 
-  async present(): Promise<IdempotencyRecord> {
+  async present(): Promise<Store.IdempotencyRecord> {
     const record = await this.inspect();
     assert.ok(record, 'there is no record');
     return record;
@@ -129,7 +118,7 @@ export class TestRecord {
   }
 
   /** Without durations if the clock runs, since they shrink. */
-  private comparable(record: IdempotencyRecord | undefined): unknown {
+  private comparable(record: Store.IdempotencyRecord | undefined): unknown {
     if (record === undefined) return undefined;
     const { outcome: kept, retentionLeftMs, leaseLeftMs, ...rest } = record;
     const timed = this.hasSteppableClock ? { retentionLeftMs, leaseLeftMs } : {};

@@ -1,0 +1,74 @@
+import type { Lease, RecordKey } from '../record/record.js';
+import { IdempotencyStore } from './idempotency-store.js';
+import type * as Store from './idempotency-store.js';
+import type { TransactionalRecords } from './transactional-records.js';
+
+/**
+ * Passes everything to another store: the base of a store that wraps one. Override what the wrapper changes. What a
+ * wrapper overrides has to keep the contract of {@link IdempotencyStore}: test it with the conformance kit.
+ *
+ * @example
+ * ```ts
+ * class CountingStore extends DelegatingStore {
+ *   begins = 0;
+ *
+ *   override begin(command: Begin): Promise<BeginReply> {
+ *     this.begins += 1;
+ *     return super.begin(command);
+ *   }
+ * }
+ * ```
+ */
+export class DelegatingStore extends IdempotencyStore {
+  /** @param store - the wrapped store. The wrapper opens and closes it. */
+  constructor(protected readonly store: IdempotencyStore) {
+    super();
+  }
+
+  override open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
+    return this.store.open(observer);
+  }
+
+  override begin(command: Store.Begin): Promise<Store.BeginReply> {
+    return this.store.begin(command);
+  }
+
+  override extend(lease: Lease, command: Store.Extend): Promise<Store.ExtendReply> {
+    return this.store.extend(lease, command);
+  }
+
+  override complete(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
+    return this.store.complete(lease, command);
+  }
+
+  override release(lease: Lease, command: Store.Release): Promise<Store.ReleaseReply> {
+    return this.store.release(lease, command);
+  }
+
+  override inspect(
+    recordKey: RecordKey,
+    command: Store.Inspect,
+  ): Promise<Store.IdempotencyRecord | undefined> {
+    return this.store.inspect(recordKey, command);
+  }
+
+  override watch(
+    recordKey: RecordKey,
+    onEnd: () => void,
+    command: Store.Watch,
+  ): Promise<Store.StopWatching | undefined> {
+    return this.store.watch(recordKey, onEnd, command);
+  }
+
+  override abandoned(command: Store.Abandoned): Promise<Store.AbandonedPage | undefined> {
+    return this.store.abandoned(command);
+  }
+
+  override get transactional(): TransactionalRecords | undefined {
+    return this.store.transactional;
+  }
+
+  override close(observer?: Store.StoreObserver): Promise<void> {
+    return this.store.close(observer);
+  }
+}
