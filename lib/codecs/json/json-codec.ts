@@ -1,9 +1,8 @@
-import { types } from 'node:util';
 import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
 import { ValueNotStorableError } from '../../core/util/errors.js';
 import { checkChoice, checkNames } from '../../core/util/option-checks.js';
-import { ValueEncoder, type FormatLimits, type Members } from '../plain/value-encoder.js';
+import { plainForm, type Format, type Walk } from '../plain/plain-form.js';
 
 /** Options of {@link jsonCodec}. */
 export interface JsonCodecOptions {
@@ -27,10 +26,11 @@ export function jsonCodec(options: JsonCodecOptions = {}): OutcomeCodec {
   checkNames('jsonCodec()', options, NAMES);
   const { dates = 'refuse' } = options;
   checkChoice('jsonCodec.dates', dates, ['refuse', 'text']);
+  const format = formatWith(dates);
   return Object.freeze({
     name: 'json',
     encode(value: unknown): Uint8Array {
-      const form = new JsonEncoder(dates).of(value);
+      const form = plainForm(value, format);
       if (form === undefined) {
         throw new ValueNotStorableError('value is undefined, which JSON cannot represent.');
       }
@@ -48,75 +48,39 @@ export function jsonCodec(options: JsonCodecOptions = {}): OutcomeCodec {
   });
 }
 
-/** The default, which every process can read. */
-export const JSON_CODEC = jsonCodec();
-
 type JsonDates = 'refuse' | 'text';
 
-const LIMITS: FormatLimits = { format: 'JSON', maxDepth: 1000 };
+const lost = (what: string, remedy: string) => (_: unknown, walk: Walk) =>
+  walk.reject(what, `messagePackCodec() of nestjs-idempotency/messagepack keeps it${remedy}`);
 
-const BY_MESSAGEPACK = 'messagePackCodec() of nestjs-idempotency/messagepack keeps it';
+const NOT_FINITE = lost('a number that is not finite', '; JSON can hold null or a string.');
+const DATE = lost('a Date', "; jsonCodec({ dates: 'text' }) writes Dates as strings.");
+const INVALID_DATE = lost('an invalid Date', '.');
+const BINARY = lost(
+  'binary data',
+  ', if it is a Buffer or a Uint8Array; JSON can hold it as a Base64 string.',
+);
+const MAP = lost('a Map', '; or convert it to an array.');
+const SET = lost('a Set', '; or convert it to an array.');
 
-/** Converts a value to one that survives `JSON.stringify` and `JSON.parse`. */
-export class JsonEncoder extends ValueEncoder {
-  constructor(private readonly dates: JsonDates) {
-    super(LIMITS);
-  }
+/** What survives `JSON.stringify` and `JSON.parse`. */
+const formatWith = (dates: JsonDates): Format => ({
+  name: 'JSON',
+  maxDepth: 1000,
+  number: (value, walk) => (Number.isFinite(value) ? undefined : NOT_FINITE(value, walk)),
+  bigint: lost('a BigInt', '; JSON can hold it as a string.'),
+  hole: lost('an undefined item of an array', '; or use null instead.'),
+  date: dates === 'text' ? isoText : DATE,
+  bytes: BINARY,
+  binary: BINARY,
+  map: (map, walk) => ('toJSON' in map ? undefined : MAP(map, walk)),
+  set: (set, walk) => ('toJSON' in set ? undefined : SET(set, walk)),
+});
 
-  protected override text(value: string): string {
-    return value;
-  }
-
-  protected override number(value: number): number {
-    return Number.isFinite(value)
-      ? value
-      : this.throwNotStorable(
-          'a number that is not finite',
-          `${BY_MESSAGEPACK}; JSON can hold null or a string.`,
-        );
-  }
-
-  protected override bigint(): never {
-    return this.throwNotStorable('a BigInt', `${BY_MESSAGEPACK}; JSON can hold it as a string.`);
-  }
-
-  protected override hole(): never {
-    return this.throwNotStorable(
-      'an undefined item of an array',
-      `${BY_MESSAGEPACK}; or use null instead.`,
-    );
-  }
-
-  protected override plainObject(members: Members): Members {
-    return members;
-  }
-
-  protected override extension(value: object): string | undefined {
-    if (types.isDate(value)) return this.date(value);
-    if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) {
-      return this.throwNotStorable(
-        'binary data',
-        `${BY_MESSAGEPACK}, if it is a Buffer or a Uint8Array; JSON can hold it as a Base64 string.`,
-      );
-    }
-    if ((types.isMap(value) || types.isSet(value)) && !('toJSON' in value)) {
-      return this.throwNotStorable(
-        types.isMap(value) ? 'a Map' : 'a Set',
-        `${BY_MESSAGEPACK}; or convert it to an array.`,
-      );
-    }
-    return undefined;
-  }
-
-  private date(value: Date): string {
-    if (this.dates === 'refuse') {
-      this.throwNotStorable(
-        'a Date',
-        `${BY_MESSAGEPACK}; jsonCodec({ dates: 'text' }) writes Dates as strings.`,
-      );
-    }
-    const instant = Date.prototype.getTime.call(value);
-    if (Number.isNaN(instant)) this.throwNotStorable('an invalid Date', `${BY_MESSAGEPACK}.`);
-    return new Date(instant).toISOString();
-  }
+function isoText(date: Date, walk: Walk): string {
+  const instant = Date.prototype.getTime.call(date);
+  return Number.isNaN(instant) ? INVALID_DATE(date, walk) : new Date(instant).toISOString();
 }
+
+/** The default, which every process can read. */
+export const JSON_CODEC = jsonCodec();

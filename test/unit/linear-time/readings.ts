@@ -1,11 +1,7 @@
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
+import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import { retryAfterMs } from '../../support/internals/client.js';
-import { JsonEncoder } from '../../support/internals/codecs/json.js';
-import {
-  MessagePackEncoder,
-  tagged,
-  decodeTagged,
-} from '../../support/internals/codecs/messagepack.js';
+import { JSON_CODEC } from '../../support/internals/codecs/json.js';
 import { canonicalJson, checkDepth, selectMembers } from '../../support/internals/core/record.js';
 import {
   comparableArguments,
@@ -55,6 +51,7 @@ const deep = (n: number, innermost = '[0]') =>
 /** A content's depth has a limit: these lengths stay below it. */
 const LEAST_DEPTH = 100;
 
+const messagePack = messagePackCodec();
 const keyOf = (line: string) => keyInLines([line], 'lenient', 255);
 const context = new ExecutionContextHost([{}]);
 const byPayload = (payload: unknown) => {
@@ -166,22 +163,17 @@ export const readings: readonly Reading[] = [
       })),
   ],
   ['parts of a form', (body) => fastifyForm({ body, isMultipart: () => true }), wide],
-  [
-    'a value that is stored as JSON',
-    (value) => new JsonEncoder('text').of(value),
-    deep,
-    LEAST_DEPTH,
-  ],
+  ['a value that is stored as JSON', (value) => JSON_CODEC.encode(value), deep, LEAST_DEPTH],
   [
     'a value that is stored as MessagePack',
-    (value) => new MessagePackEncoder().of(value),
+    (value) => messagePack.encode(value),
     deep,
     LEAST_DEPTH,
   ],
   [
     'a value that was stored as MessagePack',
-    decodeTagged,
-    (n) => Array.from({ length: n }, () => tagged('map', ['a', tagged('set', [1])])),
+    (bytes) => messagePack.decode(bytes),
+    (n) => messagePack.encode(Array.from({ length: n }, () => new Map([['a', new Set([1])]]))),
   ],
   [
     'the pause that a response asks for',

@@ -1,5 +1,0 @@
-export {
-  MessagePackEncoder,
-  tagged,
-  decodeTagged,
-} from '../../../../lib/codecs/messagepack/messagepack-encoder.js';
