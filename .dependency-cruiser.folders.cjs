@@ -60,7 +60,7 @@ const folders = {
   bullmq: 'core/util',
   // It prints what is shipped: no connection, no driver.
   cli: 'core/util stores/postgres/sql stores/postgres/schema/migrations.ts',
-  swagger: 'core/operation transports/{common,http} nest/{discovery,registry}',
+  swagger: 'core/{util,operation} transports/{common,http} nest/{discovery,registry}',
   'testing/store/kit': 'core/{record,store}',
   'testing/store/cases': 'core/{record,store} testing/store/kit',
   'testing/store': 'testing/store/{kit,cases}',

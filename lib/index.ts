@@ -112,20 +112,8 @@ export {
 } from './core/util/errors.js';
 export { ContentNotComparableError } from './core/record/canonical-json.js';
 export {
-  CallerUnknownProblem,
-  ContentInvalidProblem,
   IdempotencyProblem,
-  InProgressProblem,
-  KeyInvalidProblem,
-  KeyMissingProblem,
-  KeyReusedProblem,
-  MisconfiguredProblem,
-  OutcomeUnknownProblem,
   PROBLEM_TYPE_BASE,
-  ResponseNotKeptProblem,
-  ShuttingDownProblem,
-  StoreUnavailableProblem,
-  TransactionConflictProblem,
   type ProblemDocument,
 } from './transports/http/problem.js';
 export { EXPOSED_HEADERS, type HttpOptions } from './transports/http/http-options.js';

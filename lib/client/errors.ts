@@ -1,3 +1,5 @@
+import { PROBLEM_RETRYABLE } from './problem-codes.generated.js';
+
 /** Why a call failed without a problem document. */
 export type UnfinishedCode =
   /** The signal in `init.signal` was aborted; `cause` is its reason. */
@@ -6,22 +8,6 @@ export type UnfinishedCode =
   | 'idempotency_fetch_deadline'
   /** `maxTries` requests were sent. */
   | 'idempotency_fetch_tries_exhausted';
-
-/** The server's problem codes, and whether a retry of the same request may succeed. */
-export const PROBLEM_RETRYABLE = {
-  idempotency_key_missing: false,
-  idempotency_key_invalid: false,
-  idempotency_caller_unknown: false,
-  idempotency_key_reused: false,
-  idempotency_in_progress: true,
-  idempotency_response_not_kept: false,
-  idempotency_outcome_unknown: false,
-  idempotency_content_invalid: false,
-  idempotency_options_invalid: true,
-  idempotency_shutting_down: true,
-  idempotency_transaction_conflict: true,
-  idempotency_store_unavailable: true,
-} as const;
 
 /** Codes of the problem documents of `nestjs-idempotency`; a newer server may have more. */
 export type IdempotencyProblemCode =

@@ -1,11 +1,14 @@
 import { Inject, Injectable, Optional, type Type } from '@nestjs/common';
 import { fingerprint } from '../core/record/fingerprint.js';
 import type { Scope } from '../core/record/record-key.js';
-import { IdempotencyOptionsError, OperationRejectedError } from '../core/util/errors.js';
+import {
+  IdempotencyOptionsError,
+  OperationRejectedError,
+  rejectionError,
+} from '../core/util/errors.js';
 import { atOnce } from '../core/util/maybe-async.js';
 import type { Call, CallResult } from '../transports/call/call.js';
 import { CallTransport, valueOf } from '../transports/call/call-transport.js';
-import { callerUnknown, keyMissing } from '../transports/call/rejection-errors.js';
 import { chosenContent } from '../transports/common/bytes-or-json.js';
 import type { ScopeResult } from '../transports/common/request-options.js';
 import { toScope } from '../transports/common/scope.js';
@@ -51,9 +54,13 @@ export class IdempotentMethods {
 function callOf(route: MethodRoute, args: readonly unknown[]): Call | OperationRejectedError {
   const { operation, keep, format, maxStoredBytes, protocol: options } = route;
   const key = atOnce('key', route.key(...args), operation);
-  if (typeof key !== 'string' || key === '') return keyMissing(operation, KEY_REMEDY);
+  if (typeof key !== 'string' || key === '') {
+    return rejectionError('idempotency_key_missing', { operation, remedy: KEY_REMEDY });
+  }
   const scope = scopeOf(route, args);
-  if (scope === undefined) return callerUnknown(operation, SCOPE_REMEDY);
+  if (scope === undefined) {
+    return rejectionError('idempotency_caller_unknown', { operation, remedy: SCOPE_REMEDY });
+  }
   return {
     operation,
     keyOperation: operation,

@@ -3,14 +3,14 @@ import type { OpenAPIObject } from '@nestjs/swagger';
 import { isUnprotectedMethod, type HttpRoute } from '../transports/http/http-route.js';
 import { mergeParameter, mergeResponse, type Operation, type PathItem } from './merge.js';
 import {
-  responseHeaders,
+  describeRetries,
   keyParameter,
   PROBLEM_SCHEMA,
   PROBLEM_SCHEMA_NAME,
   problemResponses,
-} from './problem-responses.js';
-import { MARK, RouteMarks } from './route-marks.js';
-import { describeRetries } from './route-text.js';
+  responseHeaders,
+} from './route-documentation.js';
+import { createMarked, MARK } from './route-marks.js';
 
 type MarkedOperation = Operation & { [MARK]: unknown };
 
@@ -29,8 +29,7 @@ export function documentIdempotency(
   app: INestApplicationContext,
   create: () => OpenAPIObject,
 ): OpenAPIObject {
-  const marks = new RouteMarks(app);
-  const document = marks.during(create);
+  const { document, routes } = createMarked(app, create);
   const documented = new Set<HttpRoute>();
 
   const completed = (items: Readonly<Record<string, PathItem>>) =>
@@ -38,7 +37,7 @@ export function documentIdempotency(
       mapValues(item, (value: unknown, method) => {
         if (!isMarked(value)) return value;
         const { [MARK]: mark, ...operation } = value;
-        const route = marks.routeOf(mark);
+        const route = routes.get(mark);
         if (route === undefined || isUnprotectedMethod(method.toUpperCase())) return operation;
         documented.add(route);
         return completeOperation(operation, route);

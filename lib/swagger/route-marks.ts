@@ -20,29 +20,24 @@ interface ProtectedMethod {
   readonly route: HttpRoute;
 }
 
-/** Finds the operations of protected routes by marks, which Swagger copies; paths have prefixes and versions. */
-export class RouteMarks {
-  private readonly methods: readonly ProtectedMethod[];
-  private readonly routes: ReadonlyMap<unknown, HttpRoute>;
-
-  constructor(app: INestApplicationContext) {
-    this.methods = [...protectedMethods(app)];
-    // Two operations of the same name stop the start.
-    this.routes = new Map(this.methods.map(({ route }) => [route.operation, route]));
-  }
-
-  during<Result>(action: () => Result): Result {
-    const unmark: (() => void)[] = [];
-    try {
-      for (const method of this.methods) unmark.push(putMark(method));
-      return action();
-    } finally {
-      for (const undo of unmark) undo();
-    }
-  }
-
-  routeOf(mark: unknown): HttpRoute | undefined {
-    return this.routes.get(mark);
+/**
+ * Creates a document in which the operations of protected routes have marks: Swagger copies them, while paths have
+ * prefixes and versions.
+ * @returns the document, and the routes by their marks.
+ */
+export function createMarked<Document>(
+  app: INestApplicationContext,
+  create: () => Document,
+): { readonly document: Document; readonly routes: ReadonlyMap<unknown, HttpRoute> } {
+  const methods = [...protectedMethods(app)];
+  // Two operations of the same name stop the start.
+  const routes = new Map(methods.map(({ route }) => [route.operation, route]));
+  const unmark: (() => void)[] = [];
+  try {
+    for (const method of methods) unmark.push(putMark(method));
+    return { document: create(), routes };
+  } finally {
+    for (const undo of unmark) undo();
   }
 }
 
@@ -64,20 +59,15 @@ function* protectedMethods(app: INestApplicationContext): Generator<ProtectedMet
 /** Replaces the method by a marked copy, since controllers may inherit it; returns a function that restores it. */
 function putMark({ prototype, name, handler, route }: ProtectedMethod): () => void {
   const own = Object.getOwnPropertyDescriptor(prototype, name);
-  const copy = markedCopy(handler, route.operation);
-  Object.defineProperty(prototype, name, { value: copy, writable: true, configurable: true });
-  return () => {
-    if (own === undefined) Reflect.deleteProperty(prototype, name);
-    else Object.defineProperty(prototype, name, own);
-  };
-}
-
-function markedCopy(handler: Handler, mark: string): Handler {
   const copy = function (this: unknown, ...args: unknown[]): unknown {
     return Reflect.apply(handler, this, args) as unknown;
   };
   disguise(copy, handler);
   const extensions = Reflect.getOwnMetadata(EXTENSIONS, handler) as object | undefined;
-  Reflect.defineMetadata(EXTENSIONS, { ...extensions, [MARK]: mark }, copy);
-  return copy;
+  Reflect.defineMetadata(EXTENSIONS, { ...extensions, [MARK]: route.operation }, copy);
+  Object.defineProperty(prototype, name, { value: copy, writable: true, configurable: true });
+  return () => {
+    if (own === undefined) Reflect.deleteProperty(prototype, name);
+    else Object.defineProperty(prototype, name, own);
+  };
 }

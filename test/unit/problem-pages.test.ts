@@ -1,48 +1,41 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { problems as exported } from '../support/internals/transports/http.js';
+import { REJECTIONS } from '../support/internals/core/util.js';
 import { projectRoot } from '../support/project-root.js';
 
 const pages = join(projectRoot, 'docs/problems');
+const problems = Object.entries(REJECTIONS).map(([code, rejection]) => ({ code, ...rejection }));
 
-type ProblemClass = new (context: exported.ProblemContext) => exported.IdempotencyProblem;
-
-const isProblemClass = (value: unknown): value is ProblemClass =>
-  typeof value === 'function' && value.prototype instanceof exported.IdempotencyProblem;
-
-const problems = Object.values<unknown>(exported)
-  .filter(isProblemClass)
-  .map((Problem) => {
-    const problem = new Problem({ typeBase: exported.PROBLEM_TYPE_BASE, retryAfterMs: 1_000 });
-    const document = problem.getResponse() as exported.ProblemDocument;
-    const slug = document.type.slice(exported.PROBLEM_TYPE_BASE.length + 1);
-    return { slug, document, retryAfter: 'retry-after' in problem.headers };
-  });
+const cellsOf = (row: string) =>
+  row
+    .split('|')
+    .slice(1, -1)
+    .map((cell) => cell.trim());
 
 describe('the pages about problems', () => {
-  it.each(problems)('$slug describes the response', ({ slug, document, retryAfter }) => {
-    const page = readFileSync(join(pages, slug, 'README.md'), 'utf8');
-    const cells = page
-      .split('\n')[4]!
-      .split('|')
-      .slice(1, -1)
-      .map((cell) => cell.trim());
-    expect(page.split('\n')[0]).toBe(`# ${document.title}`);
-    expect(cells).toEqual([
-      String(document.status),
-      `\`${document.code}\``,
-      `\`${document.retryable}\``,
-      retryAfter ? 'yes' : 'no',
+  it.each(problems)('$page describes the response', ({ page, title, status, code, retryable }) => {
+    const lines = readFileSync(join(pages, page, 'README.md'), 'utf8').split('\n');
+    expect(lines[0]).toBe(`# ${title}`);
+    expect(cellsOf(lines[4]!)).toEqual([
+      String(status),
+      `\`${code}\``,
+      `\`${retryable}\``,
+      retryable ? 'yes' : 'no',
     ]);
   });
 
-  it('are as many as there are problems, and the index links to each', () => {
-    const slugs = problems.map(({ slug }) => slug).sort();
+  it('are as many as there are problems, and the index describes each', () => {
     const folders = readdirSync(pages, { withFileTypes: true }).filter((e) => e.isDirectory());
-    expect(folders.map(({ name }) => name).sort()).toEqual(slugs);
+    expect(folders.map(({ name }) => name).sort()).toEqual(problems.map((p) => p.page).sort());
     const index = readFileSync(join(pages, 'README.md'), 'utf8');
-    const linked = [...index.matchAll(/\]\(([a-z-]+)\/README\.md\)/g)].map(([, slug]) => slug);
-    expect(linked.sort()).toEqual(slugs);
+    const rows = index.split('\n').filter((line) => line.startsWith('| ['));
+    const expected = problems.map(({ page, title, status, code, retryable }) => [
+      `[${title}](${page}/README.md)`,
+      String(status),
+      `\`${code}\``,
+      retryable ? 'yes' : 'no',
+    ]);
+    expect(rows.map(cellsOf).sort()).toEqual(expected.sort());
   });
 });

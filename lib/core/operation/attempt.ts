@@ -1,4 +1,6 @@
+import type { RejectionReason } from '../record/events.js';
 import type { FinishedState, Outcome } from '../record/record.js';
+import type { RejectionCode } from '../util/rejections.js';
 
 export interface FinalOutcome {
   readonly state: FinishedState;
@@ -25,6 +27,20 @@ export type Settlement =
   | { readonly kind: 'unsaved' }
   /** Rolled back because of a conflict with a concurrent transaction. A retry may succeed. */
   | { readonly kind: 'conflict' };
+
+/** The rejection's code, by the reason of a decision or the kind of a settlement. */
+export const REJECTION_CODES: Readonly<
+  Record<RejectionReason | Exclude<Settlement['kind'], 'own' | 'other'>, RejectionCode>
+> = {
+  mismatch: 'idempotency_key_reused',
+  in_progress: 'idempotency_in_progress',
+  outcome_unknown: 'idempotency_outcome_unknown',
+  unknown: 'idempotency_outcome_unknown',
+  store_unavailable: 'idempotency_store_unavailable',
+  unsaved: 'idempotency_store_unavailable',
+  shutting_down: 'idempotency_shutting_down',
+  conflict: 'idempotency_transaction_conflict',
+};
 
 /** The transaction that an attempt runs in. */
 export interface AttemptTransaction {

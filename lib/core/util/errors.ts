@@ -1,24 +1,15 @@
+import { REJECTIONS, type Rejection, type RejectionCode } from './rejections.js';
+
 /** Stable codes of all errors that this library throws or responds with. */
 export type IdempotencyErrorCode =
-  | 'idempotency_key_missing'
-  | 'idempotency_key_invalid'
-  | 'idempotency_caller_unknown'
-  | 'idempotency_key_reused'
-  | 'idempotency_in_progress'
-  | 'idempotency_response_not_kept'
-  | 'idempotency_outcome_unknown'
-  | 'idempotency_content_invalid'
-  | 'idempotency_shutting_down'
-  | 'idempotency_store_unavailable'
+  | RejectionCode
   | 'idempotency_store_outcome_unknown'
   | 'idempotency_store_reply_mismatched'
   | 'idempotency_store_misconfigured'
-  | 'idempotency_options_invalid'
   | 'idempotency_value_not_storable'
   | 'idempotency_failure_replayed'
   | 'idempotency_no_context'
-  | 'idempotency_no_transaction'
-  | 'idempotency_transaction_conflict';
+  | 'idempotency_no_transaction';
 
 /**
  * Base class of the library's errors. Distinguish them by `code`, which is stable: `instanceof` fails across two
@@ -147,6 +138,37 @@ export class OperationRejectedError extends IdempotencyError {
   get retryable(): boolean {
     return this.retryAfterMs !== undefined;
   }
+}
+
+interface RejectionDetails {
+  /** Fills the message's `{operation}`. */
+  readonly operation?: string;
+  /** Fills the message's `{form}`: what a key must be. */
+  readonly form?: string;
+  /** Fills the message's `{problem}`: what is wrong with a stored value, a predicate. */
+  readonly problem?: string;
+  /** Replaces the table's. */
+  readonly remedy?: string;
+  /** Ignored where a retry cannot help. */
+  readonly retryAfterMs?: number;
+}
+
+/** The error of a rejection, for the callers of methods, messages and fields. */
+export function rejectionError(
+  code: RejectionCode,
+  details: RejectionDetails,
+): OperationRejectedError {
+  const { title, message = `${title}.`, retryable, ...rejection }: Rejection = REJECTIONS[code];
+  const { remedy = rejection.remedy, retryAfterMs, ...values } = details;
+  const text = message.replace(
+    /\{(\w+)\}/g,
+    (_, name: keyof typeof values) => values[name] ?? name,
+  );
+  return new OperationRejectedError(
+    remedy === undefined ? text : `${text} ${remedy}`,
+    code,
+    retryable ? retryAfterMs : undefined,
+  );
 }
 
 /** The operation failed, and the stored failure is replayed. */

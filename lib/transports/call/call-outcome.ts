@@ -6,8 +6,9 @@ import { asBuffer } from '../../core/util/as-buffer.js';
 import {
   FailureReplayedError,
   hasCode,
-  OperationRejectedError,
+  rejectionError,
   ValueNotStorableError,
+  type OperationRejectedError,
 } from '../../core/util/errors.js';
 import { atOnce, forget } from '../../core/util/maybe-async.js';
 
@@ -124,11 +125,7 @@ function readerOf(writer: string | undefined, codec: OutcomeCodec): OutcomeCodec
 
 /** @param problem - what is wrong with the value, a predicate. */
 function unreadable(problem: string): OperationRejectedError {
-  return new OperationRejectedError(
-    `The operation completed, but its value ${problem}.`,
-    'idempotency_response_not_kept',
-    undefined,
-  );
+  return rejectionError('idempotency_response_not_kept', { problem });
 }
 
 /** @param what - the start of a sentence: what the operation did, and which value cannot be stored. */

@@ -1,5 +1,5 @@
 import type { IdempotencyEngine } from '../../core/engine/idempotency-engine.js';
-import type { Attempt, Settlement } from '../../core/operation/attempt.js';
+import { REJECTION_CODES, type Attempt, type Settlement } from '../../core/operation/attempt.js';
 import { contextOf, ExecutionScope, executionScope } from '../../core/operation/execution-scope.js';
 import type { IdempotencyContext } from '../../core/operation/idempotency-context.js';
 import type { OperationRequest } from '../../core/operation/operation-request.js';
@@ -49,7 +49,7 @@ export class CallTransport {
       case 'replay':
         return decodedResult(call, decision.outcome, true);
       case 'reject':
-        return rejectedResult(decision.reason, call.options);
+        return rejectedResult(REJECTION_CODES[decision.reason], call.options);
     }
   }
 
@@ -167,10 +167,10 @@ function interruptionOf(
 ): CallResult | undefined {
   if (transaction?.isConflict(error) === true) {
     transaction.conflicted();
-    return rejectedResult('conflict', options);
+    return rejectedResult('idempotency_transaction_conflict', options);
   }
   return transaction?.isInterruption(error) === true
-    ? rejectedResult('store_unavailable', options)
+    ? rejectedResult('idempotency_store_unavailable', options)
     : undefined;
 }
 
@@ -214,14 +214,8 @@ function settledResult(call: Call, settlement: Settlement, own: Outcome): CallRe
       return decodedResult(call, own, false);
     case 'other':
       return decodedResult(call, settlement.outcome, true);
-    case 'unknown':
-      return rejectedResult('outcome_unknown', call.options);
-    case 'in_progress':
-      return rejectedResult('in_progress', call.options);
-    case 'unsaved':
-      return rejectedResult('store_unavailable', call.options);
-    case 'conflict':
-      return rejectedResult('conflict', call.options);
+    default:
+      return rejectedResult(REJECTION_CODES[settlement.kind], call.options);
   }
 }
 

@@ -2,13 +2,13 @@ import type { ExecutionContext } from '@nestjs/common';
 import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import type { Scope } from '../../core/record/record-key.js';
+import { rejectionError } from '../../core/util/errors.js';
 import { throwOptionError } from '../../core/util/option-checks.js';
 import { askOptionLater } from '../common/ask-option.js';
 import { payloadFingerprint, type PayloadFingerprint } from '../common/payload-fingerprint.js';
 import type { ResolvedRequestOptions } from '../common/request-options.js';
 import { anonymousScope, principalOf, toScope } from '../common/scope.js';
 import type { Call } from './call.js';
-import { callerUnknown, keyInvalid, keyMissing } from './rejection-errors.js';
 
 /** The settings of a protected handler, the same for all its calls. */
 export interface ValueRoute {
@@ -51,11 +51,12 @@ export function checkedKey(
   remedy: string,
 ): string | undefined {
   if (chosen === undefined) {
-    if (required) throw keyMissing(operation, remedy);
+    if (required) throw rejectionError('idempotency_key_missing', { operation, remedy });
     return undefined;
   }
   if (typeof chosen !== 'string' || chosen === '' || chosen.length > maxKeyLength) {
-    throw keyInvalid(operation, maxKeyLength);
+    const form = `a string of 1–${String(maxKeyLength)} characters`;
+    throw rejectionError('idempotency_key_invalid', { operation, form });
   }
   return chosen;
 }
@@ -79,7 +80,7 @@ export async function callerScope(
   return (
     toScope(result, operation) ??
     anonymousScope(anonymous, () => {
-      throw callerUnknown(operation, remedy);
+      throw rejectionError('idempotency_caller_unknown', { operation, remedy });
     })
   );
 }

@@ -1,8 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { selectMembers } from '../../core/record/content-selection.js';
-import { OperationRejectedError } from '../../core/util/errors.js';
+import { rejectionError } from '../../core/util/errors.js';
 import { atOnce } from '../../core/util/maybe-async.js';
-import { keyMissing } from '../call/rejection-errors.js';
 import { askOption } from '../common/ask-option.js';
 import { fieldLines, isOfSyntax, keyInLines, type ParsedKey } from '../common/idempotency-key.js';
 import type { FieldRequest, GraphqlField } from './graphql-field.js';
@@ -15,7 +14,7 @@ export function fieldKey(
   route: GraphqlRoute,
 ): string | undefined {
   const { operation, options } = route;
-  const { key: choose, required } = options;
+  const { key: choose, required, maxKeyLength } = options;
   const key =
     typeof choose === 'function'
       ? plainKey(
@@ -23,8 +22,13 @@ export function fieldKey(
           route,
         )
       : askOption('keySyntax', operation, () => keyInField(field, route));
-  if (key === false) throw keyMalformed(route);
-  if (key === undefined && required) throw keyMissing(operation, remedyFor(route));
+  if (key === false) {
+    const form = `one string of 1–${String(maxKeyLength)} characters that the option "keySyntax" allows`;
+    throw rejectionError('idempotency_key_invalid', { operation, form });
+  }
+  if (key === undefined && required) {
+    throw rejectionError('idempotency_key_missing', { operation, remedy: remedyFor(route) });
+  }
   return key;
 }
 
@@ -41,14 +45,6 @@ function plainKey(value: unknown, { options }: GraphqlRoute): ParsedKey | undefi
   if (value === undefined) return undefined;
   const key = typeof value === 'number' && Number.isSafeInteger(value) ? String(value) : value;
   return typeof key === 'string' && key !== '' && key.length <= options.maxKeyLength && key;
-}
-
-function keyMalformed({ operation, options }: GraphqlRoute): OperationRejectedError {
-  return new OperationRejectedError(
-    `The idempotency key of ${operation} must be one string of 1–${String(options.maxKeyLength)} characters that the option "keySyntax" allows.`,
-    'idempotency_key_invalid',
-    undefined,
-  );
 }
 
 function remedyFor({ options }: GraphqlRoute): string {

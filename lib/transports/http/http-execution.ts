@@ -1,20 +1,14 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { HttpException } from '@nestjs/common';
-import type { Attempt, Settlement } from '../../core/operation/attempt.js';
+import { REJECTION_CODES, type Attempt, type Settlement } from '../../core/operation/attempt.js';
 import type { ExecutionScope } from '../../core/operation/execution-scope.js';
 import { finishedRetentionMs, type OutcomeSummary } from '../../core/operation/options.js';
 import { asksToKeep, keepResponses } from '../../core/operation/outcome-policy.js';
 import type { FinishedState, Outcome } from '../../core/record/record.js';
+import type { RejectionCode } from '../../core/util/rejections.js';
 import { markedReplay } from './http-replay.js';
 import type { HttpRoute } from './http-route.js';
-import {
-  InProgressProblem,
-  OutcomeUnknownProblem,
-  ResponseNotKeptProblem,
-  StoreUnavailableProblem,
-  TransactionConflictProblem,
-  type IdempotencyProblem,
-} from './problem.js';
+import { IdempotencyProblem } from './problem.js';
 import { addedHeaders } from './replay-headers.js';
 import {
   decodeResponse,
@@ -178,12 +172,12 @@ export class HttpExecution implements ResponseSink {
   }
 
   unavailable(): IdempotencyProblem {
-    return new StoreUnavailableProblem(this.route.problems);
+    return this.problem('idempotency_store_unavailable');
   }
 
   /** The retryable problem that replaces an error of the transaction. */
   problemOf(error: unknown): IdempotencyProblem | undefined {
-    if (this.isConflict(error)) return new TransactionConflictProblem(this.route.problems);
+    if (this.isConflict(error)) return this.problem('idempotency_transaction_conflict');
     return this.isInterrupted(error) ? this.unavailable() : undefined;
   }
 
@@ -325,25 +319,22 @@ export class HttpExecution implements ResponseSink {
   }
 
   private replacementFor(settlement: Settlement): Replacement {
-    const { problems, options } = this.route;
     switch (settlement.kind) {
       case 'own':
         return undefined;
       case 'other': {
         const response = decodeResponse(settlement.outcome);
         return response === undefined
-          ? new ResponseNotKeptProblem(problems).toResponse()
-          : markedReplay(response, options.replayHeader);
+          ? this.problem('idempotency_response_not_kept').toResponse()
+          : markedReplay(response, this.route.options.replayHeader);
       }
-      case 'unknown':
-        return new OutcomeUnknownProblem(problems).toResponse();
-      case 'in_progress':
-        return new InProgressProblem(problems).toResponse();
-      case 'unsaved':
-        return new StoreUnavailableProblem(problems).toResponse();
-      case 'conflict':
-        return new TransactionConflictProblem(problems).toResponse();
+      default:
+        return this.problem(REJECTION_CODES[settlement.kind]).toResponse();
     }
+  }
+
+  private problem(code: RejectionCode): IdempotencyProblem {
+    return IdempotencyProblem.of(code, this.route.problems);
   }
 
   /** @returns whether this call settles the attempt. Only the first one does. */

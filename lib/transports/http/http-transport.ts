@@ -1,11 +1,10 @@
 import { Logger, StreamableFile, type CallHandler, type ExecutionContext } from '@nestjs/common';
 import { from, Observable, throwError, type Subscriber } from 'rxjs';
 import type { IdempotencyEngine } from '../../core/engine/idempotency-engine.js';
-import type { Attempt } from '../../core/operation/attempt.js';
+import { REJECTION_CODES, type Attempt } from '../../core/operation/attempt.js';
 import { contextOf, ExecutionScope, executionScope } from '../../core/operation/execution-scope.js';
 import type { OperationRequest } from '../../core/operation/operation-request.js';
 import { recoveryOf, type Services } from '../../core/operation/recovery.js';
-import type { RejectionReason } from '../../core/record/events.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { isEnabled } from '../common/request-options.js';
 import { httpExchange, type HttpExchange } from './http-exchange.js';
@@ -13,29 +12,9 @@ import { HttpExecution } from './http-execution.js';
 import { STATUS_HEADER } from './http-options.js';
 import { HttpReplay, markedReplay } from './http-replay.js';
 import { isUnprotectedMethod, type HttpRoute } from './http-route.js';
-import {
-  InProgressProblem,
-  KeyReusedProblem,
-  MisconfiguredProblem,
-  OutcomeUnknownProblem,
-  throwProblem,
-  ResponseNotKeptProblem,
-  setProblemHeaders,
-  ShuttingDownProblem,
-  StoreUnavailableProblem,
-  type IdempotencyProblem,
-  type ProblemContext,
-} from './problem.js';
+import { IdempotencyProblem, setProblemHeaders, throwProblem } from './problem.js';
 import { readRequest } from './read-request.js';
 import { decodeResponse } from './response/http-response.js';
-
-const PROBLEMS: Record<RejectionReason, new (context: ProblemContext) => IdempotencyProblem> = {
-  mismatch: KeyReusedProblem,
-  in_progress: InProgressProblem,
-  outcome_unknown: OutcomeUnknownProblem,
-  store_unavailable: StoreUnavailableProblem,
-  shutting_down: ShuttingDownProblem,
-};
 
 const logger = new Logger('Idempotency');
 
@@ -136,7 +115,7 @@ export class HttpTransport {
         case 'replay': {
           const response = decodeResponse(decision.outcome);
           if (response === undefined) {
-            return throwProblem(exchange, new ResponseNotKeptProblem(route.problems));
+            return throwProblem(exchange, 'idempotency_response_not_kept', route.problems);
           }
           const { replayHeader } = route.options;
           const marked = markedReplay(response, replayHeader);
@@ -146,7 +125,7 @@ export class HttpTransport {
           };
         }
         case 'reject':
-          return throwProblem(exchange, new PROBLEMS[decision.reason](route.problems));
+          return throwProblem(exchange, REJECTION_CODES[decision.reason], route.problems);
       }
     } catch (error) {
       throw errorOf(error, exchange, route);
@@ -184,7 +163,7 @@ function errorOf(error: unknown, exchange: HttpExchange, route: HttpRoute): unkn
   const { operation, problems } = route;
   const { message, stack } = error;
   logger.error(message.includes(operation) ? message : `${operation}: ${message}`, stack);
-  const problem = new MisconfiguredProblem(problems);
+  const problem = IdempotencyProblem.of('idempotency_options_invalid', problems);
   setProblemHeaders(exchange, problem);
   return problem;
 }

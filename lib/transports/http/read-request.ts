@@ -12,13 +12,7 @@ import { anonymousScope, principalOf, toScope } from '../common/scope.js';
 import { contentOf, type PlatformRequest } from './content/request-content.js';
 import type { HttpExchange } from './http-exchange.js';
 import type { HttpRoute } from './http-route.js';
-import {
-  CallerUnknownProblem,
-  ContentInvalidProblem,
-  KeyInvalidProblem,
-  KeyMissingProblem,
-  throwProblem,
-} from './problem.js';
+import { throwProblem } from './problem.js';
 
 /**
  * Reads the operation request, or `undefined` if the options let the request run unprotected. Checks in this order: key
@@ -34,7 +28,7 @@ export function readRequest(
   const key = keyOf(context, exchange, route);
   if (key === undefined) return undefined;
   return whenReady(requestScope(context, exchange.request, route), (known) => {
-    const rejectCaller = () => throwProblem(exchange, new CallerUnknownProblem(route.problems));
+    const rejectCaller = () => throwProblem(exchange, 'idempotency_caller_unknown', route.problems);
     const scope = known ?? anonymousScope(options.anonymous, rejectCaller);
     if (scope === undefined) return undefined;
     return whenReady(fingerprintOf(context, exchange, route), (fingerprint) =>
@@ -92,9 +86,10 @@ function keyOf(
             options.maxKeyLength,
           ),
         );
-  if (key === false) return throwProblem(exchange, new KeyInvalidProblem(problems));
-  if (key === undefined && options.required)
-    return throwProblem(exchange, new KeyMissingProblem(problems));
+  if (key === false) return throwProblem(exchange, 'idempotency_key_invalid', problems);
+  if (key === undefined && options.required) {
+    return throwProblem(exchange, 'idempotency_key_missing', problems);
+  }
   return key;
 }
 
@@ -143,7 +138,7 @@ function rejectContent(
 ): never {
   if (!(error instanceof ContentNotComparableError)) throw error;
   warnOnce(operation, error);
-  return throwProblem(exchange, new ContentInvalidProblem(problems));
+  return throwProblem(exchange, 'idempotency_content_invalid', problems);
 }
 
 const logger = new Logger('Idempotency');

@@ -1,8 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { Scope } from '../../core/record/record-key.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError, rejectionError } from '../../core/util/errors.js';
 import { atOnce } from '../../core/util/maybe-async.js';
-import { callerUnknown } from '../call/rejection-errors.js';
 import { checkedKey } from '../call/value-route.js';
 import { askOption } from '../common/ask-option.js';
 import type { ResolvedRequestOptions, ScopeResult } from '../common/request-options.js';
@@ -35,7 +34,9 @@ export async function messageScope(
   const result = await tenantOf(context, operation, options.scope);
   const isNone = Array.isArray(result) && result.length === 0;
   const parts = isNone ? [] : toScope(result, operation);
-  if (parts === undefined) throw callerUnknown(operation, SCOPE_REMEDY);
+  if (parts === undefined) {
+    throw rejectionError('idempotency_caller_unknown', { operation, remedy: SCOPE_REMEDY });
+  }
   return [consumer, ...parts];
 }
 

@@ -1,4 +1,3 @@
-export { PROBLEM_RETRYABLE } from '../../../lib/client/errors.js';
 export { idempotencyKeyField } from '../../../lib/client/idempotency-key.js';
 export { CLIENT_OPTIONS } from '../../../lib/client/options.js';
 export { fullJitterMs, retryAfterMs } from '../../../lib/client/retry-policy.js';

@@ -1,1 +1,1 @@
-export { inWords } from '../../../lib/swagger/route-text.js';
+export { inWords, problemResponses } from '../../../lib/swagger/route-documentation.js';

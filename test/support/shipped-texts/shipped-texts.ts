@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { REJECTIONS } from '../internals/core/util.js';
 import { projectRoot } from '../project-root.js';
 
 interface Texts {
@@ -17,7 +18,10 @@ export interface TextModule {
   readonly source: string;
 }
 
-/** What `lua/` and `sql/` are in the library: it reads no file at run time, which a bundle would not contain. */
+/**
+ * What `lua/` and `sql/` are in the library: it reads no file at run time, which a bundle would not contain. And what the
+ * table of rejections is in the client.
+ */
 export function shippedTexts(): TextModule[] {
   return [
     textModule('lib/stores/redis/scripts/lua-texts.generated.ts', [
@@ -32,7 +36,24 @@ export function shippedTexts(): TextModule[] {
         keepsComments: true,
       },
     ]),
+    problemCodes(),
   ];
+}
+
+/** The client imports nothing of the server: all texts of the table would come with it. */
+function problemCodes(): TextModule {
+  const members = Object.entries(REJECTIONS).map(
+    ([code, { retryable }]) => `  ${code}: ${retryable},\n`,
+  );
+  return {
+    path: 'lib/client/problem-codes.generated.ts',
+    source: `// Made from lib/core/util/rejections.ts by "npm run texts": change the table there.
+
+/** The server's problem codes, and whether a retry of the same request may succeed. */
+export const PROBLEM_RETRYABLE = {
+${members.join('')}} as const;
+`,
+  };
 }
 
 function textModule(path: string, objects: readonly Texts[]): TextModule {

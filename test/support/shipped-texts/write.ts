@@ -9,6 +9,6 @@ for (const { path, source } of shippedTexts()) {
   const file = join(projectRoot, path);
   if (!checks) writeFileSync(file, source);
   else if (readFileSync(file, 'utf8') !== source) {
-    throw new Error(`${path} differs from lua/ and sql/: run npm run texts`);
+    throw new Error(`${path} is stale: run npm run texts`);
   }
 }

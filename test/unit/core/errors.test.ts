@@ -4,8 +4,8 @@ import {
   FailureReplayedError,
   IdempotencyError,
   IdempotencyOptionsError,
+  IdempotencyProblem,
   isIdempotencyError,
-  KeyMissingProblem,
   NoIdempotencyContextError,
   OperationRejectedError,
   StoreConfigurationError,
@@ -42,7 +42,7 @@ describe('an error of the library', () => {
   });
 
   it('is also the HTTP response', () => {
-    const problem = new KeyMissingProblem({
+    const problem = IdempotencyProblem.of('idempotency_key_missing', {
       typeBase: 'https://api.example/problems',
       retryAfterMs: 1,
     });

@@ -1,4 +1,9 @@
-export type { Attempt, FinalOutcome, Settlement } from '../../../../lib/core/operation/attempt.js';
+export {
+  REJECTION_CODES,
+  type Attempt,
+  type FinalOutcome,
+  type Settlement,
+} from '../../../../lib/core/operation/attempt.js';
 export {
   originOf,
   parseOrigin,

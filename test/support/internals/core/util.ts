@@ -2,10 +2,16 @@ export { DeadlineTimer, type DeadlineListener } from '../../../../lib/core/util/
 export {
   IdempotencyOptionsError,
   OperationRejectedError,
+  rejectionError,
   StoreConfigurationError,
   StoreOutcomeUnknownError,
   StoreUnavailableError,
   ValueNotStorableError,
 } from '../../../../lib/core/util/errors.js';
+export {
+  REJECTIONS,
+  type Rejection,
+  type RejectionCode,
+} from '../../../../lib/core/util/rejections.js';
 export { missingPeer } from '../../../../lib/core/util/missing-peer.js';
 export { jitteredPause, ServerClock } from '../../../../lib/core/util/time.js';
