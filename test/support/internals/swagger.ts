@@ -1,1 +1,1 @@
-export { inWords, problemResponses } from '../../../lib/swagger/route-documentation.js';
+export { inWords } from '../../../lib/swagger/route-documentation.js';

@@ -10,4 +10,7 @@ export { recoverableCall } from '../../../../lib/transports/call/call-recovery.j
 export { CallTransport } from '../../../../lib/transports/call/call-transport.js';
 export type { Call } from '../../../../lib/transports/call/call.js';
 export { valueFormat } from '../../../../lib/transports/call/outcome-format.js';
-export { rejectedResult } from '../../../../lib/transports/call/rejection-errors.js';
+export {
+  rejectedResult,
+  RejectionMapper,
+} from '../../../../lib/transports/call/rejection-errors.js';
