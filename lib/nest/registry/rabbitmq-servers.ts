@@ -2,12 +2,12 @@ import { Injectable, type Type } from '@nestjs/common';
 import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import type { Handler } from '../../transports/http/http-route.js';
-import { AckInterceptor } from '../../transports/message/deliveries/ack-interceptor.js';
-import { markEvent } from '../../transports/message/deliveries/rabbitmq-delivery.js';
+import { markEvent } from '../../transports/message/deliveries/delivery.js';
+import { AckInterceptor } from '../../transports/message/deliveries/rabbitmq-delivery.js';
 import type {
   RabbitMqChannel,
   RabbitMqMessage,
-} from '../../transports/message/source/rabbitmq-channel.js';
+} from '../../transports/message/source/rpc-context.js';
 import { isEventHandler, kindsOf, listensTo, patternsOf } from '../discovery/handler-kinds.js';
 import { isProtected, nameOf, RouteRegistry } from './route-registry.js';
 

@@ -13,8 +13,7 @@ import { RejectionMapper, type ClientExceptionClass } from '../call/rejection-er
 import { payloadContent } from '../common/payload-fingerprint.js';
 import type { RequestContent } from '../common/request-content.js';
 import { isEnabled } from '../common/request-options.js';
-import type { Delivery } from './deliveries/delivery.js';
-import { pauseDelivery } from './pause-delivery.js';
+import { pauseDelivery, type Delivery } from './deliveries/delivery.js';
 import { messageKey, messageScope } from './message-request.js';
 import type { FailureAction, ResolvedMessageOptions } from './message-options.js';
 import type { MessageRoute } from './message-route.js';
@@ -26,6 +25,9 @@ const ALL_OF_A_CONSUMER = 'nestjs-idempotency/messages';
 /** Before jitter: the broker redelivers a requeued message at once, and five times a second are enough. */
 const MIN_REQUEUE_DELAY_MS = 400;
 
+/** The longest wait of a Kafka consumer without a heartbeat: its group removes it after 30 s, by default. */
+const MAX_WAIT_WITHOUT_HEARTBEAT_MS = 3_000;
+
 /** The handling of one message, until its end is known. */
 export class MessageHandling {
   constructor(
@@ -35,6 +37,8 @@ export class MessageHandling {
     private readonly route: MessageRoute,
     private readonly delivery: Delivery,
     private readonly failures: RejectionMapper,
+    /** Whether the result has no subscriber any more. */
+    private readonly isAbandoned: () => boolean,
   ) {}
 
   /** Never rejects. */
@@ -55,7 +59,7 @@ export class MessageHandling {
   private async callOf(key: string): Promise<Call> {
     const { context, route, delivery } = this;
     const { operation, options, protocol, codec } = route;
-    const { isEvent } = delivery;
+    const { isEvent, heartbeat, rabbitMq } = delivery;
     const content = payloadContent(patternOf(context), context.switchToRpc().getData());
     return {
       operation,
@@ -64,13 +68,13 @@ export class MessageHandling {
       scope: await messageScope(context, route),
       fingerprint: this.fingerprintOf(content),
       // A message that its handler requeued or dead-lettered has no outcome, whatever the policy.
-      keep: (summary) => !delivery.isReturnedByHandler && options.keep(summary),
+      keep: (summary) => rabbitMq?.isReturnedByHandler !== true && options.keep(summary),
       // No client gets what an event's handler returned.
       format: isEvent ? nothingFormat(codec) : emissionsFormat(codec, this.failures),
       maxStoredBytes: isEvent ? options.maxStoredBytes : route.maxStoredBytes,
       options: protocol,
-      waitAtMostMs: delivery.maxUnacknowledgedMs,
-      clientSignal: delivery.revoked,
+      waitAtMostMs: heartbeat && MAX_WAIT_WITHOUT_HEARTBEAT_MS,
+      clientSignal: rabbitMq?.revoked,
       handler: context.getHandler(),
     };
   }
@@ -94,7 +98,7 @@ export class MessageHandling {
     const { delivery, route } = this;
     const { retryAfterMs, whenInProgress } = call.options;
     for (const since = monotonicNow(); ;) {
-      const result = await this.calls.settle(call, ({ signal }) => this.runWithin(signal));
+      const result = await this.calls.settle(call, ({ signal }) => this.run(signal));
       const code = delivery.isEvent ? temporaryRejection(result) : undefined;
       if (code === undefined) return this.endOf(result);
       const isTooLong = monotonicNow() - since >= route.message.maxPauseMs;
@@ -103,40 +107,15 @@ export class MessageHandling {
       const pauseMs = isRequeued ? Math.max(retryAfterMs, MIN_REQUEUE_DELAY_MS) : retryAfterMs;
       const isOurs = await pauseDelivery(delivery, pauseMs);
       if (!isOurs) return { kind: 'abandoned' };
-      if (isRequeued) return delivery.isReturned ? { kind: 'requeued' } : this.endOf(result);
+      if (isRequeued) return delivery.rabbitMq ? { kind: 'requeued' } : this.endOf(result);
     }
   }
 
-  private async run(): Promise<unknown[]> {
-    const { delivery } = this;
-    const emissions = defer((): Observable<unknown> => this.next.handle());
-    delivery.isRunning = true;
-    let values: unknown[];
-    try {
-      values = await lastValueFrom(emissions.pipe(toArray()));
-    } finally {
-      delivery.isRunning = false;
-    }
-    if (delivery.isReturnedByHandler) throw new ReturnedByHandlerError();
-    return values;
-  }
-
-  /** When the key is lost, only the application's ack may end the message: a requeued one would run beside it. */
-  private async runWithin(signal: AbortSignal): Promise<unknown[]> {
-    const { delivery } = this;
-    const acknowledgeIfRequested = () => {
-      if (delivery.requestedAck === 'accept') delivery.acknowledge('accept');
-    };
-    const onLoss = () => {
-      delivery.onRequestedAck(acknowledgeIfRequested);
-      acknowledgeIfRequested();
-    };
-    if (delivery.isReturned) signal.addEventListener('abort', onLoss);
-    try {
-      return await this.run();
-    } finally {
-      signal.removeEventListener('abort', onLoss);
-    }
+  private run(keyLost?: AbortSignal): Promise<unknown[]> {
+    const { rabbitMq } = this.delivery;
+    const values = () =>
+      lastValueFrom(defer((): Observable<unknown> => this.next.handle()).pipe(toArray()));
+    return rabbitMq === undefined ? values() : rabbitMq.run(values, this.isAbandoned, keyLost);
   }
 
   private endOf(result: CallResult): MessageEnd {
@@ -151,9 +130,8 @@ export class MessageHandling {
         return { kind: 'failed', error: result.error, isFinal: result.isKept };
       case 'rejected': {
         // The broker redelivers it to another consumer after the shutdown.
-        const isAbandoned =
-          this.delivery.isReturned && hasCode(result.error, 'idempotency_shutting_down');
-        return isAbandoned
+        const isLeft = this.delivery.rabbitMq && hasCode(result.error, 'idempotency_shutting_down');
+        return isLeft
           ? { kind: 'abandoned' }
           : { kind: 'failed', error: result.error, isFinal: false };
       }
@@ -218,8 +196,3 @@ export type MessageEnd =
   | { readonly kind: 'requeued' }
   /** Another consumer has the message or will get it: no reply, no ack. */
   | { readonly kind: 'abandoned' };
-
-/** The handler returned after it had requeued or dead-lettered its message itself. */
-export class ReturnedByHandlerError extends Error {
-  override readonly name = 'ReturnedByHandlerError';
-}

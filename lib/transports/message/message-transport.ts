@@ -3,16 +3,9 @@ import { Observable, type Subscriber } from 'rxjs';
 import { OperationRejectedError } from '../../core/util/errors.js';
 import type { CallTransport } from '../call/call-transport.js';
 import type { RejectionMapper } from '../call/rejection-errors.js';
-import type { Delivery, AckAction } from './deliveries/delivery.js';
-import { deliveryOf } from './deliveries/unacknowledged-delivery.js';
-import { pauseDelivery } from './pause-delivery.js';
-import {
-  ReturnedByHandlerError,
-  MessageHandling,
-  rpcFailures,
-  failureActionOf,
-  type MessageEnd,
-} from './message-handling.js';
+import { deliveryOf, pauseDelivery, type Delivery } from './deliveries/delivery.js';
+import { ReturnedByHandlerError, type AckAction } from './deliveries/rabbitmq-delivery.js';
+import { failureActionOf, MessageHandling, rpcFailures } from './message-handling.js';
 import type { MessageRoute } from './message-route.js';
 import { rpcSource } from './source/rpc-context.js';
 
@@ -29,12 +22,12 @@ export class MessageTransport {
     route: MessageRoute,
   ): Observable<unknown> {
     return new Observable((subscriber) => {
-      const delivery = deliveryOf(rpcSource(context), route.isEventHandler);
-      delivery.isAbandoned = () => subscriber.closed;
+      const { operation, isEventHandler } = route;
+      const delivery = deliveryOf(rpcSource(context), operation, isEventHandler);
       this.handle(context, next, route, delivery, subscriber).catch((error: unknown) => {
         // Not the message's fault (a package cannot be loaded, say): it is requeued.
         subscriber.error(error);
-        delivery.acknowledge('requeue');
+        delivery.rabbitMq?.acknowledge('requeue');
       });
     });
   }
@@ -48,30 +41,48 @@ export class MessageTransport {
     subscriber: Subscriber<unknown>,
   ): Promise<void> {
     const failures = await this.failures();
-    const handling = new MessageHandling(this.calls, context, next, route, delivery, failures);
+    const handling = new MessageHandling(
+      this.calls,
+      context,
+      next,
+      route,
+      delivery,
+      failures,
+      () => subscriber.closed,
+    );
     const end = await handling.end();
+    const { isEvent, rabbitMq } = delivery;
+    const { onFailure, redeliveryDelayMs } = route.message;
     switch (end.kind) {
       case 'emitted':
         for (const value of end.values) subscriber.next(value);
         subscriber.complete();
         // Nest writes the reply one tick later.
         await nextLoopIteration();
-        // A stored outcome is not requeued, even if code outside of the handler requests it.
-        if (end.isStored && delivery.requestedAck === 'requeue') delivery.acknowledge('accept');
-        else await acknowledgeAs(delivery, 'accept', route.message.redeliveryDelayMs);
+        // A stored outcome is acknowledged, even if code outside of the handler requests something else.
+        if (end.isStored) rabbitMq?.acknowledge('accept');
+        else await acknowledgeAs(delivery, 'accept', redeliveryDelayMs);
         return;
       case 'requeued':
-        delivery.acknowledge('requeue');
+        rabbitMq?.acknowledge('requeue');
         subscriber.complete();
         return;
       case 'abandoned':
         // A request stays open: its client gets the reply from the next consumer.
-        if (delivery.isEvent) subscriber.complete();
+        if (isEvent) subscriber.complete();
         return;
-      case 'failed':
-        if (end.error instanceof ReturnedByHandlerError) subscriber.complete();
-        else subscriber.error(delivery.isEvent ? end.error : failures.toClientError(end.error));
-        await acknowledgeFailure(context, route, delivery, end);
+      case 'failed': {
+        const { error } = end;
+        if (error instanceof ReturnedByHandlerError) subscriber.complete();
+        else subscriber.error(isEvent ? error : failures.toClientError(error));
+        if (rabbitMq === undefined) return;
+        // Exception filters may request an ack first.
+        await nextLoopIteration();
+        if (!isEvent) return acknowledgeAs(delivery, 'accept', redeliveryDelayMs);
+        const action = end.isFinal ? 'dead-letter' : failureActionOf(error, context, onFailure);
+        const isHopeless = error instanceof OperationRejectedError;
+        return acknowledgeAs(delivery, action, redeliveryDelayMs, isHopeless);
+      }
     }
   }
 
@@ -81,24 +92,6 @@ export class MessageTransport {
   }
 }
 
-async function acknowledgeFailure(
-  context: ExecutionContext,
-  { message }: MessageRoute,
-  delivery: Delivery,
-  { error, isFinal }: Extract<MessageEnd, { kind: 'failed' }>,
-): Promise<void> {
-  if (!delivery.isReturned) return;
-  // Exception filters may request an ack first.
-  await nextLoopIteration();
-  const delayMs = message.redeliveryDelayMs;
-  if (!delivery.isEvent) {
-    await acknowledgeAs(delivery, 'accept', delayMs);
-    return;
-  }
-  const action = isFinal ? 'dead-letter' : failureActionOf(error, context, message.onFailure);
-  await acknowledgeAs(delivery, action, delayMs, error instanceof OperationRejectedError);
-}
-
 /** Acknowledges as the application requested, else with `action`; requeues a redelivered message after `delayMs`. */
 async function acknowledgeAs(
   delivery: Delivery,
@@ -106,12 +99,14 @@ async function acknowledgeAs(
   delayMs: number,
   isHopeless = false,
 ): Promise<void> {
-  const isAgain = (delivery.requestedAck ?? action) === 'requeue';
-  if (isAgain && (delivery.isRedelivered || isHopeless)) {
+  const { rabbitMq } = delivery;
+  if (rabbitMq === undefined) return;
+  const requested = () => rabbitMq.requestedAck ?? action;
+  if (requested() === 'requeue' && (rabbitMq.isRedelivered || isHopeless)) {
     const isOurs = await pauseDelivery(delivery, delayMs);
     if (!isOurs) return;
   }
-  delivery.acknowledge(delivery.requestedAck ?? action);
+  rabbitMq.acknowledge(requested());
 }
 
 /** Resolves in the next iteration of the event loop. */

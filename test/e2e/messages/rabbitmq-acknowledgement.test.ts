@@ -1,167 +1,18 @@
 import { useRedis } from '../../support/use-redis.js';
 import { describe, expect, it } from '@jest/globals';
-import { Catch, Controller, type ArgumentsHost, type Type } from '@nestjs/common';
+import { Catch, Controller, type Type } from '@nestjs/common';
 import { EventPattern, MessagePattern } from '@nestjs/microservices';
+import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { EMPTY, type Observable } from 'rxjs';
 import { until } from '../../integration/redis/support/until.js';
-import { deliveredIn, emitOrder, orders, type Channel } from './support/orders.js';
+import { emitOrder, orders } from './support/orders.js';
 import { startConsumer } from './support/start-consumer.js';
 import { useBroker } from './support/use-broker.js';
 
 const redis = useRedis();
 const { consumers, openQueue, openLimitedQueue } = useBroker();
-
-describe('a handler that uses the channel itself', () => {
-  it('may acknowledge its message: the broker gets one ack, and the channel stays open', async () => {
-    const { queue } = await openLimitedQueue();
-    const handled: number[] = [];
-    const controller = orders(({ channel, message, id }) => {
-      channel.ack(message);
-      handled.push(id);
-    });
-    await consumers.start(queue, controller, { store: memoryStore() });
-    for (const id of [1, 1, 2]) await emitOrder(queue, id);
-    await queue.isEmpty();
-    // A channel that the broker had closed would deliver nothing more.
-    await emitOrder(queue, 3);
-    await until(() => handled.length === 3);
-    expect(handled).toEqual([1, 2, 3]);
-  });
-
-  it.each([
-    ['nack', (channel: Channel, message: object) => channel.nack(message, false, false)],
-    ['reject', (channel: Channel, message: object) => channel.reject(message, false)],
-  ])('may dead-letter its message with %s: returning is then not a success', async (_, reject) => {
-    const { queue, deadLettered } = await openLimitedQueue();
-    let runs = 0;
-    const controller = orders(({ channel, message }) => {
-      runs += 1;
-      reject(channel, message);
-    });
-    const { events } = await consumers.start(queue, controller, { store: memoryStore() });
-    await emitOrder(queue, 1);
-    await deadLettered.holds(1);
-    expect(runs).toBe(1);
-    expect(events.map(({ type }) => type)).toEqual(['acquired', 'released']);
-  });
-
-  it('may do so from any context, for example from the timer that writes a batch', async () => {
-    const { queue, deadLettered } = await openLimitedQueue();
-    let reject: () => void = () => undefined;
-    // Created outside of any message, like the timer of a batch.
-    const flush = setInterval(() => reject(), 10);
-    const controller = orders(
-      ({ channel, message }) =>
-        new Promise<void>((resolve) => {
-          reject = () => {
-            channel.nack(message, false, false);
-            resolve();
-          };
-        }),
-    );
-    const { events } = await consumers.start(queue, controller, { store: memoryStore() });
-    await emitOrder(queue, 1);
-    await deadLettered.holds(1);
-    clearInterval(flush);
-    expect(events.map(({ type }) => type)).toEqual(['acquired', 'released']);
-  });
-
-  it('may requeue its message, and gets it again', async () => {
-    const { queue } = await openLimitedQueue();
-    let runs = 0;
-    const controller = orders(({ channel, message }) => {
-      runs += 1;
-      if (runs === 1) channel.nack(message);
-    });
-    await consumers.start(queue, controller, { store: memoryStore() });
-    await emitOrder(queue, 1);
-    await until(() => runs === 2);
-    await queue.isEmpty();
-  });
-
-  it('that acknowledges its message and then fails does not get it again', async () => {
-    const { queue } = await openLimitedQueue();
-    let runs = 0;
-    const controller = orders(({ channel, message }) => {
-      runs += 1;
-      channel.ack(message);
-      throw new Error('planned');
-    });
-    await consumers.start(queue, controller, { store: memoryStore() });
-    await emitOrder(queue, 1);
-    await until(() => runs === 1);
-    await queue.isEmpty();
-    expect(runs).toBe(1);
-  });
-
-  it.each([
-    ['ack(message, true)', (channel: Channel, message: object) => channel.ack(message, true)],
-    ['ackAll()', (channel: Channel) => channel.ackAll()],
-  ])(
-    'may not call %s, because outcomes of other messages may not be stored yet',
-    async (_, acknowledge) => {
-      const { queue, deadLettered } = await openLimitedQueue();
-      const errors: unknown[] = [];
-      const controller = orders(
-        ({ channel, message }) => {
-          try {
-            acknowledge(channel, message);
-          } catch (error) {
-            errors.push(error);
-            throw error;
-          }
-        },
-        { onFailure: 'dead-letter' },
-      );
-      await consumers.start(queue, controller, { store: memoryStore() });
-      await emitOrder(queue, 1);
-      await deadLettered.holds(1);
-      expect(errors).toEqual([expect.objectContaining({ code: 'idempotency_options_invalid' })]);
-    },
-  );
-
-  it('can use the other methods of its channel', async () => {
-    const { queue } = await openLimitedQueue();
-    const counts: number[] = [];
-    const controller = orders(async ({ channel }) => {
-      counts.push((await channel.checkQueue(queue.name)).messageCount);
-    });
-    await consumers.start(queue, controller, { store: memoryStore() });
-    await emitOrder(queue, 1);
-    await until(() => counts.length === 1);
-    expect(counts).toEqual([0]);
-  });
-});
-
-describe('an exception filter', () => {
-  it('decides before the interceptor: its acknowledgement applies', async () => {
-    const { queue, deadLettered } = await openLimitedQueue();
-    @Catch()
-    class DeadLettered {
-      catch(_: unknown, host: ArgumentsHost): Observable<never> {
-        const { channel, message } = deliveredIn(host);
-        channel.nack(message, false, false);
-        return EMPTY;
-      }
-    }
-    let runs = 0;
-    const controller = orders(() => {
-      runs += 1;
-      throw new Error('planned');
-    });
-    await consumers.start(
-      queue,
-      controller,
-      { store: memoryStore() },
-      { configure: (app) => app.useGlobalFilters(new DeadLettered()) },
-    );
-    await emitOrder(queue, 1);
-    await deadLettered.holds(1);
-    expect(runs).toBe(1);
-  });
-});
 
 describe('a message that cannot be handled', () => {
   it('because it has no key fails with a remedy, and is not lost', async () => {
@@ -231,6 +82,28 @@ describe('an event with a "replyTo"', () => {
     const replies = { replyTo: 'no-such-queue', correlationId: 'c1' };
     await queue.emit('order.placed', { id: 1 }, { messageId: 'm1', ...replies });
     await until(() => runs === 2);
+    await queue.isEmpty();
+  });
+});
+
+describe('a message for a handler of requests, to which Nest does not reply', () => {
+  it('is an event even with a "replyTo": it is redelivered when it fails', async () => {
+    const queue = await openQueue();
+    let runs = 0;
+    @Controller()
+    class Prices {
+      @Idempotent({ consumer: 'billing', redeliveryDelayMs: 20 })
+      @MessagePattern('order.price')
+      price(): void {
+        runs += 1;
+        if (runs < 3) throw new Error('planned');
+      }
+    }
+    await consumers.start(queue, Prices, { store: memoryStore() });
+    // Other frameworks set these for every message. Nest counts messages with an "id" in their content as requests.
+    const replies = { replyTo: 'no-such-queue', correlationId: 'c1' };
+    await queue.emit('order.price', { id: 1 }, { messageId: 'm1', ...replies });
+    await until(() => runs === 3);
     await queue.isEmpty();
   });
 });

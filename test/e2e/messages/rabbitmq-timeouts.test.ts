@@ -1,11 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { Controller, UseInterceptors, type NestInterceptor } from '@nestjs/common';
 import { ClientProxyFactory, MessagePattern, RmqRecordBuilder } from '@nestjs/microservices';
-import { Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
+import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { lastValueFrom, NEVER, timeout, toArray } from 'rxjs';
 import { until } from '../../integration/redis/support/until.js';
-import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { emitOrder, orders } from './support/orders.js';
 import { useBroker } from './support/use-broker.js';
@@ -156,28 +155,37 @@ const ENDING_MS = 2_000;
 const ENDING = { leaseMs: ENDING_MS, maxExecutionMs: ENDING_MS };
 
 describe('a message whose handler is still running at its deadline', () => {
-  it('is acknowledged then, if the handler had acknowledged it, and no longer blocks the queue', async () => {
-    const queue = await openQueue();
-    const runs: number[] = [];
-    const controller = orders(({ id, channel, message }) => {
-      runs.push(id);
-      channel.ack(message);
-      return id === 1 ? NEVER : undefined;
-    }, ENDING);
-    await consumers.start(
-      queue,
-      controller,
-      { store: memoryStore({ now }), shutdownTimeoutMs: 0 },
-      { prefetch: 1 },
-    );
-    await emitOrder(queue, 1);
-    await emitOrder(queue, 2);
-    await until(() => runs.length === 1);
-    await pass(ENDING_MS);
-    await until(() => runs.includes(2));
-    await queue.isEmpty();
-    expect(runs).toEqual([1, 2]);
-  });
+  it.each(['before', 'after'] as const)(
+    'is acknowledged if the handler acknowledges %s it, and no longer blocks the queue',
+    async (when) => {
+      const queue = await openQueue();
+      const runs: number[] = [];
+      const gate = new Gate();
+      if (when === 'after') gate.close();
+      const controller = orders(({ id, channel, message }) => {
+        runs.push(id);
+        if (id !== 1) return undefined;
+        void gate.pass().then(() => channel.ack(message));
+        return NEVER;
+      }, ENDING);
+      const { events } = await consumers.start(
+        queue,
+        controller,
+        { store: memoryStore({ now }), shutdownTimeoutMs: 0 },
+        { prefetch: 1 },
+      );
+      await emitOrder(queue, 1);
+      await emitOrder(queue, 2);
+      await until(() => runs.length === 1);
+      expect(await queue.depth()).toMatchObject({ ready: 1, unacked: 1 });
+      await pass(ENDING_MS);
+      await until(() => events.some(({ type }) => type === 'lease_lost'));
+      gate.open();
+      await until(() => runs.includes(2));
+      await queue.isEmpty();
+      expect(runs).toEqual([1, 2]);
+    },
+  );
 
   it('stays unacknowledged, and is not handled concurrently', async () => {
     const queue = await openQueue();
@@ -201,20 +209,6 @@ describe('a message whose handler is still running at its deadline', () => {
     expect(events).toContainEqual(expect.objectContaining({ type: 'completed', late: true }));
   });
 });
-
-/** The handler of the first order acknowledges when its gate opens, and never ends. */
-function firstNeverEnds(options: IdempotencyOptions) {
-  const runs: number[] = [];
-  const gate = new Gate();
-  gate.close();
-  const controller = orders(({ id, channel, message }) => {
-    runs.push(id);
-    if (id !== 1) return undefined;
-    void gate.pass().then(() => channel.ack(message));
-    return NEVER;
-  }, options);
-  return { controller, runs, gate };
-}
 
 describe('a handler that acknowledges late', () => {
   it('and requeues its message after an interceptor has timed out gets it again', async () => {
@@ -248,50 +242,5 @@ describe('a handler that acknowledges late', () => {
     gate.open();
     await queue.isEmpty();
     expect(runs).toBe(2);
-  });
-
-  it('after its key was lost, and never ends, no longer blocks the queue', async () => {
-    const queue = await openQueue();
-    const { controller, runs, gate } = firstNeverEnds(ENDING);
-    const { events } = await consumers.start(
-      queue,
-      controller,
-      { store: memoryStore({ now }), shutdownTimeoutMs: 0 },
-      { prefetch: 1 },
-    );
-    await emitOrder(queue, 1);
-    await emitOrder(queue, 2);
-    await until(() => runs.length === 1);
-    await pass(ENDING_MS);
-    await until(() => events.some(({ type }) => type === 'lease_lost'));
-    gate.open();
-    await until(() => runs.includes(2));
-    await queue.isEmpty();
-  });
-
-  // Acknowledged between the two losses of its key: 'expired' and 'max_execution'.
-  it('after its lease has expired, and never ends, no longer blocks the queue', async () => {
-    const queue = await openQueue();
-    const store = new FaultyStore(memoryStore({ now }));
-    store.always(unavailable, 'extend');
-    const { controller, runs, gate } = firstNeverEnds({ ...ENDING, maxExecutionMs: 2 * ENDING_MS });
-    const { events } = await consumers.start(
-      queue,
-      controller,
-      { store, shutdownTimeoutMs: 0 },
-      { prefetch: 1 },
-    );
-    await emitOrder(queue, 1);
-    await emitOrder(queue, 2);
-    await until(() => runs.length === 1);
-    await pass(ENDING_MS);
-    await until(() => events.some(({ type }) => type === 'lease_lost'));
-    gate.open();
-    await pass(ENDING_MS);
-    await until(() =>
-      events.some((event) => event.type === 'lease_lost' && event.reason === 'max_execution'),
-    );
-    await until(() => runs.includes(2));
-    await queue.isEmpty();
   });
 });

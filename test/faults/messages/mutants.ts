@@ -10,7 +10,7 @@ export interface MutantCase extends Mutant, PlantedMistake {
 const suite = 'test/faults/messages/rabbitmq.test.ts';
 
 const HANDLING = 'transports/message/message-handling.ts';
-const CHANNEL = 'transports/message/deliveries/ack-interceptor.ts';
+const CHANNEL = 'transports/message/deliveries/rabbitmq-delivery.ts';
 
 const BEGINNING = 'const isProtected = isEnabled(';
 const SETTLED = 'if (code === undefined) return this.endOf(result);';
@@ -20,14 +20,18 @@ const ACKNOWLEDGE = "if (action === 'accept') this.own.ack(message);";
 export const MUTANTS: readonly MutantCase[] = [
   {
     mistake: 'acknowledges a message before it has an outcome',
-    changes: [change(HANDLING, BEGINNING, `this.delivery.acknowledge('accept'); ${BEGINNING}`)],
+    changes: [
+      change(HANDLING, BEGINNING, `this.delivery.rabbitMq?.acknowledge('accept'); ${BEGINNING}`),
+    ],
     suite,
     args: [],
     objection: 'acknowledged without a stored outcome',
   },
   {
     mistake: 'acknowledges a message before it has an outcome, and dies',
-    changes: [change(HANDLING, BEGINNING, `this.delivery.acknowledge('accept'); ${BEGINNING}`)],
+    changes: [
+      change(HANDLING, BEGINNING, `this.delivery.rabbitMq?.acknowledge('accept'); ${BEGINNING}`),
+    ],
     suite,
     args: ['--deliveries', '40', '--kills', '2', '--points', 'in_handler'],
     objection: 'a message without an effect',
@@ -88,7 +92,7 @@ export const MUTANTS: readonly MutantCase[] = [
       change(
         HANDLING,
         'scope: await messageScope(context, route),',
-        'scope: [...(await messageScope(context, route)), String(delivery.isRedelivered)],',
+        'scope: [...(await messageScope(context, route)), String(delivery.rabbitMq?.isRedelivered)],',
       ),
     ],
     suite,

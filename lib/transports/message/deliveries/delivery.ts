@@ -1,30 +1,81 @@
-/** How the broker settles a message; `'dead-letter'` discards it without a dead-letter exchange. */
-export type AckAction = 'accept' | 'requeue' | 'dead-letter';
+import { jittered, monotonicNow } from '../../../core/util/time.js';
+import type { RabbitMqMessage, RpcSource } from '../source/rpc-context.js';
+import { AckInterceptor, type RabbitMqDelivery } from './rabbitmq-delivery.js';
 
 /** One delivery of a message by its broker. */
 export interface Delivery {
   /** No client waits for a reply: the message may be paused, and its ack depends on its outcome. */
   readonly isEvent: boolean;
-  /** The broker redelivers a message that is never acknowledged, as at shutdown. */
-  readonly isReturned: boolean;
-  /** The message was delivered before. */
-  readonly isRedelivered: boolean;
-  /** Aborted when the broker revokes the delivery: another consumer may have the message then. */
-  readonly revoked: AbortSignal | undefined;
-  /** The ack that the application has requested. */
-  readonly requestedAck: AckAction | undefined;
-  /** The handler itself has requeued or dead-lettered the message: its return is not a success. */
-  readonly isReturnedByHandler: boolean;
-  /** The handler is running: acks meanwhile count as the handler's, wherever they come from. */
-  isRunning: boolean;
-  /** Whether the handler's result has no subscriber any more (an outer timeout): acks do not count as the handler's. */
-  isAbandoned: () => boolean;
-  /** The longest pause without {@link keepAlive}; `undefined`: no limit. */
-  readonly maxUnacknowledgedMs: number | undefined;
-  /** Keeps the broker from removing the consumer during a pause. */
-  keepAlive(): Promise<void>;
-  /** Calls `listener` when the application requests an ack. */
-  onRequestedAck(listener: () => void): void;
-  /** Acknowledges the message; later calls do nothing. */
-  acknowledge(action: AckAction): void;
+  /** Of Kafka: keeps the consumer in its group during a pause. */
+  readonly heartbeat?: () => Promise<void>;
+  /** Of RabbitMQ, alone in redelivering what is not acknowledged. */
+  readonly rabbitMq?: RabbitMqDelivery;
+}
+
+const events = new WeakSet<RabbitMqMessage>();
+
+/** Notes that Nest handles a message as an event: it sends no reply, whatever the message's properties. */
+export function markEvent(message: RabbitMqMessage): void {
+  events.add(message);
+}
+
+/** Nest's Kafka client sets both headers on a request. */
+const KAFKA_REPLY_HEADERS = ['kafka_replyTopic', 'kafka_correlationId'];
+
+/** @param isEventHandler - by its decorator, where the message itself does not say it. */
+export function deliveryOf(
+  source: RpcSource,
+  operation: string,
+  isEventHandler: boolean,
+): Delivery {
+  switch (source.transport) {
+    case 'rabbitmq': {
+      const { message, channel } = source;
+      const { replyTo, correlationId } = message.properties;
+      const isAwaited = replyTo !== undefined && correlationId !== undefined;
+      return {
+        isEvent: isEventHandler || !isAwaited || events.has(message),
+        rabbitMq: AckInterceptor.of(channel).deliveryOf(message, operation),
+      };
+    }
+    case 'kafka': {
+      const { message, heartbeat } = source;
+      const isAwaited = KAFKA_REPLY_HEADERS.every((name) => message.headers?.[name] !== undefined);
+      return { isEvent: isEventHandler || !isAwaited, heartbeat };
+    }
+    default:
+      return { isEvent: isEventHandler };
+  }
+}
+
+/** The time between two heartbeats during a pause. */
+const HEARTBEAT_MS = 1_000;
+
+/** Keeps a message unacknowledged for about `ms` milliseconds. @returns `false` if the broker has revoked it. */
+export async function pauseDelivery(
+  { heartbeat, rabbitMq }: Delivery,
+  ms: number,
+): Promise<boolean> {
+  const revoked = rabbitMq?.revoked;
+  const until = monotonicNow() + jittered(ms);
+  for (;;) {
+    if (revoked?.aborted === true) return false;
+    const leftMs = until - monotonicNow();
+    if (leftMs <= 0) return true;
+    await pause(Math.min(leftMs, HEARTBEAT_MS), revoked);
+    await heartbeat?.();
+  }
+}
+
+/** Ends early when the broker revokes the message. */
+function pause(ms: number, revoked: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      revoked?.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    revoked?.addEventListener('abort', end);
+  });
 }

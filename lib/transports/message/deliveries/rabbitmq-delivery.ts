@@ -1,75 +1,222 @@
+import { setMaxListeners } from 'node:events';
+import { Logger } from '@nestjs/common';
 import { executionScope } from '../../../core/operation/execution-scope.js';
-import {
-  channelEnd,
-  type RabbitMqChannel,
-  type RabbitMqMessage,
-} from '../source/rabbitmq-channel.js';
-import { AckInterceptor } from './ack-interceptor.js';
-import type { Delivery, AckAction } from './delivery.js';
+import { IdempotencyOptionsError } from '../../../core/util/errors.js';
+import type { RabbitMqChannel, RabbitMqMessage } from '../source/rpc-context.js';
 
-const events = new WeakSet<RabbitMqMessage>();
+/** How the broker settles a message; `'dead-letter'` discards it without a dead-letter exchange. */
+export type AckAction = 'accept' | 'requeue' | 'dead-letter';
 
-/** Notes that Nest handles a message as an event: it sends no reply, whatever the message's properties. */
-export function markEvent(message: RabbitMqMessage): void {
-  events.add(message);
+/** The handler returned after it had requeued or dead-lettered its message itself. */
+export class ReturnedByHandlerError extends Error {
+  override readonly name = 'ReturnedByHandlerError';
 }
 
-/** A delivery of RabbitMQ that must be acknowledged (`noAck: false`). */
-export class RabbitMqDelivery implements Delivery {
-  readonly isReturned = true;
-  readonly maxUnacknowledgedMs = undefined;
-  readonly revoked: AbortSignal;
-  requestedAck: AckAction | undefined;
-  isReturnedByHandler = false;
-  isRunning = false;
-  isAbandoned = (): boolean => false;
-  private readonly channel: AckInterceptor;
-  private isAcknowledged: boolean;
-  private ackListener: (() => void) | undefined;
+/**
+ * Intercepts the application's acks of messages in progress: they are noted and not sent. A crash between an ack and
+ * the stored outcome would lose the message, and on a second ack the broker closes the channel and requeues all
+ * messages in progress. Replaces the channel's own methods, because the application may already have the channel.
+ */
+export class AckInterceptor {
+  private static readonly known = new WeakMap<RabbitMqChannel, AckInterceptor>();
 
+  /** The channel's interceptor, installed by the first call. */
+  static of(channel: RabbitMqChannel): AckInterceptor {
+    const known = AckInterceptor.known.get(channel);
+    if (known !== undefined) return known;
+    const interceptor = new AckInterceptor(channel);
+    AckInterceptor.known.set(channel, interceptor);
+    return interceptor;
+  }
+
+  /** Aborted when the channel closes. */
+  readonly closed: AbortSignal;
+  /** By their delivery tags: the application may pass a copy of a message. */
+  private readonly inProgress = new Map<number, RabbitMqDelivery>();
+  /** The acknowledged messages, with the deliveries of those whose handlers may still run. */
+  private readonly acknowledged = new WeakMap<RabbitMqMessage, RabbitMqDelivery | undefined>();
+  private readonly own: Pick<RabbitMqChannel, 'ack' | 'nack'>;
+
+  private constructor(channel: RabbitMqChannel) {
+    const end = new AbortController();
+    // Every paused message listens to it: as many as the channel prefetches.
+    setMaxListeners(0, end.signal);
+    channel.once('close', () => {
+      end.abort();
+    });
+    this.closed = end.signal;
+    const own = {
+      ack: channel.ack.bind(channel),
+      nack: channel.nack.bind(channel),
+      ackAll: channel.ackAll.bind(channel),
+      nackAll: channel.nackAll.bind(channel),
+    };
+    this.own = own;
+    channel.ack = (message, allUpTo = false) => {
+      if (allUpTo) this.checkBulk('ack');
+      if (!this.intercepts(message, 'accept')) own.ack(message, allUpTo);
+    };
+    channel.nack = (message, allUpTo = false, requeue = true) => {
+      if (allUpTo) this.checkBulk('nack');
+      const action = requeue ? 'requeue' : 'dead-letter';
+      if (!this.intercepts(message, action)) own.nack(message, allUpTo, requeue);
+    };
+    channel.reject = (message, requeue) => {
+      channel.nack(message, false, requeue);
+    };
+    channel.ackAll = () => {
+      this.checkBulk('ackAll');
+      own.ackAll();
+    };
+    channel.nackAll = (requeue) => {
+      this.checkBulk('nackAll');
+      own.nackAll(requeue);
+    };
+  }
+
+  /** One object for all calls of a message: an interceptor may retry the handler. */
+  deliveryOf(message: RabbitMqMessage, operation: string): RabbitMqDelivery {
+    const known = this.find(message);
+    if (known !== undefined) return known;
+    const isEarly = this.acknowledged.has(message);
+    const delivery = new RabbitMqDelivery(message, this, operation, isEarly);
+    if (isEarly) this.acknowledged.set(message, delivery);
+    else this.inProgress.set(message.fields.deliveryTag, delivery);
+    return delivery;
+  }
+
+  /** Acknowledges a message in progress. Later acks of it are not sent. */
+  acknowledge(message: RabbitMqMessage, action: AckAction): void {
+    this.acknowledged.set(message, this.find(message));
+    this.inProgress.delete(message.fields.deliveryTag);
+    try {
+      if (action === 'accept') this.own.ack(message);
+      else this.own.nack(message, false, action === 'requeue');
+    } catch {
+      // The channel has closed. The message is redelivered, and its outcome is stored.
+    }
+  }
+
+  private find(message: RabbitMqMessage): RabbitMqDelivery | undefined {
+    return this.inProgress.get(message.fields.deliveryTag) ?? this.acknowledged.get(message);
+  }
+
+  private intercepts(message: RabbitMqMessage, action: AckAction): boolean {
+    const delivery = this.find(message);
+    delivery?.onAck(action);
+    if (delivery !== undefined || this.acknowledged.has(message)) return true;
+    this.acknowledged.set(message, undefined);
+    return false;
+  }
+
+  private checkBulk(method: string): void {
+    if (this.inProgress.size === 0) return;
+    throw new IdempotencyOptionsError(
+      `${method}() was called for several messages at once, some of which have @Idempotent() handlers and no stored outcome yet. Do not acknowledge these: the library does so when their outcomes are stored.`,
+    );
+  }
+}
+
+/** A delivery of RabbitMQ, which redelivers it unless it is acknowledged. */
+export class RabbitMqDelivery {
+  /** The first ack that the handler requested, and the first that code outside of it requested. */
+  private readonly requested: { handler?: AckAction; other?: AckAction } = {};
+  /** While the handler runs. */
+  private running: { isAbandoned(): boolean; onAck(): void } | undefined;
+  private sent: AckAction | undefined;
+
+  /** @param isEarly - whether the application has acknowledged the message already. */
   constructor(
     private readonly message: RabbitMqMessage,
-    channel: RabbitMqChannel,
-    private readonly isEventHandler: boolean,
+    private readonly channel: AckInterceptor,
+    private readonly operation: string,
+    private readonly isEarly: boolean,
   ) {
-    this.revoked = channelEnd(channel);
-    this.channel = AckInterceptor.of(channel);
-    this.isAcknowledged = !this.channel.track(message, this);
+    if (!isEarly) return;
+    warn(
+      `${operation}: a message was acknowledged before @Idempotent() received it, by a guard, an interceptor or a pipe. If its handling fails, it is lost. Let the handler acknowledge it, or nothing.`,
+    );
   }
 
-  get isEvent(): boolean {
-    const { replyTo, correlationId } = this.message.properties;
-    const expectsReply = replyTo !== undefined && correlationId !== undefined;
-    return this.isEventHandler || !expectsReply || events.has(this.message);
+  /** Aborted when the broker revokes the delivery: another consumer may have the message then. */
+  get revoked(): AbortSignal {
+    return this.channel.closed;
   }
 
+  /** The message was delivered before. */
   get isRedelivered(): boolean {
     return this.message.fields.redelivered;
   }
 
-  onAck(requestedAck: AckAction): void {
-    // A nack while the handler runs is the handler's: its return is not a success.
-    const isHandlers =
-      executionScope.getStore() !== undefined || (this.isRunning && !this.isAbandoned());
-    if (requestedAck !== 'accept' && this.requestedAck !== 'accept' && isHandlers)
-      this.isReturnedByHandler = true;
-    // The first ack counts, as it does for the broker.
-    if (this.requestedAck !== undefined) return;
-    this.requestedAck = requestedAck;
-    this.ackListener?.();
+  /** The application's, and the handler's before all others. */
+  get requestedAck(): AckAction | undefined {
+    return this.requested.handler ?? this.requested.other;
   }
 
-  onRequestedAck(listener: () => void): void {
-    this.ackListener = listener;
+  /** The handler itself has requeued or dead-lettered the message: its return is not a success. */
+  get isReturnedByHandler(): boolean {
+    return (this.requested.handler ?? 'accept') !== 'accept';
   }
 
-  async keepAlive(): Promise<void> {
-    // A connected consumer keeps unacknowledged messages until "consumer_timeout".
+  /**
+   * Runs the handler. Acks meanwhile are the handler's, from any async context, unless the result has no subscriber any
+   * more (`isAbandoned`): then an outer timeout's exception filter may acknowledge the message, too. After the key is
+   * lost, the application's ack is sent at once, in case the handler never ends; a requeued message would run beside it.
+   * @throws {@link ReturnedByHandlerError}
+   */
+  async run<Result>(
+    handler: () => Promise<Result>,
+    isAbandoned: () => boolean,
+    keyLost: AbortSignal | undefined,
+  ): Promise<Result> {
+    const onAck = () => {
+      if (keyLost?.aborted === true && this.requestedAck === 'accept') this.acknowledge('accept');
+    };
+    keyLost?.addEventListener('abort', onAck);
+    this.running = { isAbandoned, onAck };
+    let result: Result;
+    try {
+      result = await handler();
+    } finally {
+      this.running = undefined;
+      keyLost?.removeEventListener('abort', onAck);
+    }
+    if (this.isReturnedByHandler) throw new ReturnedByHandlerError();
+    return result;
   }
 
+  /** Notes an ack of the application. */
+  onAck(action: AckAction): void {
+    const { running, requested } = this;
+    const isHandlers = executionScope.getStore() !== undefined || running?.isAbandoned() === false;
+    requested[isHandlers ? 'handler' : 'other'] ??= action;
+    running?.onAck();
+    this.warnUnlessSent(action);
+  }
+
+  /** Acknowledges the message; later calls do nothing. */
   acknowledge(action: AckAction): void {
-    if (this.isAcknowledged) return;
-    this.isAcknowledged = true;
+    if (this.isEarly || this.sent !== undefined) return;
+    this.sent = action;
     this.channel.acknowledge(this.message, action);
+    this.warnUnlessSent(this.requestedAck);
   }
+
+  private warnUnlessSent(requested = this.sent): void {
+    const { operation, sent } = this;
+    if (sent === undefined || requested === sent) return;
+    warn(
+      `${operation}: a message got "${sent}" and not "${requested}", which was requested too late or by code outside of its handler that had succeeded. Decide in the handler before it returns, or in an exception filter before it awaits anything.`,
+    );
+  }
+}
+
+const logger = new Logger('Idempotency');
+const warned = new Set<string>();
+
+/** Once per line: it concerns each message of a handler. */
+function warn(text: string): void {
+  if (warned.has(text)) return;
+  warned.add(text);
+  logger.warn(`${text} [IDEMPOTENCY_ACK_OUTSIDE_HANDLER]`);
 }

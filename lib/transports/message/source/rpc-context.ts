@@ -1,11 +1,10 @@
 import type { ExecutionContext } from '@nestjs/common';
-import type { RabbitMqChannel, RabbitMqMessage } from './rabbitmq-channel.js';
 
 /** Where a message came from, and what its transport knows of it. */
 export type RpcSource =
   | {
       readonly transport: 'rabbitmq';
-      readonly message: IdentifiedRabbitMqMessage;
+      readonly message: RabbitMqMessage;
       readonly channel: RabbitMqChannel;
       readonly pattern: string;
     }
@@ -28,11 +27,25 @@ export type RpcSource =
   /** gRPC, a custom transport, or not a message. */
   | { readonly transport: 'other' };
 
-export interface IdentifiedRabbitMqMessage extends RabbitMqMessage {
-  readonly properties: RabbitMqMessage['properties'] & {
+/** What is used of amqplib's message. */
+export interface RabbitMqMessage {
+  readonly fields: { readonly deliveryTag: number; readonly redelivered: boolean };
+  readonly properties: {
+    readonly replyTo?: unknown;
+    readonly correlationId?: unknown;
     readonly messageId?: unknown;
     readonly headers?: unknown;
   };
+}
+
+/** What is used of amqplib's channel. */
+export interface RabbitMqChannel {
+  ack(message: RabbitMqMessage, allUpTo?: boolean): void;
+  nack(message: RabbitMqMessage, allUpTo?: boolean, requeue?: boolean): void;
+  reject(message: RabbitMqMessage, requeue?: boolean): void;
+  ackAll(): void;
+  nackAll(requeue?: boolean): void;
+  once(event: 'close', listener: () => void): unknown;
 }
 
 /** What is used of a Kafka message; Nest has decoded its headers. */
@@ -51,7 +64,7 @@ export interface MqttPacket {
 
 // By shape, not by class: the package is an optional peer, and may be installed twice.
 interface RmqContext {
-  getMessage(): IdentifiedRabbitMqMessage;
+  getMessage(): RabbitMqMessage;
   getChannelRef(): RabbitMqChannel;
   getPattern(): string;
 }

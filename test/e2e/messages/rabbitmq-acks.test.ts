@@ -1,0 +1,367 @@
+import { setImmediate } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import {
+  Catch,
+  Controller,
+  Logger,
+  type ArgumentsHost,
+  type INestMicroservice,
+  type Type,
+} from '@nestjs/common';
+import { BaseRpcExceptionFilter, Ctx, EventPattern, type RmqContext } from '@nestjs/microservices';
+import type { IdempotencyOptions } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { map, tap, timeout, type Observable } from 'rxjs';
+import { until } from '../../integration/redis/support/until.js';
+import { Gate } from '../../support/http/gate.js';
+import { deliveredIn, emitOrder, orders, type Channel, type Delivered } from './support/orders.js';
+import { useBroker } from './support/use-broker.js';
+
+const { consumers, openQueue, openLimitedQueue, openRelay } = useBroker();
+
+/** Whose acks of a message reach the broker, and when. */
+interface Acknowledging {
+  readonly handle?: (delivered: Delivered, run: number) => unknown;
+  readonly options?: IdempotencyOptions;
+  /** Adds a guard, an outer interceptor or an exception filter. */
+  readonly configure?: (app: INestMicroservice) => unknown;
+  /** Acknowledges once the broker has all that it is to get. */
+  readonly late?: Action;
+  /** What the broker gets for each delivery of the message. */
+  readonly broker: readonly ('acked' | 'requeued' | 'discarded')[];
+  readonly runs: number;
+  readonly warning?: string;
+}
+
+type Action = (delivered: Delivered) => unknown;
+
+const ack: Action = ({ channel, message }) => channel.ack(message);
+const requeue: Action = ({ channel, message }) => channel.nack(message);
+const discard: Action = ({ channel, message }) => channel.nack(message, false, false);
+const reject: Action = ({ channel, message }) => channel.reject(message, false);
+
+function fail(): never {
+  throw new Error('planned');
+}
+
+/** The message of the case; the other one shows that the channel is still open. */
+const isOfCase = ({ id }: Delivered) => id === 1;
+
+function guard(action: Action, passes: boolean) {
+  return (app: INestMicroservice) =>
+    app.useGlobalGuards({
+      canActivate: (context) => {
+        const delivered = deliveredIn(context);
+        if (!isOfCase(delivered)) return true;
+        action(delivered);
+        return passes;
+      },
+    });
+}
+
+function outer(pipe: (handled: Observable<unknown>, delivered: Delivered) => Observable<unknown>) {
+  return (app: INestMicroservice) =>
+    app.useGlobalInterceptors({
+      intercept: (context, next) => {
+        const delivered = deliveredIn(context);
+        return isOfCase(delivered) ? pipe(next.handle(), delivered) : next.handle();
+      },
+    });
+}
+
+/** Nest's own filter, after the action. */
+function filter(action: Action, inner?: (app: INestMicroservice) => unknown) {
+  @Catch()
+  class Acknowledging extends BaseRpcExceptionFilter {
+    override catch(error: any, host: ArgumentsHost): Observable<unknown> {
+      void action(deliveredIn(host));
+      return super.catch(error, host);
+    }
+  }
+  return (app: INestMicroservice) => {
+    inner?.(app);
+    app.useGlobalFilters(new Acknowledging());
+  };
+}
+
+/** A handler that continues after an outer interceptor has timed out, until a filter has acknowledged. */
+function outlived(action: Action, end?: () => never) {
+  const gate = new Gate();
+  gate.close();
+  const timesOut = outer((handled) => handled.pipe(timeout(30)));
+  const configure = filter((delivered) => {
+    action(delivered);
+    gate.open();
+  }, timesOut);
+  const handle = async () => {
+    await gate.pass();
+    end?.();
+  };
+  return { handle, configure };
+}
+
+/** Acknowledges a batch from a timer that was created outside of any message. */
+function batchTimer(action: Action) {
+  let flush: (() => void) | undefined;
+  const timer = setInterval(() => flush?.(), 10).unref();
+  return (delivered: Delivered) =>
+    new Promise<void>((resolve) => {
+      flush = () => {
+        clearInterval(timer);
+        action(delivered);
+        resolve();
+      };
+    });
+}
+
+const unprotected: IdempotencyOptions = { key: () => undefined, required: false };
+const acceptedNot = (action: string) => `got "accept" and not "${action}"`;
+const EARLY = 'was acknowledged before @Idempotent() received it';
+
+const CASES: Readonly<Record<string, Acknowledging>> = {
+  'a handler that acks': { handle: ack, broker: ['acked'], runs: 1 },
+  'a handler that acks and then fails': {
+    handle: (delivered) => (ack(delivered), fail()),
+    broker: ['acked'],
+    runs: 1,
+  },
+  'a handler that dead-letters by nack': { handle: discard, broker: ['discarded'], runs: 1 },
+  'a handler that dead-letters by reject': { handle: reject, broker: ['discarded'], runs: 1 },
+  'a handler that dead-letters, unprotected': {
+    handle: discard,
+    options: unprotected,
+    broker: ['discarded'],
+    runs: 1,
+  },
+  'a handler that requeues, although every outcome is kept': {
+    handle: (delivered, run) => run === 1 && requeue(delivered),
+    options: { keep: () => true },
+    broker: ['requeued', 'acked'],
+    runs: 2,
+  },
+  'a handler whose batch is dead-lettered by a timer': {
+    handle: batchTimer(discard),
+    broker: ['discarded'],
+    runs: 1,
+  },
+  'a handler that acks and nacks after its outcome is stored': {
+    late: (delivered) => (ack(delivered), requeue(delivered)),
+    broker: ['acked'],
+    runs: 1,
+    warning: acceptedNot('requeue'),
+  },
+  'a guard that acks': { configure: guard(ack, true), broker: ['acked'], runs: 1, warning: EARLY },
+  'a guard that nacks': {
+    configure: guard(discard, true),
+    broker: ['discarded'],
+    runs: 1,
+    warning: EARLY,
+  },
+  'a guard that nacks and rejects, and a filter that nacks': {
+    configure: filter(requeue, guard(discard, false)),
+    broker: ['discarded'],
+    runs: 0,
+  },
+  'an outer interceptor that acks a success': {
+    configure: outer((handled, delivered) =>
+      handled.pipe(tap({ complete: () => void ack(delivered) })),
+    ),
+    broker: ['acked'],
+    runs: 1,
+  },
+  'an outer interceptor that dead-letters a failure': {
+    handle: fail,
+    configure: outer((handled, delivered) =>
+      handled.pipe(tap({ error: () => void discard(delivered) })),
+    ),
+    broker: ['discarded'],
+    runs: 1,
+  },
+  'an outer interceptor that requeues a success': {
+    configure: outer((handled, delivered) =>
+      handled.pipe(tap({ complete: () => void requeue(delivered) })),
+    ),
+    broker: ['acked'],
+    runs: 1,
+    warning: acceptedNot('requeue'),
+  },
+  'an outer interceptor that dead-letters a success': {
+    configure: outer((handled, delivered) => handled.pipe(tap(() => void discard(delivered)))),
+    broker: ['acked'],
+    runs: 1,
+    warning: acceptedNot('dead-letter'),
+  },
+  'a filter that acks a failure': {
+    handle: fail,
+    configure: filter(ack),
+    broker: ['acked'],
+    runs: 1,
+  },
+  'a filter that dead-letters a failure, twice': {
+    handle: fail,
+    configure: filter((delivered) => (discard(delivered), reject(delivered))),
+    broker: ['discarded'],
+    runs: 1,
+  },
+  'a filter that requeues a failure, against "onFailure"': {
+    handle: (_, run) => run === 1 && fail(),
+    options: { onFailure: 'dead-letter' },
+    configure: filter(requeue),
+    broker: ['requeued', 'acked'],
+    runs: 2,
+  },
+  'a filter that dead-letters a failure late, and again before the redelivery is requeued': {
+    handle: fail,
+    options: { redeliveryDelayMs: 1_000 },
+    configure: filter(async (delivered) => {
+      await setImmediate();
+      // The library acknowledges in the first iteration of the event loop.
+      await setImmediate();
+      discard(delivered);
+    }),
+    broker: ['requeued', 'discarded'],
+    runs: 2,
+    warning: 'got "requeue" and not "dead-letter"',
+  },
+  'a filter that requeues what an outer interceptor failed to read of a success': {
+    configure: filter(
+      requeue,
+      outer((handled) => handled.pipe(map(fail))),
+    ),
+    broker: ['acked'],
+    runs: 1,
+    warning: acceptedNot('requeue'),
+  },
+  'a filter that requeues after a timeout, and the handler succeeds': {
+    ...outlived(requeue),
+    broker: ['acked'],
+    runs: 1,
+    warning: acceptedNot('requeue'),
+  },
+  'a filter that dead-letters after a timeout, and the handler fails': {
+    ...outlived(discard, fail),
+    broker: ['discarded'],
+    runs: 1,
+  },
+};
+
+let warn: jest.SpiedFunction<Logger['warn']>;
+beforeEach(() => {
+  warn = jest.spyOn(Logger.prototype, 'warn');
+});
+afterEach(() => warn.mockRestore());
+
+describe("a message's acks reach the broker once, and its channel stays open", () => {
+  it.each(Object.entries(CASES))('%s', async (operation, acknowledging) => {
+    const { handle, options, configure, late, broker, runs, warning } = acknowledging;
+    const queue = await openQueue();
+    const { log, connection } = await openRelay();
+    const received: Delivered[] = [];
+    const controller = orders(
+      (delivered) => {
+        if (!isOfCase(delivered)) return undefined;
+        received.push(delivered);
+        return handle?.(delivered, received.length);
+      },
+      { ...options, operation },
+    );
+    await consumers.start(
+      queue,
+      controller,
+      { store: memoryStore() },
+      { connection, ...(configure && { configure }) },
+    );
+    await emitOrder(queue, 1);
+    await until(() => log.deliveries.length === broker.length);
+    late?.(received[0]!);
+    await emitOrder(queue, 2);
+    await until(() => log.deliveries.some(({ key }) => key === 'm2'));
+    await queue.isEmpty();
+    expect(log.deliveries.map(({ key, end }) => [key, end])).toEqual([
+      ...broker.map((end) => ['m1', end]),
+      ['m2', 'acked'],
+    ]);
+    expect(log.closes).toEqual([]);
+    expect(received).toHaveLength(runs);
+    const warnings = warn.mock.calls.map(([line]) => String(line));
+    expect(warnings.filter((line) => line.startsWith(operation))).toEqual(
+      warning === undefined ? [] : [expect.stringContaining(warning)],
+    );
+  });
+});
+
+describe('a channel with messages in progress', () => {
+  const start = async (controllers: Type[]) => {
+    const queue = await openQueue();
+    const { log, connection } = await openRelay();
+    await consumers.start(queue, controllers, { store: memoryStore() }, { connection });
+    const acked = (...keys: string[]) =>
+      until(() => keys.every((key) => log.deliveries.some((one) => one.key === key)));
+    return { queue, log, acked };
+  };
+
+  it("acknowledges a batch that one of its messages' handlers acknowledges", async () => {
+    const gate = new Gate();
+    gate.close();
+    const batch: Delivered[] = [];
+    const handler = orders((delivered) => {
+      batch.push(delivered);
+      if (batch.length < 3) return gate.pass();
+      for (const one of batch) ack(one);
+      gate.open();
+      return undefined;
+    });
+    const { queue, log, acked } = await start([handler]);
+    for (const id of [1, 2, 3]) await emitOrder(queue, id);
+    await acked('m1', 'm2', 'm3');
+    await queue.isEmpty();
+    expect(log.deliveries.map(({ end }) => end)).toEqual(['acked', 'acked', 'acked']);
+    expect(log.closes).toEqual([]);
+  });
+
+  it('sends the acks of an unprotected handler at once', async () => {
+    const gate = new Gate();
+    gate.close();
+    @Controller()
+    class Unprotected {
+      @EventPattern(['order.seen'])
+      see(@Ctx() context: RmqContext): void {
+        (context.getChannelRef() as Channel).ack(context.getMessage());
+      }
+    }
+    const { queue, log, acked } = await start([orders(() => gate.pass()), Unprotected]);
+    await emitOrder(queue, 1);
+    await queue.emit('order.seen', { id: 2 }, { messageId: 'seen' });
+    await acked('seen');
+    expect(log.unacknowledged).toBe(1);
+    gate.open();
+    await acked('m1');
+    expect(log.closes).toEqual([]);
+  });
+
+  it.each([
+    ['ack(message, true)', ({ channel, message }: Delivered) => channel.ack(message, true)],
+    ['ackAll()', ({ channel }: Delivered) => channel.ackAll()],
+  ])(
+    'throws at %s, because outcomes of other messages may not be stored yet',
+    async (_, acknowledge) => {
+      const { queue, deadLettered } = await openLimitedQueue();
+      const errors: unknown[] = [];
+      const controller = orders(
+        (delivered) => {
+          try {
+            acknowledge(delivered);
+          } catch (error) {
+            errors.push(error);
+            throw error;
+          }
+        },
+        { onFailure: 'dead-letter' },
+      );
+      await consumers.start(queue, controller, { store: memoryStore() });
+      await emitOrder(queue, 1);
+      await deadLettered.holds(1);
+      expect(errors).toEqual([expect.objectContaining({ code: 'idempotency_options_invalid' })]);
+    },
+  );
+});
