@@ -62,41 +62,23 @@ export interface MqttPacket {
   readonly properties?: { readonly userProperties?: unknown };
 }
 
-// By shape, not by class: the package is an optional peer, and may be installed twice.
-interface RmqContext {
-  getMessage(): RabbitMqMessage;
+/**
+ * What is used of the contexts of Nest's transports, which are recognized by their methods, not by their classes: the
+ * package is an optional peer, and may be installed twice.
+ */
+interface RpcContext {
+  getMessage(): RabbitMqMessage & KafkaMessage;
   getChannelRef(): RabbitMqChannel;
   getPattern(): string;
-}
-
-interface KafkaContext {
-  getMessage(): KafkaMessage;
   getTopic(): string;
   getPartition(): number;
   getHeartbeat(): () => Promise<void>;
-}
-
-interface NatsContext {
   getSubject(): string;
   getHeaders(): NatsHeaders | undefined;
-}
-
-interface MqttContext {
-  getTopic(): string;
   getPacket(): MqttPacket | undefined;
-}
-
-interface TcpContext extends WithMetadata {
   getSocketRef(): unknown;
-  getPattern(): string;
-}
-
-interface RedisContext extends WithMetadata {
   getChannel(): string;
-}
-
-interface WithMetadata {
-  /** Since Nest 12. */
+  /** Of TCP and Redis, since Nest 12. */
   getMetadata?(): unknown;
 }
 
@@ -106,7 +88,7 @@ const OTHER: RpcSource = Object.freeze({ transport: 'other' });
 export function rpcSource(context: ExecutionContext): RpcSource {
   if (context.getType() !== 'rpc') return OTHER;
   const host: unknown = context.switchToRpc().getContext();
-  if (isLike<RmqContext>(host, ['getMessage', 'getChannelRef', 'getPattern'])) {
+  if (hasMethods(host, 'getMessage', 'getChannelRef', 'getPattern')) {
     return {
       transport: 'rabbitmq',
       message: host.getMessage(),
@@ -114,7 +96,7 @@ export function rpcSource(context: ExecutionContext): RpcSource {
       pattern: host.getPattern(),
     };
   }
-  if (isLike<KafkaContext>(host, ['getMessage', 'getTopic', 'getPartition', 'getHeartbeat'])) {
+  if (hasMethods(host, 'getMessage', 'getTopic', 'getPartition', 'getHeartbeat')) {
     return {
       transport: 'kafka',
       message: host.getMessage(),
@@ -123,16 +105,16 @@ export function rpcSource(context: ExecutionContext): RpcSource {
       heartbeat: host.getHeartbeat(),
     };
   }
-  if (isLike<NatsContext>(host, ['getSubject', 'getHeaders'])) {
+  if (hasMethods(host, 'getSubject', 'getHeaders')) {
     return { transport: 'nats', subject: host.getSubject(), headers: host.getHeaders() };
   }
-  if (isLike<MqttContext>(host, ['getTopic', 'getPacket'])) {
+  if (hasMethods(host, 'getTopic', 'getPacket')) {
     return { transport: 'mqtt', topic: host.getTopic(), packet: host.getPacket() };
   }
-  if (isLike<TcpContext>(host, ['getSocketRef', 'getPattern'])) {
+  if (hasMethods(host, 'getSocketRef', 'getPattern')) {
     return { transport: 'tcp', pattern: host.getPattern(), metadata: host.getMetadata?.() };
   }
-  if (isLike<RedisContext>(host, ['getChannel'])) {
+  if (hasMethods(host, 'getChannel')) {
     return { transport: 'redis', channel: host.getChannel(), metadata: host.getMetadata?.() };
   }
   return OTHER;
@@ -157,10 +139,13 @@ export function patternOf(context: ExecutionContext): string {
   }
 }
 
-function isLike<Host>(host: unknown, methods: readonly (keyof Host & string)[]): host is Host {
+function hasMethods<Name extends keyof RpcContext>(
+  host: unknown,
+  ...names: readonly Name[]
+): host is Pick<RpcContext, Name | 'getMetadata'> {
   return (
     typeof host === 'object' &&
     host !== null &&
-    methods.every((name) => typeof (host as Record<string, unknown>)[name] === 'function')
+    names.every((name) => typeof (host as Partial<RpcContext>)[name] === 'function')
   );
 }
