@@ -88,11 +88,20 @@ export {
 export type { BreakerOptions } from './wrappers/breaker/breaker-options.js';
 export type { ReconcileOptions, ReconcileReport } from './core/recovery/reconcile.js';
 export type { Recover, Recovery, Services, ServiceToken } from './core/operation/recovery.js';
-export type { EngineOptions, OutcomeSummary, ProtocolOptions } from './core/operation/options.js';
+export type {
+  DuplicatesOptions,
+  LeaseOptions,
+  LimitsOptions,
+  OutcomeOptions,
+  ProtocolOptions,
+  StoreErrorsOptions,
+  TransactionalOptions,
+} from './core/operation/options.js';
 export {
   keepResponses,
   keepSuccesses,
   type OutcomePolicy,
+  type OutcomeSummary,
 } from './core/operation/outcome-policy.js';
 export {
   FailureReplayedError,
@@ -120,6 +129,8 @@ export { EXPOSED_HEADERS, type HttpOptions } from './transports/http/http-option
 export type {
   FingerprintOption,
   FingerprintSelection,
+  CallerOptions,
+  KeyOptions,
   RequestOptions,
   ScopeResult,
 } from './transports/common/request-options.js';
@@ -138,6 +149,5 @@ export {
 } from './transports/message/keys/payload-key.js';
 export type { FailureAction, MessageOptions } from './transports/message/message-options.js';
 export type { RejectionPayload } from './transports/call/rejection-errors.js';
-export type { ValueOptions } from './transports/call/value-route.js';
 export type { OutcomeCodec } from './core/record/outcome-codec.js';
 export { jsonCodec, type JsonCodecOptions } from './codecs/json/json-codec.js';

@@ -4,42 +4,39 @@ import type {
   OnModuleDestroy,
 } from '@nestjs/common';
 import type { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
-import { PROTOCOL_DEFAULTS, type ProtocolOptions } from '../core/operation/options.js';
-import { keepSuccesses, type OutcomePolicy } from '../core/operation/outcome-policy.js';
+import type { LeaseOptions, ProtocolOptions } from '../core/operation/options.js';
 import type { Recover, Services } from '../core/operation/recovery.js';
 import {
   skippedRound,
-  RECONCILE_DEFAULTS,
+  RECONCILE,
   Reconciliation,
-  resolveReconcileOptions,
   type ReconcileReport,
   type ResolvedReconcileOptions,
 } from '../core/recovery/reconcile.js';
 import type { RecoverableOperation } from '../core/recovery/recover-record.js';
 import { SingleRunner } from '../core/recovery/single-runner.js';
 import { asError, hasCode, IdempotencyOptionsError } from '../core/util/errors.js';
-import { checkFunction, checkNames, throwOptionError, within } from '../core/util/option-checks.js';
+import { checkFunction, throwOptionError, within } from '../core/util/option-checks.js';
+import { resolveGroup } from '../core/util/option-schema.js';
 import { isDoneWithin, jittered } from '../core/util/time.js';
 import { recoverableCall } from '../transports/call/call-recovery.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
-import type { ValueOptions } from '../transports/call/value-route.js';
+import { maxStoredBytes } from '../transports/call/value-route.js';
 import {
-  OPERATION_REMEDIES,
-  resolveEngineOptions,
+  callLevel,
+  resolveModuleOptions,
   resolveOptions,
   type IdempotencyModuleOptions,
 } from './options/idempotency-options.js';
 import type { RouteRegistry } from './registry/route-registry.js';
 
-/** How {@link IdempotencyReconciler} recovers calls; the protocol's options default to the module's. */
-export interface RecoverableCall extends ProtocolOptions, ValueOptions {
-  /** Looks up the business data, by the key and scope of its context. It serves every call of the operation. */
-  readonly onTakeover: Recover;
-  /** As in {@link IdempotentCall.keep}. */
-  readonly keep?: OutcomePolicy;
+/** How {@link IdempotencyReconciler} recovers calls; its groups merge with the module's. */
+export interface RecoverableCall extends ProtocolOptions {
+  readonly lease: LeaseOptions & {
+    /** Looks up the business data, by the key and scope of its context. It serves every call of the operation. */
+    readonly onTakeover: Recover;
+  };
 }
-
-const CALL_NAMES = new Set([...Object.keys(PROTOCOL_DEFAULTS), 'keep', 'codec']);
 
 /** The reserved name of the reconciler's lock. */
 const WORK = 'nestjs-idempotency/reconcile';
@@ -48,7 +45,7 @@ const WORK = 'nestjs-idempotency/reconcile';
 const START_CHECK_TIMEOUT_MS = 2_000;
 
 /**
- * Recovers abandoned records, whose owner died and whose client never retried: asks the operation's `onTakeover` for
+ * Recovers abandoned records, whose owner died and whose client never retried: asks the operation's `lease.onTakeover` for
  * their outcome, and completes or releases them. Routes take part by that option, plain calls once registered.
  *
  * With the module option `reconcile` it runs periodically; otherwise, call {@link reconcile}.
@@ -56,7 +53,7 @@ const START_CHECK_TIMEOUT_MS = 2_000;
 export class IdempotencyReconciler
   implements OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown
 {
-  private readonly schedule: ResolvedReconcileOptions | undefined;
+  private readonly schedule: ResolvedReconcileOptions | false;
   private readonly shutdownTimeoutMs: number;
   private readonly reconciliation: Reconciliation;
   private readonly runner: SingleRunner;
@@ -72,21 +69,21 @@ export class IdempotencyReconciler
     services: Services,
     private readonly defaults: IdempotencyModuleOptions,
   ) {
-    this.schedule = resolveReconcileOptions(defaults.reconcile);
-    this.shutdownTimeoutMs = resolveEngineOptions(defaults).shutdownTimeoutMs;
-    const { protocol } = resolveOptions(defaults);
+    const options = resolveModuleOptions(defaults);
+    this.schedule = options.reconcile;
+    this.shutdownTimeoutMs = options.limits.shutdownTimeoutMs;
     this.reconciliation = new Reconciliation(
       engine,
       services,
       (operation) => this.operation(operation),
-      this.schedule ?? RECONCILE_DEFAULTS,
-      protocol.commandTimeoutMs,
+      this.schedule || resolveGroup('reconcile', RECONCILE),
+      options.storeErrors.commandTimeoutMs,
     );
-    this.runner = new SingleRunner(engine.store, WORK, protocol);
+    this.runner = new SingleRunner(engine.store, WORK, options);
   }
 
   /**
-   * Registers how abandoned calls of an operation are recovered. `run()` knows its `onTakeover` only during the
+   * Registers how abandoned calls of an operation are recovered. `run()` knows its `lease.onTakeover` only during the
    * call.
    * @throws {@link IdempotencyOptionsError} for invalid options, and for an operation that is registered already.
    */
@@ -94,23 +91,26 @@ export class IdempotencyReconciler
     if (typeof operation !== 'string' || operation === '') {
       throwOptionError('operation', 'a non-empty string', typeof operation);
     }
-    checkNames('IdempotencyReconciler.register()', call, CALL_NAMES, OPERATION_REMEDIES);
-    const { onTakeover, keep = keepSuccesses, ...own } = call;
     const place = `IdempotencyReconciler.register() of "${operation}"`;
-    const { protocol, http, codec } = within(place, place, () => {
-      checkFunction('onTakeover', onTakeover);
-      checkFunction('keep', keep);
-      return resolveOptions(this.defaults, own);
+    const options = within(place, place, () => {
+      const level = callLevel('IdempotencyReconciler.register()', call, []);
+      const resolved = resolveOptions('call', this.defaults, level);
+      checkFunction('lease.onTakeover', resolved.lease.onTakeover);
+      return resolved;
     });
     if (this.calls.has(operation) || this.routes.isNamed(operation)) {
       throw new IdempotencyOptionsError(
         `IdempotencyReconciler.register(): "${operation}" is registered already, or is a route or method with @Idempotent(). Register an operation once; routes and methods need no registration.`,
       );
     }
-    const options = Object.freeze({ ...protocol, onTakeover });
-    const { maxStoredBytes } = http;
-    const format = valueFormat(codec);
-    this.calls.set(operation, recoverableCall(options, { keep, format, maxStoredBytes }));
+    const { outcome } = options;
+    const recoverable = recoverableCall({
+      options,
+      keep: outcome.keep,
+      format: valueFormat(outcome.codec),
+      maxStoredBytes: maxStoredBytes(outcome),
+    });
+    if (recoverable !== undefined) this.calls.set(operation, recoverable);
   }
 
   /**
@@ -129,7 +129,7 @@ export class IdempotencyReconciler
 
   /** Called by Nest. Starts the periodic runs, with the option `reconcile`. */
   async onApplicationBootstrap(): Promise<void> {
-    if (this.schedule === undefined) return;
+    if (this.schedule === false) return;
     await this.checkStore(this.schedule);
     this.arm(this.schedule);
   }

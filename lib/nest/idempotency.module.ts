@@ -15,7 +15,7 @@ import { IdempotencyReconciler } from './idempotency-reconciler.js';
 import { IdempotencyService } from './idempotency.service.js';
 import { IdempotentMethods } from './idempotent-methods.js';
 import {
-  resolveEngineOptions,
+  resolveModuleOptions,
   type IdempotencyModuleOptions,
 } from './options/idempotency-options.js';
 import {
@@ -71,8 +71,8 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
       provide: IdempotencyEngine,
       inject: [OPTIONS_IN_USE, IdempotencyEvents],
       useFactory: (options: IdempotencyModuleOptions, events: IdempotencyEvents) => {
-        const engineOptions = resolveEngineOptions(options);
-        return new IdempotencyEngine(options.store, events, engineOptions, options.unitOfWork);
+        const { limits } = resolveModuleOptions(options);
+        return new IdempotencyEngine(options.store, events, limits, options.unitOfWork);
       },
     },
     {

@@ -1,26 +1,29 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { IdempotencyContext } from '../core/operation/idempotency-context.js';
 import type { ProtocolOptions } from '../core/operation/options.js';
-import { keepSuccesses, type OutcomePolicy } from '../core/operation/outcome-policy.js';
 import { fingerprint } from '../core/record/fingerprint.js';
 import { isScopePart, type ScopePart } from '../core/record/record-key.js';
 import { forget } from '../core/util/maybe-async.js';
-import { checkFunction, checkNames, throwOptionError, within } from '../core/util/option-checks.js';
+import { checkObject, isObject, throwOptionError, within } from '../core/util/option-checks.js';
 import type { Call } from '../transports/call/call.js';
 import { CallTransport } from '../transports/call/call-transport.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
-import type { ValueOptions } from '../transports/call/value-route.js';
+import { maxStoredBytes } from '../transports/call/value-route.js';
 import { givenContent } from '../transports/common/bytes-or-json.js';
-import { METHOD_OPTION_NAMES } from './options/call-options.js';
+import { IDENTITY_NAMES } from './options/call-options.js';
 import {
-  OPERATION_REMEDIES,
+  callLevel,
   resolveOptions,
   type IdempotencyModuleOptions,
+  type ResolvedOptions,
 } from './options/idempotency-options.js';
 import { OPTIONS_IN_USE } from './options/idempotency.module-definition.js';
 
-/** Describes a call for {@link IdempotencyService.run}; the protocol's options default to the module's. */
-export interface IdempotentCall extends ProtocolOptions, ValueOptions {
+/**
+ * Describes a call for {@link IdempotencyService.run}; its groups merge with the module's. They are
+ * resolved once per operation, and again when one of their fields differs: define functions outside of the call.
+ */
+export interface IdempotentCall extends ProtocolOptions {
   /** The operation's stable name, unique among all operations. */
   readonly operation: string;
   /** The idempotency key: one per intended operation, the same on every retry. */
@@ -33,8 +36,6 @@ export interface IdempotentCall extends ProtocolOptions, ValueOptions {
    * @defaultValue nothing is compared, as with `undefined`
    */
   readonly payload?: unknown;
-  /** Which outcomes are kept. @defaultValue values are kept, errors are not */
-  readonly keep?: OutcomePolicy;
 }
 
 /** The value of a call, and whether it was replayed. */
@@ -44,23 +45,34 @@ export interface CallOutcome<Value> {
   readonly replayed: boolean;
 }
 
-const NAMES = new Set(METHOD_OPTION_NAMES);
+/** How many operations' options are kept: names may be made up at run time. */
+const MAX_KEPT_OPTIONS = 1_000;
+
+type Groups = Readonly<Record<string, unknown>>;
+
+interface KeptOptions {
+  /** A copy of the groups that were given. */
+  readonly given: Groups;
+  readonly resolved: ResolvedOptions;
+}
 
 /** Protects code that no interceptor reaches: jobs, scripts, queue consumers. */
 @Injectable()
 export class IdempotencyService {
+  private readonly kept = new Map<string, KeptOptions>();
+
   constructor(
     private readonly calls: CallTransport,
     @Inject(OPTIONS_IN_USE) private readonly defaults: IdempotencyModuleOptions,
   ) {}
 
   /**
-   * Runs `operation` once per key and returns its stored value to every retry. The option `codec` stores the value, by
+   * Runs `operation` once per key and returns its stored value to every retry. The option `outcome.codec` stores the value, by
    * default as JSON; the first caller, too, gets the stored form, so that all get the same.
    * @throws {@link OperationRejectedError} if it did not run and has no outcome: in progress, used for another payload,
    *   outcome unknown, store unavailable, shutting down.
    * @throws {@link ValueNotStorableError} if it ran and the codec cannot encode its value.
-   * @throws {@link FailureReplayedError} if `keep` kept the failure of the first execution.
+   * @throws {@link FailureReplayedError} if `outcome.keep` kept the failure of the first execution.
    * @throws {@link ContentNotComparableError} for a payload that JSON cannot express.
    * @throws {@link IdempotencyOptionsError} for invalid arguments.
    */
@@ -77,7 +89,7 @@ export class IdempotencyService {
     call: IdempotentCall,
     operation: (context: IdempotencyContext) => Promise<Value> | Value,
   ): Promise<CallOutcome<Value>> {
-    checkNames('IdempotencyService.run()', call, NAMES, OPERATION_REMEDIES);
+    checkObject('IdempotencyService.run()', call);
     const name: unknown = call.operation;
     const of = typeof name === 'string' ? ` of "${name}"` : '';
     const place = `IdempotencyService.run()${of}`;
@@ -88,13 +100,13 @@ export class IdempotencyService {
   }
 
   private resolved(call: IdempotentCall): Call {
-    const { operation, key, scope, payload, keep = keepSuccesses, ...own } = call;
+    const { operation, key, scope, payload, ...own } = call;
     // A promise is rejected in either place; nothing awaits it.
     const parts: readonly unknown[] = Array.isArray(scope) ? scope : [scope];
     for (const given of [key, ...parts]) forget(given);
+    const options = this.optionsOf(operation, own);
     checkText('operation', operation);
     checkText('key', key);
-    checkFunction('keep', keep);
     if (parts.length === 0 || !parts.every(isScopePart)) {
       throwOptionError(
         'scope',
@@ -103,7 +115,7 @@ export class IdempotencyService {
       );
     }
     const content = payload === undefined ? '' : givenContent(payload, 'payload', operation);
-    const { protocol, http, codec } = resolveOptions(this.defaults, own);
+    const { keep, codec } = options.outcome;
     return {
       operation,
       keyOperation: operation,
@@ -112,10 +124,43 @@ export class IdempotencyService {
       fingerprint: fingerprint([operation, content]),
       keep,
       format: valueFormat(codec),
-      maxStoredBytes: http.maxStoredBytes,
-      options: protocol,
+      maxStoredBytes: maxStoredBytes(options.outcome),
+      options,
     };
   }
+
+  private optionsOf(operation: string, given: Groups): ResolvedOptions {
+    const kept = this.kept.get(operation);
+    if (kept !== undefined && hasSameFields(kept.given, given)) return kept.resolved;
+    const level = callLevel('IdempotencyService.run()', given, IDENTITY_NAMES);
+    const resolved = resolveOptions('call', this.defaults, level);
+    if (this.kept.size >= MAX_KEPT_OPTIONS) this.kept.clear();
+    const copies = Object.entries(given).map(([name, group]) => [
+      name,
+      isObject(group) ? { ...group } : group,
+    ]);
+    this.kept.set(operation, { given: Object.fromEntries(copies) as Groups, resolved });
+    return resolved;
+  }
+}
+
+/** Compares groups by their fields, and fields by identity. */
+function hasSameFields(left: Groups, right: Groups): boolean {
+  return haveSame(left, right, (one, other) =>
+    isObject(one) && isObject(other) ? haveSame(one, other, Object.is) : Object.is(one, other),
+  );
+}
+
+function haveSame(
+  left: Groups,
+  right: Groups,
+  isSame: (one: unknown, other: unknown) => boolean,
+): boolean {
+  const names = Object.keys(left);
+  return (
+    names.length === Object.keys(right).length &&
+    names.every((name) => name in right && isSame(left[name], right[name]))
+  );
 }
 
 /** Checks without showing the value: a key or a caller does not belong in a message. */

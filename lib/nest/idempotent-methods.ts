@@ -52,7 +52,7 @@ export class IdempotentMethods {
 }
 
 function callOf(route: MethodRoute, args: readonly unknown[]): Call | OperationRejectedError {
-  const { operation, keep, format, maxStoredBytes, protocol: options } = route;
+  const { operation, keep, format, maxStoredBytes, options } = route;
   const key = atOnce('key', route.key(...args), operation);
   if (typeof key !== 'string' || key === '') {
     return rejectionError('idempotency_key_missing', { operation, remedy: KEY_REMEDY });
@@ -78,7 +78,7 @@ function scopeOf({ operation, scope }: MethodRoute, args: readonly unknown[]): S
   const result =
     scope === undefined ? [] : (atOnce('scope', scope(...args), operation) as ScopeResult);
   const isNobodys = Array.isArray(result) && result.length === 0;
-  return isNobodys ? [] : toScope(result, operation);
+  return isNobodys ? [] : toScope(result, operation, 'scope');
 }
 
 /** The content to compare; nothing without the option `payload`. */

@@ -1,11 +1,9 @@
 import type { IdempotencyEvents } from '../core/record/events.js';
 import type { IdempotencyStore } from '../core/store/idempotency-store.js';
-import { resolveBreakerOptions } from '../wrappers/breaker/breaker-options.js';
 import { BreakerStore } from '../wrappers/breaker/breaker-store.js';
 import { loadOpossum } from '../wrappers/breaker/circuit.js';
 import {
-  resolveEngineOptions,
-  resolveOptions,
+  resolveModuleOptions,
   type IdempotencyModuleOptions,
 } from './options/idempotency-options.js';
 
@@ -17,14 +15,12 @@ export async function storeInUse(
   options: IdempotencyModuleOptions,
   events: IdempotencyEvents,
 ): Promise<IdempotencyStore> {
-  resolveEngineOptions(options);
-  const breaker = resolveBreakerOptions(options.breaker);
-  if (breaker === undefined) return options.store;
-  const { commandTimeoutMs } = resolveOptions(options).protocol;
+  const { breaker, storeErrors } = resolveModuleOptions(options);
+  if (breaker === false) return options.store;
   return new BreakerStore(
     options.store,
     await loadOpossum(),
-    { ...breaker, probeTimeoutMs: commandTimeoutMs },
+    { ...breaker, probeTimeoutMs: storeErrors.commandTimeoutMs },
     (event) => {
       events.emit(event);
     },

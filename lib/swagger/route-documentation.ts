@@ -7,16 +7,16 @@ import type { Headers, Own, Parameter, Response, Schema } from './merge.js';
 
 /** When a problem can occur on a route. Those that are not listed always can. */
 const OCCURRENCE: Partial<Record<RejectionCode, (route: HttpRoute) => boolean>> = {
-  idempotency_key_missing: ({ options }) => options.required,
-  idempotency_caller_unknown: ({ options }) => options.anonymous === 'reject',
+  idempotency_key_missing: ({ options }) => options.key.required,
+  idempotency_caller_unknown: ({ options }) => options.caller.anonymous === 'reject',
   idempotency_content_invalid: ({ options }) => options.fingerprint !== false,
-  idempotency_outcome_unknown: ({ protocol }) => protocol.onTakeover === 'reject',
+  idempotency_outcome_unknown: ({ options }) => options.lease.onTakeover === 'reject',
   // Another operation under the principal's key may compare.
   idempotency_key_reused: ({ options }) =>
-    options.fingerprint !== false || options.keyScope === 'principal',
-  idempotency_store_unavailable: ({ protocol }) =>
-    protocol.onStoreUnavailable === 'reject' || protocol.onSaveFailure === 'error',
-  idempotency_transaction_conflict: ({ protocol }) => protocol.transactional,
+    options.fingerprint !== false || options.key.uniqueFor === 'principal',
+  idempotency_store_unavailable: ({ options: { storeErrors } }) =>
+    storeErrors.whenUnavailable === 'reject' || storeErrors.whenNotSaved === 'error',
+  idempotency_transaction_conflict: ({ options }) => options.transaction !== false,
   // A mistake of the service, which no client has to handle.
   idempotency_options_invalid: () => false,
 };
@@ -84,19 +84,19 @@ export const PROBLEM_SCHEMA: Schema = {
 };
 
 /** The header fields that the library adds to the operation's own responses. */
-export function responseHeaders({ options, protocol }: HttpRoute): Headers {
+export function responseHeaders({ options }: HttpRoute): Headers {
   const header = (value: string, description: string) => ({
     description,
     schema: { type: 'string' as const, enum: [value] },
   });
   return {
-    ...(options.storeBody && {
-      [options.replayHeader]: header(
+    ...(options.outcome.storeBody && {
+      [options.http.replayHeader]: header(
         'true',
         'Only on a replay: this is the stored response to the first request with the key.',
       ),
     }),
-    ...(protocol.onStoreUnavailable === 'execute' && {
+    ...(options.storeErrors.whenUnavailable === 'execute' && {
       [STATUS_HEADER]: header(
         'unprotected',
         'Only where the request ran without protection, because its outcome could not be stored: a retry may run again.',
@@ -107,8 +107,9 @@ export function responseHeaders({ options, protocol }: HttpRoute): Headers {
 
 /** The header with the key; `undefined` if a function of the application finds the key. */
 export function keyParameter(route: HttpRoute): Own<Parameter> | undefined {
-  const { key, required, anonymous } = route.options;
-  if (typeof key === 'function') return undefined;
+  const { key, caller } = route.options;
+  const { from: name, required } = key;
+  if (typeof name === 'function') return undefined;
   const { form, schema } = keyForm(route);
   const sentences = [
     'A key that is new for every intended operation, and the same on every retry of it.',
@@ -116,22 +117,23 @@ export function keyParameter(route: HttpRoute): Own<Parameter> | undefined {
     required
       ? 'A request without it is rejected with 400.'
       : 'A request without it is not protected: it runs every time it is sent.',
-    ...(anonymous === 'ignore'
+    ...(caller.anonymous === 'ignore'
       ? ['Requests of unauthenticated callers are not protected either.']
       : []),
   ];
   const description = `${sentences.join(' ')}\n\n${describeRetries(route)}`;
-  return { name: key, in: 'header', required, description, schema };
+  return { name, in: 'header', required, description, schema };
 }
 
 const EXAMPLE = '6f1b0d3e-8f0a-4a51-9a5c-2f2f6f0f7c11';
 
 /** What a key looks like, and the schema of one as a client should send it: bare, unless the syntax requires quotes. */
-function keyForm({ options: { keySyntax, maxKeyLength: max } }: HttpRoute): {
+function keyForm({ options }: HttpRoute): {
   form: string;
   schema: Schema;
 } {
-  switch (keySyntax) {
+  const { syntax, maxLength: max } = options.key;
+  switch (syntax) {
     case 'strict':
       return {
         form: `A structured-field String (RFC 9651): up to ${max} printable ASCII characters in double quotes.`,
@@ -152,7 +154,7 @@ function keyForm({ options: { keySyntax, maxKeyLength: max } }: HttpRoute): {
     default: {
       const form = `Up to ${max} printable ASCII characters, bare or in double quotes, which is the same key. A key with a space, comma, semicolon or backslash must be in quotes.`;
       const schema: Schema = { type: 'string', minLength: 1, maxLength: max };
-      if (keySyntax === 'lenient') return { form, schema: { ...schema, example: EXAMPLE } };
+      if (syntax === 'lenient') return { form, schema: { ...schema, example: EXAMPLE } };
       // No example: what a predicate accepts is unknown.
       return {
         form: `${form} Keys of another form than the API expects are rejected with 400.`,
@@ -163,26 +165,26 @@ function keyForm({ options: { keySyntax, maxKeyLength: max } }: HttpRoute): {
 }
 
 /** What happens to retries and duplicates, and for how long (contract C82b). */
-export function describeRetries({ options, protocol }: HttpRoute): string {
-  const { storeBody, replayHeader, fingerprint, keyScope, keep } = options;
-  const { retentionMs, whenInProgress, waitTimeoutMs } = protocol;
+export function describeRetries({ options }: HttpRoute): string {
+  const { keep, retentionMs, storeBody } = options.outcome;
+  const { mode, timeoutMs } = options.duplicates;
   const period =
     typeof retentionMs === 'function'
       ? 'For a time that depends on the first response'
       : `For at least ${inWords(retentionMs)} after the first response`;
   const sentences = [
     storeBody
-      ? `${period}, a retry gets the same response, marked \`${replayHeader}: true\`, and does not run again; later the key counts as new.`
+      ? `${period}, a retry gets the same response, marked \`${options.http.replayHeader}: true\`, and does not run again; later the key counts as new.`
       : `${period}, a retry gets 409, because the response is not stored, and does not run again; later the key counts as new.`,
     keep === keepResponses
       ? 'A response that is not kept, such as a 5xx, leaves the key free: a retry runs again.'
       : 'A response that the API does not keep leaves the key free: a retry runs again.',
-    whenInProgress === 'wait'
-      ? `A duplicate of a request in progress waits for its response, up to ${inWords(waitTimeoutMs)}, and then gets 409.`
+    mode === 'wait'
+      ? `A duplicate of a request in progress waits for its response, up to ${inWords(timeoutMs)}, and then gets 409.`
       : 'A duplicate of a request in progress gets 409.',
   ];
-  if (fingerprint !== false) {
-    const which = keyScope === 'principal' ? ', even to another operation,' : '';
+  if (options.fingerprint !== false) {
+    const which = options.key.uniqueFor === 'principal' ? ', even to another operation,' : '';
     sentences.push(`The same key with a different request${which} is rejected with 422.`);
   }
   return sentences.join(' ');

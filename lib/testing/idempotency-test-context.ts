@@ -26,7 +26,7 @@ export interface IdempotencyTestContextOptions {
   /** @defaultValue the operation's own: 43 characters of base64url, made of scope, operation, key and name */
   readonly downstreamKey?: (name: string) => string;
   /**
-   * The transaction that `@IdempotencyTransaction()` injects: the operation is `transactional`, and `onCommitted` can be
+   * The transaction that `@IdempotencyTransaction()` injects: the operation has a `transaction`, and `onCommitted` can be
    * called.
    * @defaultValue none
    */
@@ -73,7 +73,7 @@ export function createIdempotencyContext(
   return testContext(identity, transaction && { handle: transaction });
 }
 
-/** @param transaction - of a `transactional` operation; without a handle if there is no unit of work. */
+/** @param transaction - of an operation with `transaction`; without a handle if there is no unit of work. */
 export function testContext(
   options: Omit<IdempotencyTestContextOptions, 'transaction'>,
   transaction: { readonly handle: unknown } | undefined,
@@ -105,7 +105,7 @@ export function testContext(
     onCommitted(hook) {
       if (transaction === undefined) {
         throw new NoTransactionError(
-          `onCommitted() was called in ${operation}, which has no transaction. If the operation is "transactional", pass a "transaction" to createIdempotencyContext().`,
+          `onCommitted() was called in ${operation}, which has no transaction. If it has the option "transaction", pass a "transaction" to createIdempotencyContext().`,
         );
       }
       commitHooks.push(hook);

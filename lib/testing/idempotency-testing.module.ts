@@ -29,8 +29,8 @@ export class IdempotencyTestingModule {
   /**
    * Turns protection off: all decorators and `IdempotencyService` work, no key is required, nothing is stored or
    * replayed. The context of each execution is unprotected and has a random key.
-   * @param options - may be those of the application. `isGlobal`, `unitOfWork`, `transactional` and `isolation` count:
-   *   a `transactional` operation runs in a transaction of `unitOfWork`, without a record. Without `unitOfWork` it runs
+   * @param options - may be those of the application. `isGlobal`, `unitOfWork` and `transaction` count: an
+   *   operation with `transaction` runs in a transaction of `unitOfWork`, without a record. Without `unitOfWork` it runs
    *   without a transaction, and hooks of `onCommitted` are called when it succeeds.
    */
   static passThrough(options: IdempotencyTestingOptions = {}): DynamicModule {
@@ -58,7 +58,7 @@ export class IdempotencyTestingModule {
   /**
    * Protects as the application does, with records in memory, separate for each application and shown by
    * {@link IdempotencyTestRecords}.
-   * @param options - those of the application, without `transactional` operations, which need a database.
+   * @param options - those of the application, without `transaction`s, which need a database.
    * @throws {@link IdempotencyOptionsError} at the start, for invalid options.
    */
   static inMemory(options: IdempotencyTestingOptions = {}): DynamicModule {
@@ -80,7 +80,7 @@ export class IdempotencyTestingModule {
           ) =>
             new IdempotencyTestRecords(
               options.store as TestStore,
-              resolveOptions(options).codec,
+              resolveOptions('call', options).outcome.codec,
               events,
               engine,
             ),

@@ -2,11 +2,17 @@ import { randomUUID } from 'node:crypto';
 import { Logger, type CallHandler, type ExecutionContext, type Type } from '@nestjs/common';
 import { defer, from, lastValueFrom, mergeMap, Observable, toArray } from 'rxjs';
 import type { IdempotencyContext } from '../core/operation/idempotency-context.js';
-import { PROTOCOL_DEFAULTS, type ProtocolOptions } from '../core/operation/options.js';
+import {
+  PROTOCOL,
+  PROTOCOL_DEFAULTS,
+  type ProtocolOptions,
+  type ResolvedProtocolOptions,
+} from '../core/operation/options.js';
 import { IdempotencyEvents } from '../core/record/events.js';
 import { recordKey } from '../core/record/record-key.js';
 import type { UnitOfWork } from '../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../core/util/errors.js';
+import { resolve } from '../core/util/option-schema.js';
 import { METHOD_RUNNER } from '../nest/discovery/call-instances.js';
 import { idempotentMethods } from '../nest/discovery/handler-kinds.js';
 import { idempotentOptions } from '../nest/discovery/idempotent.metadata.js';
@@ -22,16 +28,14 @@ import type { Intercept, Transports } from '../nest/transports.js';
 import { isUnprotectedMethod, type Handler } from '../transports/http/http-route.js';
 import { testContext, type IdempotencyTestContext } from './idempotency-test-context.js';
 
-interface TransactionSettings extends Pick<ProtocolOptions, 'transactional' | 'isolation'> {
-  readonly unitOfWork?: UnitOfWork | undefined;
-}
+type TransactionSettings = Pick<ProtocolOptions, 'transaction'>;
 
 type Identity = Pick<IdempotencyContext, 'operation' | 'scope' | 'key'>;
 
 /** Runs every operation unprotected, as if its key were new. */
 export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMethods, 'run'> {
   constructor(
-    private readonly settings: TransactionSettings = {},
+    private readonly settings: TransactionSettings & { readonly unitOfWork?: UnitOfWork } = {},
     private readonly events = new IdempotencyEvents(),
   ) {
     events.reportTo(new LogReporter(new Logger('Idempotency')));
@@ -49,7 +53,7 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMetho
     _args: readonly unknown[],
     operation: () => unknown,
   ): Promise<unknown> {
-    return this.settle(identityOf(type, entry), this.settingsOf(type, entry), operation);
+    return this.settle(identityOf(type, entry), this.transactionOfHandler(type, entry), operation);
   }
 
   service(): Pick<IdempotencyService, 'run' | 'runDetailed'> {
@@ -57,9 +61,9 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMetho
       call: IdempotentCall,
       operation: (context: IdempotencyContext) => Promise<Value> | Value,
     ): Promise<CallOutcome<Value>> => {
-      const { operation: name, key, scope, ...own } = call;
+      const { operation: name, key, scope } = call;
       const identity = { operation: name, key, scope: [scope].flat() };
-      const value = await this.settle(identity, { ...this.settings, ...own }, operation);
+      const value = await this.settle(identity, this.transactionOf(call), operation);
       return { value, replayed: false };
     };
     return {
@@ -71,10 +75,10 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMetho
   private intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     if (isSafeRequest(context)) return next.handle();
     const identity = identityOf(context.getClass(), context.getHandler());
-    const settings = this.settingsOf(context.getClass(), context.getHandler());
-    if (settings.transactional === true) {
+    const transaction = this.transactionOfHandler(context.getClass(), context.getHandler());
+    if (transaction !== false) {
       const emissions = () => lastValueFrom(next.handle().pipe(toArray()));
-      return defer(() => this.settle(identity, settings, emissions)).pipe(
+      return defer(() => this.settle(identity, transaction, emissions)).pipe(
         mergeMap((values) => from(values)),
       );
     }
@@ -85,20 +89,22 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMetho
 
   private async settle<Value>(
     identity: Identity,
-    { transactional, isolation, unitOfWork }: TransactionSettings,
+    settings: ResolvedProtocolOptions['transaction'],
     operation: (context: IdempotencyContext) => Promise<Value> | Value,
   ): Promise<Value> {
     const run = async (transaction?: { readonly handle: unknown }) => {
       const context = unprotectedContext(identity, transaction);
       return { context, value: await context.run(() => operation(context)) };
     };
-    if (transactional !== true) return (await run()).value;
+    if (settings === false) return (await run()).value;
+    const { unitOfWork } = this.settings;
+    const { isolation } = settings;
     const { context, value } = await (unitOfWork === undefined
       ? run({ handle: undefined })
       : unitOfWork.run(
           {
             isolation: isolation === 'default' ? undefined : isolation,
-            timeoutMs: PROTOCOL_DEFAULTS.maxExecutionMs,
+            timeoutMs: PROTOCOL_DEFAULTS.lease.maxExecutionMs,
           },
           run,
         ));
@@ -119,8 +125,22 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMetho
     }
   }
 
-  private settingsOf(type: Type, handler: Handler): TransactionSettings {
-    return { ...this.settings, ...idempotentOptions(type), ...idempotentOptions(handler) };
+  private transactionOfHandler(
+    type: Type,
+    handler: Handler,
+  ): ResolvedProtocolOptions['transaction'] {
+    return this.transactionOf(idempotentOptions(type), idempotentOptions(handler));
+  }
+
+  private transactionOf(
+    ...levels: readonly (TransactionSettings | undefined)[]
+  ): ResolvedProtocolOptions['transaction'] {
+    const given = [this.settings, ...levels].map((options) => ({
+      what: '@Idempotent()',
+      place: 'method' as const,
+      given: { transaction: options?.transaction },
+    }));
+    return resolve(PROTOCOL, given).transaction;
   }
 }
 

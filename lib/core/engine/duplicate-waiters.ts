@@ -101,7 +101,7 @@ class WaitQueue {
 
   /** Polls once watching has begun, too: the record may have ended before. */
   private async watch({ recordKey, options }: OperationRequest): Promise<StopWatching | undefined> {
-    const { commandTimeoutMs: timeoutMs } = options;
+    const { commandTimeoutMs: timeoutMs } = options.storeErrors;
     const notify = () => {
       this.wakeSignal.notify();
     };
@@ -172,7 +172,7 @@ function appliesTo(waiter: Waiter, asked: Waiter, decision: Decision): boolean {
     case 'shutting_down':
       return true;
     case 'outcome_unknown':
-      return waiter.request.options.onTakeover === asked.request.options.onTakeover;
+      return waiter.request.options.lease.onTakeover === asked.request.options.lease.onTakeover;
     default:
       return false;
   }
@@ -191,7 +191,7 @@ export class DuplicateWaiters {
 
   async wait(request: OperationRequest, token: OwnerToken): Promise<Decision> {
     const { operation, recordKey, options } = request;
-    const timeoutMs = Math.min(options.waitTimeoutMs, request.waitAtMostMs ?? Infinity);
+    const timeoutMs = Math.min(options.duplicates.timeoutMs, request.waitAtMostMs ?? Infinity);
     const isPointless = timeoutMs === 0 || request.clientSignal?.aborted === true;
     if (this.waiters >= this.maxWaiters || isPointless) return rejectDecision('in_progress');
     const startedAt = monotonicNow();

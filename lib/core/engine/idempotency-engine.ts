@@ -4,7 +4,7 @@ import {
   inProgressRetentionMs,
   isAwaited,
   unfinishedRetentionMs,
-  type EngineOptions,
+  type LimitsOptions,
 } from '../operation/options.js';
 import type { IdempotencyEvents } from '../record/events.js';
 import { UNKNOWN_FENCE, type OwnerToken } from '../record/record.js';
@@ -46,10 +46,10 @@ export class IdempotencyEngine implements AttemptServices {
   constructor(
     readonly store: IdempotencyStore,
     readonly events: IdempotencyEvents,
-    private readonly options: Required<EngineOptions>,
+    private readonly limits: Required<LimitsOptions>,
     private readonly unitOfWork?: UnitOfWork,
   ) {
-    this.duplicateWaiters = new DuplicateWaiters(this, events, options.maxWaiters);
+    this.duplicateWaiters = new DuplicateWaiters(this, events, limits.maxWaiters);
   }
 
   /** Decides what to do with a request. Waits for the attempt in progress if its options say so. */
@@ -80,7 +80,7 @@ export class IdempotencyEngine implements AttemptServices {
   async drain(): Promise<number> {
     this.stopping = true;
     this.duplicateWaiters.wake();
-    const giveUpAt = monotonicNow() + this.options.shutdownTimeoutMs;
+    const giveUpAt = monotonicNow() + this.limits.shutdownTimeoutMs;
     while (this.isBusy() && monotonicNow() < giveUpAt) await jitteredPause(DRAIN_PAUSE_MS);
     this.shutdownState.expired = true;
     for (const { transaction } of this.running.keys()) transaction?.giveUp();
@@ -115,7 +115,7 @@ export class IdempotencyEngine implements AttemptServices {
     const begun = this.own.add({
       ...ownAttempt(request, UNKNOWN_FENCE, sentAt),
       // Half of the lease, as the store measures it by another clock.
-      leaseOverAt: sentAt + request.options.leaseMs / 2,
+      leaseOverAt: sentAt + request.options.lease.durationMs / 2,
     });
     let reply: BeginReply;
     try {
@@ -149,7 +149,7 @@ export class IdempotencyEngine implements AttemptServices {
       }
       case 'late':
         throw new StoreUnavailableError(
-          'The store received begin too late, twice. Its clock is unsteady, or the latency to it exceeds "commandTimeoutMs".',
+          'The store received begin too late, twice. Its clock is unsteady, or the latency to it exceeds "storeErrors.commandTimeoutMs".',
         );
       case 'stale_begin':
         return this.reportUnavailable(
@@ -169,12 +169,13 @@ export class IdempotencyEngine implements AttemptServices {
     onExpiredLease: Begin['onExpiredLease'],
   ): Promise<BeginReply> {
     const { options, recordKey, fingerprint } = request;
-    const { commandTimeoutMs, maxExecutionMs } = options;
+    const { durationMs: leaseMs, maxExecutionMs } = options.lease;
+    const { commandTimeoutMs } = options.storeErrors;
     return this.store.begin({
       recordKey,
       token,
       fingerprint,
-      leaseMs: options.leaseMs,
+      leaseMs,
       maxExecutionMs,
       recordRetentionMs: inProgressRetentionMs(options),
       notAfter: this.clock.notAfter(commandTimeoutMs),
@@ -196,7 +197,7 @@ export class IdempotencyEngine implements AttemptServices {
     sentAt: number,
   ): Decision | Promise<Decision> {
     const lease = { recordKey: request.recordKey, token, fence: reply.fence };
-    const attempt = request.options.transactional
+    const attempt = request.options.transaction
       ? new TransactionalAttempt(this, request, lease, reply, sentAt, this.requiredTransactions())
       : new LeasedAttempt(this, request, lease, reply, sentAt);
     this.keep(attempt, ownAttempt(request, reply.fence, sentAt));
@@ -244,7 +245,7 @@ export class IdempotencyEngine implements AttemptServices {
     const wasNotExecuted = hasCode(error, 'idempotency_store_unavailable');
     // Only on an outage: a wrong password or a bug of the store must not disable protection.
     const isOutage = wasNotExecuted || hasCode(error, 'idempotency_store_outcome_unknown');
-    if (isOutage && options.onStoreUnavailable === 'execute' && !this.stopping) {
+    if (isOutage && options.storeErrors.whenUnavailable === 'execute' && !this.stopping) {
       const attempt = new UnprotectedAttempt(this, request, token);
       // The begin without a reply may have acquired the record.
       this.keep(attempt, ownAttempt(request, UNKNOWN_FENCE, monotonicNow()));
@@ -261,7 +262,7 @@ export class IdempotencyEngine implements AttemptServices {
     const tombstoneMs = unfinishedRetentionMs(options);
     const notify = isAwaited(options);
     // No request waits for it, and it may need a new connection.
-    const timeoutMs = options.saveTimeoutMs;
+    const timeoutMs = options.storeErrors.saveTimeoutMs;
     const released = async () => this.store.release(lease, { tombstoneMs, notify, timeoutMs });
     // Best effort: otherwise the lease expires.
     this.tracked(released()).catch(() => undefined);
@@ -303,12 +304,12 @@ export class IdempotencyEngine implements AttemptServices {
 }
 
 function expiredLeaseAction({ options }: OperationRequest): Begin['onExpiredLease'] {
-  return options.onTakeover === 'reject' ? 'deny' : 'takeover';
+  return options.lease.onTakeover === 'reject' ? 'deny' : 'takeover';
 }
 
-/** Whether `onTakeover` looks up what an earlier attempt has done before the operation runs again. */
+/** Whether `lease.onTakeover` looks up what an earlier attempt has done before the operation runs again. */
 function hasRecovery({ options }: OperationRequest): boolean {
-  return typeof options.onTakeover === 'function';
+  return typeof options.lease.onTakeover === 'function';
 }
 
 function ownAttempt(
@@ -316,6 +317,6 @@ function ownAttempt(
   fence: number,
   startedAt: number,
 ): LocalAttempt {
-  const deadlineAt = startedAt + options.maxExecutionMs;
+  const deadlineAt = startedAt + options.lease.maxExecutionMs;
   return { recordKey, fence, deadlineAt, leaseOverAt: startedAt, isSettling: false };
 }

@@ -50,8 +50,8 @@ export class LeaseKeeper implements DeadlineListener {
     private readonly observer: LeaseObserver,
     private readonly deadlines: DeadlineTimer,
   ) {
-    this.deadlineAt = startedAt + options.maxExecutionMs;
-    this.slowAt = startedAt + options.maxExecutionMs / 2;
+    this.deadlineAt = startedAt + options.lease.maxExecutionMs;
+    this.slowAt = startedAt + options.lease.maxExecutionMs / 2;
     this.leaseOverAt = this.leaseEndFrom(startedAt);
     this.heartbeatAt = this.heartbeatAfter(startedAt);
   }
@@ -72,7 +72,7 @@ export class LeaseKeeper implements DeadlineListener {
    * @returns whether the operation may start; a promise if begin took most of the lease, which must then be extended.
    */
   start(): boolean | Promise<boolean> {
-    if (monotonicNow() - this.startedAt >= this.options.leaseMs * UNCONFIRMED_PART) {
+    if (monotonicNow() - this.startedAt >= this.options.lease.durationMs * UNCONFIRMED_PART) {
       return this.confirm();
     }
     this.arm();
@@ -98,11 +98,11 @@ export class LeaseKeeper implements DeadlineListener {
   }
 
   private leaseEndFrom(sentAt: number): number {
-    return Math.min(sentAt + this.options.leaseMs, this.deadlineAt);
+    return Math.min(sentAt + this.options.lease.durationMs, this.deadlineAt);
   }
 
   private heartbeatAfter(sentAt: number): number {
-    return sentAt + this.options.leaseMs / HEARTBEATS_PER_LEASE;
+    return sentAt + this.options.lease.durationMs / HEARTBEATS_PER_LEASE;
   }
 
   private renewed(sentAt: number): void {
@@ -160,7 +160,7 @@ export class LeaseKeeper implements DeadlineListener {
       this.accept(await this.extend(), sentAt);
     } catch {
       // The next heartbeat is the retry. It is sent sooner than usual, before the lease expires.
-      this.heartbeatAt = monotonicNow() + this.options.leaseMs * RETRY_PART;
+      this.heartbeatAt = monotonicNow() + this.options.lease.durationMs * RETRY_PART;
     } finally {
       this.inFlight = false;
       this.arm();
@@ -168,7 +168,8 @@ export class LeaseKeeper implements DeadlineListener {
   }
 
   private async extend(): Promise<ExtendReply> {
-    const { leaseMs, commandTimeoutMs } = this.options;
+    const { durationMs: leaseMs } = this.options.lease;
+    const { commandTimeoutMs } = this.options.storeErrors;
     return this.store.extend(this.lease, {
       leaseMs,
       recordRetentionMs: inProgressRetentionMs(this.options),

@@ -51,17 +51,19 @@ export class LeasedAttempt implements Attempt {
 
   async complete(final: FinalOutcome): Promise<Settlement> {
     this.host.settling(this);
-    const { saveTimeoutMs, onSaveFailure } = this.request.options;
+    const { saveTimeoutMs, whenNotSaved } = this.request.options.storeErrors;
     const reply = await this.writer.complete(final, monotonicNow() + saveTimeoutMs);
     if (reply !== undefined) return this.conclude(reply, final);
     this.host.events.emit({ type: 'save_delayed', ...this.subject });
     void this.saveLater(final);
-    return onSaveFailure === 'error' ? { kind: 'unsaved' } : OWN;
+    return whenNotSaved === 'error' ? { kind: 'unsaved' } : OWN;
   }
 
   async release(): Promise<void> {
     this.keeper.stop();
-    const reply = await this.writer.release(monotonicNow() + this.request.options.saveTimeoutMs);
+    const reply = await this.writer.release(
+      monotonicNow() + this.request.options.storeErrors.saveTimeoutMs,
+    );
     const { events } = this.host;
     switch (reply?.kind) {
       case 'ok':
@@ -159,7 +161,7 @@ export class LeasedAttempt implements Attempt {
     this.keeper.stop();
     let { state } = lost;
     if (state === 'in_progress') {
-      const giveUpAt = monotonicNow() + this.request.options.waitTimeoutMs;
+      const giveUpAt = monotonicNow() + this.request.options.duplicates.timeoutMs;
       const reply = await this.writer.completeOnceFree(final, giveUpAt);
       if (reply !== undefined && reply.kind !== 'lost') return this.conclude(reply, final, when);
       state = reply?.state ?? state;
@@ -185,6 +187,6 @@ export class LeasedAttempt implements Attempt {
 function unlessStarted(hasStarted: boolean): Error | undefined {
   if (hasStarted) return undefined;
   return new StoreUnavailableError(
-    'The reply to begin took most of the lease, and the lease could not be extended. Check the latency to the store, or increase "leaseMs".',
+    'The reply to begin took most of the lease, and the lease could not be extended. Check the latency to the store, or increase "lease.durationMs".',
   );
 }

@@ -74,7 +74,7 @@ export class OutcomeWriter {
     isReply: (reply: Reply) => boolean,
     send: (timeoutMs: number) => Promise<Reply>,
   ): Promise<Reply | undefined> {
-    const { commandTimeoutMs } = this.request.options;
+    const { commandTimeoutMs } = this.request.options.storeErrors;
     for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_MAX_MS)) {
       const timeoutMs = Math.ceil(Math.min(commandTimeoutMs, giveUpAt - monotonicNow()));
       try {

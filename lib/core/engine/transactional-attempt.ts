@@ -69,7 +69,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     this.isTakeover = takeovers > 0;
     this.fencingToken = fence;
     this.subject = { operation, recordKey, attempt, fencingToken: fence };
-    this.watch = new ExecutionWatch(startedAt, options.maxExecutionMs, this);
+    this.watch = new ExecutionWatch(startedAt, options.lease.maxExecutionMs, this);
     this.writer = new OutcomeWriter(host.store, request, lease, host.shutdownState);
     const { store, events, shutdownState, deadlines } = host;
     const settling = () => {
@@ -127,7 +127,8 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
 
   /** @returns an error if the operation must not start: there is no transaction, or another attempt has the record. */
   async start(): Promise<Error | undefined> {
-    const { isolation, leaseMs } = this.request.options;
+    const { lease, transaction: settings } = this.request.options;
+    const isolation = settings === false ? 'default' : settings.isolation;
     try {
       this.deferred = await DeferredTransaction.open(
         this.transactions.unitOfWork,
@@ -136,7 +137,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
           timeoutMs: Math.max(1, Math.ceil(this.watch.leftMs)),
         },
         (transaction) => this.lock(transaction),
-        leaseMs * OPENING_PART,
+        lease.durationMs * OPENING_PART,
       );
     } catch (cause) {
       this.reportMismatch(cause);
@@ -179,7 +180,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   }
 
   async release(): Promise<void> {
-    const giveUpAt = monotonicNow() + this.request.options.saveTimeoutMs;
+    const giveUpAt = monotonicNow() + this.request.options.storeErrors.saveTimeoutMs;
     if ((await this.rollBack()) || (await this.isOver(giveUpAt))) {
       await this.afterwards.release();
     } else {
@@ -237,7 +238,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     const { deferred } = this;
     if (deferred === undefined) return undefined;
     const committing = deferred.commit(last);
-    if (await isDoneWithin(this.request.options.saveTimeoutMs, committing)) {
+    if (await isDoneWithin(this.request.options.storeErrors.saveTimeoutMs, committing)) {
       const end = await committing;
       if (end.kind === 'failed') this.reportMismatch(end.error);
       return end;
@@ -254,7 +255,9 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
 
   /** Between two transactions only the lease protects the record, and it may have expired. */
   private async extend(): Promise<boolean> {
-    const { leaseMs, commandTimeoutMs: timeoutMs } = this.request.options;
+    const { lease, storeErrors } = this.request.options;
+    const { durationMs: leaseMs } = lease;
+    const { commandTimeoutMs: timeoutMs } = storeErrors;
     const recordRetentionMs = inProgressRetentionMs(this.request.options);
     try {
       const extended = { leaseMs, recordRetentionMs, timeoutMs };
@@ -272,14 +275,15 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     this.watch.stop();
     const { deferred } = this;
     if (deferred === undefined) return true;
-    if (await isDoneWithin(this.request.options.saveTimeoutMs, deferred.rollBack())) return true;
+    if (await isDoneWithin(this.request.options.storeErrors.saveTimeoutMs, deferred.rollBack()))
+      return true;
     deferred.transaction.cut?.();
     return false;
   }
 
   /** Whether the transaction ends at the server before `giveUpAt` (monotonic). */
   private async isOver(giveUpAt: number): Promise<boolean> {
-    const { commandTimeoutMs } = this.request.options;
+    const { commandTimeoutMs } = this.request.options.storeErrors;
     do {
       const leftMs = Math.max(1, Math.ceil(giveUpAt - monotonicNow()));
       const timeoutMs = Math.min(commandTimeoutMs, leftMs);
@@ -300,7 +304,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     end: Extract<TransactionEnd, { kind: 'failed' }> | undefined,
   ): Promise<Settlement> {
     const error = end?.error;
-    const { saveTimeoutMs } = this.request.options;
+    const { saveTimeoutMs } = this.request.options.storeErrors;
     const reply = await this.commitOutcome(monotonicNow() + saveTimeoutMs);
     if (reply !== undefined) return this.conclude(reply, final, error);
     this.host.events.emit({ type: 'save_delayed', ...this.subject });
@@ -343,7 +347,9 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   private committed(final: FinalOutcome, when: 'in time' | 'late' = 'in time'): Settlement {
     const { options } = this.request;
     if (isAwaited(options)) {
-      this.transactions.records.committed(this.lease, { timeoutMs: options.commandTimeoutMs });
+      this.transactions.records.committed(this.lease, {
+        timeoutMs: options.storeErrors.commandTimeoutMs,
+      });
     }
     this.host.events.emit({
       type: 'completed',

@@ -9,7 +9,7 @@ import { monotonicNow } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { OutcomeWriter } from './outcome-writer.js';
 
-/** Runs without a lease (`onStoreUnavailable: 'execute'`), then tries for a lease's length to save the outcome. */
+/** Runs without a lease (`storeErrors.whenUnavailable: 'execute'`), then tries for a lease's length to save the outcome. */
 export class UnprotectedAttempt implements Attempt, DeadlineListener {
   readonly number = 1;
   readonly isTakeover = false;
@@ -35,7 +35,7 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
     token: OwnerToken,
   ) {
     const { operation, recordKey, options } = request;
-    this.dueAt = this.startedAt + options.maxExecutionMs;
+    this.dueAt = this.startedAt + options.lease.maxExecutionMs;
     this.subject = { operation, recordKey, attempt: 1, fencingToken: UNKNOWN_FENCE };
     const lease = { recordKey, token, fence: UNKNOWN_FENCE };
     this.writer = new OutcomeWriter(host.store, request, lease, host.shutdownState);
@@ -56,7 +56,7 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
   onDeadline(): void {
     this.context.runInAsyncScope(() => {
       this.abortion?.abort(
-        new DOMException('The operation exceeded "maxExecutionMs".', 'TimeoutError'),
+        new DOMException('The operation exceeded "lease.maxExecutionMs".', 'TimeoutError'),
       );
     });
   }
@@ -71,7 +71,7 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
   /** A begin that was executed nevertheless would block the key for its lease. */
   release(): Promise<void> {
     this.stopWatching();
-    const giveUpAt = monotonicNow() + this.request.options.commandTimeoutMs;
+    const giveUpAt = monotonicNow() + this.request.options.storeErrors.commandTimeoutMs;
     void this.writer.release(giveUpAt).then(() => {
       this.host.ended(this);
     });
@@ -92,7 +92,7 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
   }
 
   private async saveLater(final: FinalOutcome): Promise<void> {
-    const giveUpAt = monotonicNow() + this.request.options.leaseMs;
+    const giveUpAt = monotonicNow() + this.request.options.lease.durationMs;
     this.report(await this.writer.completeOnceFree(final, giveUpAt), final);
     this.host.ended(this);
   }

@@ -23,7 +23,7 @@ export type Settlement =
   | { readonly kind: 'unknown' }
   /** In progress: another attempt is running and has not ended in time. */
   | { readonly kind: 'in_progress' }
-  /** Store unavailable: the outcome was not stored in time, and `onSaveFailure` is `'error'`. */
+  /** Store unavailable: the outcome was not stored in time, and `storeErrors.whenNotSaved` is `'error'`. */
   | { readonly kind: 'unsaved' }
   /** Rolled back because of a conflict with a concurrent transaction. A retry may succeed. */
   | { readonly kind: 'conflict' };

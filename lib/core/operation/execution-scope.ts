@@ -61,7 +61,7 @@ export class ExecutionScope implements OperationContext {
   enter(): void {
     if (this.transaction !== undefined && this.isUsed) {
       throw new IdempotencyOptionsError(
-        `${this.context.operation} was called twice in one transaction, which may contain writes of the first call. An interceptor or decorator inside of @Idempotent() retries it: use "conflictRetries" instead, or retry outside of @Idempotent().`,
+        `${this.context.operation} was called twice in one transaction, which may contain writes of the first call. An interceptor or decorator inside of @Idempotent() retries it: use "transaction.conflictRetries" instead, or retry outside of @Idempotent().`,
       );
     }
     this.isUsed = true;
@@ -146,7 +146,7 @@ export function requireIdempotencyContext(): IdempotencyContext {
 }
 
 /**
- * Returns the transaction of the current `transactional` operation (a client of pg, an `EntityManager`, …); `undefined`
+ * Returns the transaction of the current operation (a client of pg, an `EntityManager`, …); `undefined`
  * outside of one.
  */
 // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- the caller knows its unit of work
@@ -155,7 +155,7 @@ export function currentIdempotencyTransaction<Handle = unknown>(): Handle | unde
 }
 
 /**
- * Returns the transaction of the current `transactional` operation.
+ * Returns the transaction of the current operation.
  * @throws {@link NoTransactionError} outside of one.
  */
 // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- the caller knows its unit of work
@@ -163,7 +163,7 @@ export function requireIdempotencyTransaction<Handle = unknown>(): Handle {
   const transaction = currentIdempotencyTransaction<Handle>();
   if (transaction === undefined) {
     throw new NoTransactionError(
-      'No transaction is active. Call this from an operation with "transactional": true. A request without a key does not start a transaction.',
+      'No transaction is active. Call this from an operation with "transaction": true. A request without a key does not start a transaction.',
     );
   }
   return transaction;
@@ -189,7 +189,7 @@ export function contextOf(
       const { transaction } = attempt;
       if (transaction === undefined) {
         throw new NoTransactionError(
-          `onCommitted() was called in ${operation}, which has no transaction. Set its option "transactional" to true.`,
+          `onCommitted() was called in ${operation}, which has no transaction. Set its option "transaction" to true.`,
         );
       }
       transaction.onCommitted(hook);

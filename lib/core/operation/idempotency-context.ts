@@ -12,7 +12,7 @@ export interface IdempotencyContext {
   readonly attempt: number;
   /** An earlier attempt's outcome is unknown: check before running again, for example at the payment provider. */
   readonly isTakeover: boolean;
-  /** False if the attempt runs without a record, as `onStoreUnavailable: 'execute'` allows. */
+  /** False if the attempt runs without a record, as `storeErrors.whenUnavailable: 'execute'` allows. */
   readonly isProtected: boolean;
   /**
    * Only grows per record key, below 2^53; 0 if unprotected. To fence the operation's writes (`… WHERE fence < $1`).
@@ -26,17 +26,17 @@ export interface IdempotencyContext {
   readonly signal: AbortSignal;
   /**
    * Derives an idempotency key for a service that the operation calls, so that the service acts once for all attempts.
-   * It is the same in every attempt of this key, protected or not, and in `onTakeover`. 43 base64url characters, from
+   * It is the same in every attempt of this key, protected or not, and in `lease.onTakeover`. 43 base64url characters, from
    * which the client's key cannot be read.
    * @param name - the service and the call, such as `'stripe/charge'`. Another name gives another key.
    * @throws {@link IdempotencyOptionsError} for an empty name.
    */
   readonly downstreamKey: (name: string) => string;
   /**
-   * Calls `hook` after the transaction of a `transactional` operation is committed, and never if it is not. The shutdown
+   * Calls `hook` after the transaction of the operation is committed, and never if it is not. The shutdown
    * waits for the hook, the response does not. The hook is lost if the process dies before it: what must not be lost
    * belongs in the transaction (an outbox).
-   * @throws {@link NoTransactionError} if the operation is not `transactional`.
+   * @throws {@link NoTransactionError} if the operation has no `transaction`.
    */
   onCommitted(hook: () => unknown): void;
 }

@@ -10,7 +10,7 @@ export interface OperationRequest {
   readonly scope: Scope;
   readonly key: string;
   readonly options: ResolvedProtocolOptions;
-  /** The caller's own limit in milliseconds. It can only shorten `waitTimeoutMs`. */
+  /** The caller's own limit in milliseconds. It can only shorten `duplicates.timeoutMs`. */
   readonly waitAtMostMs?: number | undefined;
   /** Aborted when the client disconnects and no longer waits for the outcome. */
   readonly clientSignal?: AbortSignal | undefined;

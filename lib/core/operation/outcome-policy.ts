@@ -1,5 +1,12 @@
 import { ignoreResult } from '../util/maybe-async.js';
-import type { OutcomeSummary } from './options.js';
+
+/** An attempt's end, as `keep` and `retentionMs` receive it. */
+export interface OutcomeSummary {
+  /** The HTTP status. Absent for calls and messages. */
+  readonly status?: number;
+  /** What the operation threw. Absent if it returned. */
+  readonly error?: unknown;
+}
 
 /**
  * Decides whether an outcome is kept and replayed, or the key released so that the operation can run again at once. Must
@@ -30,7 +37,7 @@ export function asksToKeep(
   try {
     const result: unknown = policy(summary);
     if (typeof result === 'boolean') return result;
-    ignoreResult('keep', result);
+    ignoreResult('outcome.keep', result);
   } catch {
     // The default applies.
   }

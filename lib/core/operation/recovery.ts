@@ -36,7 +36,7 @@ export function recoveryOf(
     const found: unknown = await onTakeover(context, services);
     if (!isRecovery(found)) {
       throw new IdempotencyOptionsError(
-        `The function given as the option "onTakeover" of ${context.operation} must return 'run' or { value }.`,
+        `The function given as the option "lease.onTakeover" of ${context.operation} must return 'run' or { value }.`,
       );
     }
     if (found !== 'run') attempt.recovered();

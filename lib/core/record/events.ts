@@ -56,9 +56,9 @@ export type IdempotencyEvent =
   | (AttemptSubject & { readonly type: 'acquired' })
   /** The lease of an earlier attempt of this key expired: its outcome is unknown, and this attempt runs. */
   | (AttemptSubject & { readonly type: 'takeover' })
-  /** `onTakeover` found the result of an earlier attempt. It is the outcome; the operation did not run. */
+  /** `lease.onTakeover` found the result of an earlier attempt. It is the outcome; the operation did not run. */
   | (AttemptSubject & { readonly type: 'recovered' })
-  /** The reconciler called `onTakeover`, which threw `error` or timed out. */
+  /** The reconciler called `lease.onTakeover`, which threw `error` or timed out. */
   | (AttemptSubject & { readonly type: 'recovery_failed'; readonly error: unknown })
   | (EventBase & { readonly type: 'replayed'; readonly state: FinishedState })
   | (EventBase & { readonly type: 'waited'; readonly waitedMs: number })
@@ -100,7 +100,7 @@ export type IdempotencyEvent =
   | (AttemptSubject & { readonly type: 'conflicted' })
   /** The transaction was committed, but a hook (`onCommitted`) failed. */
   | (AttemptSubject & { readonly type: 'commit_hook_failed'; readonly error: unknown })
-  /** The operation runs without a record, as `onStoreUnavailable: 'execute'` allows. */
+  /** The operation runs without a record, as `storeErrors.whenUnavailable: 'execute'` allows. */
   | (AttemptSubject & { readonly type: 'unprotected' })
   | (EventBase & { readonly type: 'store_unavailable'; readonly error: Error })
   | ReplyMismatchedEvent

@@ -3,21 +3,21 @@ import { parseOrigin } from '../operation/operation-request.js';
 import type { Services } from '../operation/recovery.js';
 import type { AbandonedRecord } from '../store/idempotency-store.js';
 import { IdempotencyOptionsError } from '../util/errors.js';
-import { checkInteger, switchedSettings } from '../util/option-checks.js';
+import { integer, type Group } from '../util/option-schema.js';
 import { jitteredPause } from '../util/time.js';
 import { recoverRecord, type RecoveryResult, type RecoverableOperation } from './recover-record.js';
 
 /** The result of a reconciler round: numbers of records by result. */
 export interface ReconcileReport {
-  /** Completed with the value that `onTakeover` found. */
+  /** Completed with the value that `lease.onTakeover` found. */
   readonly completed: number;
   /** Released, because nothing was done. The next request runs the operation. */
   readonly released: number;
   /** Taken over or finished by another attempt in the meantime. */
   readonly overtaken: number;
-  /** `onTakeover` threw or timed out (event `recovery_failed`), or the outcome was not stored in time. */
+  /** `lease.onTakeover` threw or timed out (event `recovery_failed`), or the outcome was not stored in time. */
   readonly failed: number;
-  /** Not changed, because this process has no such operation, or the operation has no `onTakeover` function. */
+  /** Not changed, because this process has no such operation, or the operation has no `lease.onTakeover` function. */
   readonly unknown: number;
   /**
    * `'complete'`: all abandoned records were processed. `'partial'`: the batch was full or the round was interrupted; the
@@ -102,41 +102,28 @@ export class Reconciliation {
 export interface ReconcileOptions {
   /**
    * Milliseconds from the end of one round to the next, shortened at random by up to half so that processes do not all
-   * start at once. 100 to 86 400 000.
-   * @defaultValue 60_000
+   * start at once.
    */
   readonly intervalMs?: number;
   /**
-   * About how many records a round processes: Redis completes a page of SCAN. The next round continues. 1 to 10 000.
-   * @defaultValue 100
+   * About how many records a round processes: Redis completes a page of SCAN. The next round continues.
    */
   readonly batchSize?: number;
   /**
    * Milliseconds from the end of a lease until its record counts as abandoned. Until then the client's own retry can take
-   * it over, and gets the full response. 0 to 86 400 000.
-   * @defaultValue 300_000
+   * it over, and gets the full response.
    */
   readonly afterMs?: number;
 }
 
 export type ResolvedReconcileOptions = Required<ReconcileOptions>;
 
-export const RECONCILE_DEFAULTS: ResolvedReconcileOptions = Object.freeze({
-  intervalMs: 60_000,
-  batchSize: 100,
-  afterMs: 300_000,
-});
-
-const DAY_MS = 86_400_000;
-
-/** Returns `undefined` if it is off. Throws {@link IdempotencyOptionsError} naming option, range and value. */
-export function resolveReconcileOptions(
-  reconcile: boolean | ReconcileOptions | undefined,
-): ResolvedReconcileOptions | undefined {
-  const resolved = switchedSettings('reconcile', reconcile, RECONCILE_DEFAULTS);
-  if (resolved === undefined) return undefined;
-  checkInteger('reconcile.intervalMs', resolved.intervalMs, 100, DAY_MS);
-  checkInteger('reconcile.batchSize', resolved.batchSize, 1, 10_000);
-  checkInteger('reconcile.afterMs', resolved.afterMs, 0, DAY_MS);
-  return Object.freeze(resolved);
-}
+export const RECONCILE: Group<ReconcileOptions, ResolvedReconcileOptions> = {
+  fields: {
+    intervalMs: integer({ default: 60_000, min: 100, max: 86_400_000 }),
+    batchSize: integer({ default: 100, min: 1, max: 10_000 }),
+    afterMs: integer({ default: 300_000, min: 0, max: 86_400_000 }),
+  },
+  isSwitched: true,
+  places: ['module'],
+};

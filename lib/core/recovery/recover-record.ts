@@ -8,7 +8,9 @@ import type { Outcome } from '../record/record.js';
 
 /** What is needed to recover records of an operation without a request. */
 export interface RecoverableOperation {
-  readonly options: ResolvedProtocolOptions & { readonly onTakeover: Recover };
+  readonly options: ResolvedProtocolOptions;
+  /** The function of `lease.onTakeover`. */
+  readonly recover: Recover;
   /** Encodes `value` for storage; `undefined` if the operation's policy does not keep it. */
   outcomeOf(value: unknown): Outcome | undefined;
 }
@@ -18,7 +20,7 @@ export type AbandonedRequest = Omit<OperationRequest, 'options'>;
 /** See {@link ReconcileReport}. `interrupted`: the store is unavailable, or the process is shutting down. */
 export type RecoveryResult = 'completed' | 'released' | 'overtaken' | 'failed' | 'interrupted';
 
-/** Takes over an abandoned record as a request would, fencing off its owner. Then calls `onTakeover` and settles it. */
+/** Takes over an abandoned record as a request would, fencing off its owner. Then calls `lease.onTakeover` and settles it. */
 export async function recoverRecord(
   engine: IdempotencyEngine,
   services: Services,
@@ -37,12 +39,7 @@ export async function recoverRecord(
   }
   const { attempt } = decision;
   const context = contextOf(request, attempt);
-  const recover = recoveryOf(
-    withinAttempt(options.onTakeover, attempt),
-    attempt,
-    context,
-    services,
-  );
+  const recover = recoveryOf(withinAttempt(operation.recover, attempt), attempt, context, services);
   if (recover === undefined) {
     // The record had expired: there is no earlier attempt to look up.
     await attempt.release();
@@ -74,16 +71,15 @@ export async function recoverRecord(
 }
 
 /** The operation's options for an attempt that has no caller and does not run the operation. */
-function withoutCaller(options: RecoverableOperation['options']): RecoverableOperation['options'] {
+function withoutCaller(options: ResolvedProtocolOptions): ResolvedProtocolOptions {
   return {
     ...options,
     // Without a record there is nothing to recover.
-    onStoreUnavailable: 'reject',
-    onSaveFailure: 'error',
+    storeErrors: { ...options.storeErrors, whenUnavailable: 'reject', whenNotSaved: 'error' },
     // If another attempt has the record when this one completes, that attempt settles it.
-    waitTimeoutMs: 1,
+    duplicates: { ...options.duplicates, timeoutMs: 1 },
     // It reads what was committed, and writes nothing itself.
-    transactional: false,
+    transaction: false,
   };
 }
 
@@ -93,7 +89,9 @@ function withinAttempt(recover: Recover, { signal }: Attempt): Recover {
     new Promise((resolve, reject) => {
       const giveUp = () => {
         reject(
-          new Error(`onTakeover was not done when its attempt ended (${String(signal.reason)}).`),
+          new Error(
+            `lease.onTakeover was not done when its attempt ended (${String(signal.reason)}).`,
+          ),
         );
       };
       signal.addEventListener('abort', giveUp, { once: true });

@@ -1,6 +1,6 @@
 import { IdempotencyEngine } from '../engine/idempotency-engine.js';
 import type { OperationRequest } from '../operation/operation-request.js';
-import { ENGINE_DEFAULTS, type ResolvedProtocolOptions } from '../operation/options.js';
+import { DEFAULT_LIMITS, type ResolvedProtocolOptions } from '../operation/options.js';
 import { IdempotencyEvents } from '../record/events.js';
 import { fingerprint } from '../record/fingerprint.js';
 import { recordKey } from '../record/record-key.js';
@@ -28,7 +28,7 @@ export class SingleRunner {
     events.subscribe((event) => {
       if (event.type === 'store_unavailable') this.lastError = event.error;
     });
-    this.engine = new IdempotencyEngine(store, events, ENGINE_DEFAULTS);
+    this.engine = new IdempotencyEngine(store, events, DEFAULT_LIMITS);
     const scope: OperationRequest['scope'] = [];
     this.request = {
       recordKey: recordKey({ scope, operation: work, key: work }),
@@ -38,12 +38,11 @@ export class SingleRunner {
       key: work,
       options: Object.freeze<ResolvedProtocolOptions>({
         ...options,
-        maxExecutionMs: MAX_RUN_MS,
-        retentionMs: TOMBSTONE_MS,
-        whenInProgress: 'reject',
-        onTakeover: 'run',
-        onStoreUnavailable: 'reject',
-        transactional: false,
+        outcome: { ...options.outcome, retentionMs: TOMBSTONE_MS },
+        duplicates: { ...options.duplicates, mode: 'reject' },
+        lease: { ...options.lease, maxExecutionMs: MAX_RUN_MS, onTakeover: 'run' },
+        storeErrors: { ...options.storeErrors, whenUnavailable: 'reject' },
+        transaction: false,
       }),
     };
   }

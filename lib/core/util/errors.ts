@@ -115,7 +115,7 @@ export class NoIdempotencyContextError extends IdempotencyError {
   readonly code = 'idempotency_no_context';
 }
 
-/** The transaction was read outside of a `transactional` operation. */
+/** The transaction was read outside of an operation with `transaction`. */
 export class NoTransactionError extends IdempotencyError {
   override readonly name = 'NoTransactionError';
   readonly code = 'idempotency_no_transaction';

@@ -6,23 +6,10 @@ export function checkInteger(option: string, value: unknown, min: number, max: n
   }
 }
 
-export function checkBoolean(option: string, value: unknown): void {
-  if (typeof value !== 'boolean') throwOptionError(option, 'true or false', value);
-}
-
-/** Accepts one of `words`, and with `orFunction` also a function. */
-export function checkChoice(
-  option: string,
-  value: unknown,
-  words: readonly (string | boolean)[],
-  orFunction?: 'orFunction',
-): void {
-  if (orFunction !== undefined && typeof value === 'function') return;
-  if (!words.includes(value as string)) {
-    const choices = words.map((word) => JSON.stringify(word));
-    if (orFunction !== undefined) choices.push('a function');
-    throwOptionError(option, choices.join(', '), value);
-  }
+/** Accepts one of `words`. */
+export function checkChoice(option: string, value: unknown, words: readonly string[]): void {
+  if (words.includes(value as string)) return;
+  throwOptionError(option, words.map((word) => JSON.stringify(word)).join(', '), value);
 }
 
 export function checkFunction(option: string, value: unknown): void {
@@ -34,26 +21,32 @@ export function checkNames(
   what: string,
   options: unknown,
   known: ReadonlySet<string>,
-  remedies: ReadonlyMap<string, string> = NONE,
+  remedies?: Pick<ReadonlyMap<string, string>, 'get'>,
 ): void {
-  if (typeof options !== 'object' || options === null) {
-    // Not the value itself: it may be a key, passed in the place of the options.
-    const given = options === null ? 'null' : typeof options;
-    throw new IdempotencyOptionsError(
-      `The options of ${what} must be an object, but the type is ${given}.`,
-    );
-  }
+  checkObject(what, options);
   for (const name of Object.keys(options)) {
     if (known.has(name)) continue;
-    const remedy = remedies.get(name) ?? suggestion(name, known);
+    const remedy = remedies?.get(name) ?? suggestion(name, known);
     throw new IdempotencyOptionsError(`"${name}" is not an option of ${what}. ${remedy}`);
   }
 }
 
-const NONE: ReadonlyMap<string, string> = new Map();
+export function checkObject(what: string, options: unknown): asserts options is object {
+  if (typeof options === 'object' && options !== null) return;
+  // Not the value itself: it may be a key, passed in the place of the options.
+  const given = options === null ? 'null' : typeof options;
+  throw new IdempotencyOptionsError(
+    `The options of ${what} must be an object, but the type is ${given}.`,
+  );
+}
 
-function suggestion(name: string, known: ReadonlySet<string>): string {
-  const near = nearestNames(name, known).map((each) => JSON.stringify(each));
+/** Suggests similar ones of `paths`, or lists the `known` names. */
+export function suggestion(
+  name: string,
+  paths: Iterable<string>,
+  known: Iterable<string> = paths,
+): string {
+  const near = nearestNames(name, paths).map((each) => JSON.stringify(each));
   const last = near.pop();
   if (last === undefined) return `Valid options: ${[...known].join(', ')}.`;
   const others = near.length === 0 ? '' : `${near.join(', ')} or `;
@@ -86,23 +79,9 @@ function describe(value: unknown): string {
   return typeof value === 'string' ? JSON.stringify(value) : String(value);
 }
 
-/**
- * Resolves an option that is off by default, and where `true` means `defaults`. Does not check the values. Throws
- * {@link IdempotencyOptionsError} unless it is a boolean or an object of known names.
- */
-export function switchedSettings<Settings extends object>(
-  option: string,
-  given: boolean | Partial<Settings> | undefined,
-  defaults: Settings,
-): Settings | undefined {
-  if (given === undefined || given === false) return undefined;
-  if (given === true) return defaults;
-  if (typeof given !== 'object' || (given as object | null) === null || Array.isArray(given)) {
-    throwOptionError(option, 'true, false or an object with settings', given);
-  }
-  checkNames(`"${option}"`, given, new Set(Object.keys(defaults)));
-  const set = Object.entries(given).filter(([, value]) => value !== undefined);
-  return { ...defaults, ...Object.fromEntries(set) };
+/** Whether a value is an object of settings. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** How many names to suggest for an abbreviation. */
@@ -111,22 +90,25 @@ const AT_MOST = 4;
 /** Minimum length of an abbreviation. */
 const SHORTEST_PART = 4;
 
-/** Known names that are similar to an unknown one: usually one, none if nothing is close. */
-function nearestNames(name: string, known: Iterable<string>): string[] {
+/**
+ * Known names that are similar to an unknown one: usually one, none if nothing is close. A path (`lease.durationMs`) is
+ * compared by its last name.
+ */
+export function nearestNames(name: string, known: Iterable<string>): string[] {
   // Longer than any option: not worth the time.
   if (name.length > 64) return [];
   const meant = name.toLowerCase();
-  const names = [...known].map((each) => ({
-    each,
-    distance: editDistance(meant, each.toLowerCase()),
-  }));
+  const names = [...known].map((each) => {
+    const last = each.slice(each.lastIndexOf('.') + 1).toLowerCase();
+    return { each, last, distance: editDistance(meant, last) };
+  });
   const limit = Math.max(1, Math.floor(name.length / 3));
   const least = Math.min(...names.map(({ distance }) => distance));
   if (least <= limit) {
     return names.filter(({ distance }) => distance === least).map(({ each }) => each);
   }
   if (name.length < SHORTEST_PART) return [];
-  const longer = names.filter(({ each }) => each.toLowerCase().includes(meant));
+  const longer = names.filter(({ last }) => last.includes(meant));
   return longer.slice(0, AT_MOST).map(({ each }) => each);
 }
 

@@ -1,17 +1,17 @@
-import { PROTOCOL_DEFAULTS, type ProtocolOptions } from '../../core/operation/options.js';
-import type { OutcomePolicy } from '../../core/operation/outcome-policy.js';
+import type { ProtocolOptions } from '../../core/operation/options.js';
 import type { ScopePart } from '../../core/record/record-key.js';
 import type { OperationRejectedError } from '../../core/util/errors.js';
-import type { ValueOptions } from '../../transports/call/value-route.js';
 
 /**
- * Options of `@Idempotent()` on a method that is not a handler. Those of the protocol and `codec` default to those of
- * its class, then to the module's.
+ * Options of `@Idempotent()` on a method that is not a handler. Their groups merge
+ * with those of its class, and of the module.
  * @typeParam Args - the parameters that `key` declares: all of the method's, or the first ones.
  * @typeParam Fallback - what `onRejected` returns instead of the method's value.
  */
-export interface IdempotentMethodOptions<Args extends readonly unknown[], Fallback = unknown>
-  extends ProtocolOptions, ValueOptions {
+export interface IdempotentMethodOptions<
+  Args extends readonly unknown[],
+  Fallback = unknown,
+> extends ProtocolOptions {
   /**
    * Unique, stable name; records are stored under it. Set it before you rename the class or method.
    * @defaultValue `Class.method`
@@ -32,8 +32,6 @@ export interface IdempotentMethodOptions<Args extends readonly unknown[], Fallba
    * @defaultValue nothing is compared: every caller with the key gets the outcome
    */
   readonly payload?: (...args: Args) => unknown;
-  /** Which outcomes are kept. @defaultValue values are kept, errors are not */
-  readonly keep?: OutcomePolicy;
   /**
    * Called if the method did not run and has no outcome (in progress, used for another payload, outcome unknown, store
    * unavailable, shutting down, no key). Its value or error replaces the {@link OperationRejectedError}. One such
@@ -69,12 +67,5 @@ type FallbackFor<Value, Fallback> = [Fallback] extends [Value]
   ? unknown
   : { readonly onRejected: { readonly mustGive: Value } };
 
-export const METHOD_OPTION_NAMES: readonly string[] = [
-  ...Object.keys(PROTOCOL_DEFAULTS),
-  'operation',
-  'key',
-  'scope',
-  'payload',
-  'keep',
-  'codec',
-];
+/** What identifies a call. */
+export const IDENTITY_NAMES: readonly string[] = ['key', 'scope', 'payload'];

@@ -1,13 +1,16 @@
 import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
-import { keepSuccesses, type OutcomePolicy } from '../../core/operation/outcome-policy.js';
+import type { OutcomePolicy } from '../../core/operation/outcome-policy.js';
 import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { IdempotencyOptionsError, type OperationRejectedError } from '../../core/util/errors.js';
-import { checkFunction, checkNames, throwOptionError } from '../../core/util/option-checks.js';
+import { checkFunction } from '../../core/util/option-checks.js';
+import type { Call } from '../../transports/call/call.js';
 import { recoverableCall } from '../../transports/call/call-recovery.js';
 import { valueFormat, type OutcomeFormat } from '../../transports/call/outcome-format.js';
-import { METHOD_OPTION_NAMES, type IdempotentMethodOptions } from '../options/call-options.js';
+import { maxStoredBytes } from '../../transports/call/value-route.js';
+import { IDENTITY_NAMES, type IdempotentMethodOptions } from '../options/call-options.js';
 import {
-  OPERATION_REMEDIES,
+  callLevel,
+  handlerLevel,
   resolveOptions,
   type IdempotencyModuleOptions,
   type IdempotencyOptions,
@@ -24,11 +27,11 @@ export interface MethodRoute {
     ((error: OperationRejectedError, ...args: readonly unknown[]) => unknown) | undefined;
   readonly keep: OutcomePolicy;
   readonly format: OutcomeFormat;
-  readonly maxStoredBytes: number;
-  readonly protocol: ResolvedProtocolOptions;
+  readonly maxStoredBytes: Call['maxStoredBytes'];
+  readonly options: ResolvedProtocolOptions;
 }
 
-const NAMES = new Set([...METHOD_OPTION_NAMES, 'onRejected']);
+const NAMES = [...IDENTITY_NAMES, 'onRejected'];
 
 /** @throws {@link IdempotencyOptionsError} naming option, range and value. */
 export function methodRoute(
@@ -42,31 +45,31 @@ export function methodRoute(
       `${method} has @Idempotent() but is not a request handler, so its key must come from its arguments. Set the option "key" to a function of them, such as key: (order) => order.id. If it should be a handler, add its decorator: @Post(), @EventPattern() or the like.`,
     );
   }
-  checkNames('@Idempotent() on a method that is not a handler', options, NAMES, OPERATION_REMEDIES);
-  const { operation = method, key, scope, payload, onRejected, keep, ...own } = options;
-  if (typeof operation !== 'string' || operation === '') {
-    throwOptionError('operation', 'a non-empty string', operation);
-  }
-  for (const [name, value] of Object.entries({ scope, payload, onRejected, keep })) {
+  const { key, scope, payload, onRejected, ...own } = options;
+  const resolved = resolveOptions(
+    'call',
+    module,
+    handlerLevel('class', ofClass ?? {}),
+    callLevel('@Idempotent() on a method that is not a handler', own, NAMES),
+  );
+  for (const [name, value] of Object.entries({ scope, payload, onRejected })) {
     if (value !== undefined) checkFunction(name, value);
   }
-  const { protocol, http, codec } = resolveOptions(module, ofClass ?? {}, own);
+  const { keep, codec } = resolved.outcome;
   return Object.freeze({
-    operation,
+    operation: own.operation ?? method,
     key,
     scope,
     payload,
     onRejected,
-    keep: keep ?? keepSuccesses,
+    keep,
     format: valueFormat(codec),
-    maxStoredBytes: http.maxStoredBytes,
-    protocol,
+    maxStoredBytes: maxStoredBytes(resolved.outcome),
+    options: resolved,
   });
 }
 
 /** How records of a method are recovered without a call; `undefined` if it has no function for it. */
 export function recoverableMethod(route: MethodRoute): RecoverableOperation | undefined {
-  const { onTakeover } = route.protocol;
-  if (typeof onTakeover !== 'function') return undefined;
-  return recoverableCall({ ...route.protocol, onTakeover }, route);
+  return recoverableCall(route);
 }

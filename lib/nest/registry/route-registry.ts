@@ -3,6 +3,7 @@ import { ApplicationConfig, DiscoveryService } from '@nestjs/core';
 import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { within } from '../../core/util/option-checks.js';
+import type { Level } from '../../core/util/option-schema.js';
 import type { ValueRoute } from '../../transports/call/value-route.js';
 import {
   graphqlRoute,
@@ -46,10 +47,8 @@ import { RouteTable } from '../discovery/route-table.js';
 import { interceptorsOf, methodsBoundTo, Serializers } from '../discovery/serializers.js';
 import { checkInstance, checkReached, reportWrappers } from '../discovery/wrapped-handlers.js';
 import {
-  resolveGraphqlOptions,
-  resolveMessageOptions,
+  handlerLevel,
   resolveOptions,
-  resolveSocketOptions,
   type IdempotencyModuleOptions,
   type IdempotencyOptions,
 } from '../options/idempotency-options.js';
@@ -181,12 +180,12 @@ export class RouteRegistry {
   }
 
   private httpRoute(controller: Type, handler: Handler): HttpRoute {
-    const { http, protocol } = resolveOptions(this.options, ...optionLevelsOf(controller, handler));
+    const options = resolveOptions('http', this.options, ...optionLevelsOf(controller, handler));
     const isMulterBound = parsesFormsOutside(controller, handler);
-    const route = httpRoute(controller, handler, http, protocol, isMulterBound);
+    const route = httpRoute(controller, handler, options, isMulterBound);
     // Requests that are never protected have no records, so their names cannot collide.
     if (isSafeRoute(handler)) return route;
-    if (http.enabled !== false) this.checkContent(route, handler);
+    if (options.enabled !== false) this.checkContent(route, handler);
     this.reserveName(route.operation, controller, handler, recoverableRoute(route));
     return route;
   }
@@ -194,7 +193,7 @@ export class RouteRegistry {
   private messageRoute(controller: Type, handler: Handler): MessageRoute {
     const isEvent = isEventHandler(handler);
     const levels = optionLevelsOf(controller, handler);
-    const options = resolveMessageOptions(this.options, isEvent, ...levels);
+    const options = resolveOptions(isEvent ? 'event' : 'message', this.options, ...levels);
     const route = messageRoute(nameOf(controller, handler), isEvent, options);
     // The return value of an event's handler is not sent.
     if (!isEvent) this.serializers.checkInside(controller, handler);
@@ -204,18 +203,18 @@ export class RouteRegistry {
 
   private socketRoute(gateway: Type, handler: Handler): ValueRoute {
     const levels = optionLevelsOf(gateway, handler);
-    const options = resolveSocketOptions(this.options, ...levels);
-    const isKeyNamed = levels.some(({ key }) => typeof key === 'string');
+    const options = resolveOptions('socket', this.options, ...levels);
+    const isKeyNamed = levels.some(namesKey);
     const route = socketRoute(gateway, handler, options, isKeyNamed);
-    if (options.request.enabled !== false) this.serializers.checkInside(gateway, handler);
+    if (options.enabled !== false) this.serializers.checkInside(gateway, handler);
     this.reserveName(route.operation, gateway, handler, recoverableSocket(route));
     return route;
   }
 
   private graphqlRoute(resolver: Type, handler: Handler): GraphqlRoute {
-    const options = resolveGraphqlOptions(this.options, ...optionLevelsOf(resolver, handler));
+    const options = resolveOptions('graphql', this.options, ...optionLevelsOf(resolver, handler));
     const route = graphqlRoute(nameOf(resolver, handler), isMutation(resolver, handler), options);
-    if (options.request.enabled !== false) this.serializers.checkInside(resolver, handler);
+    if (options.enabled !== false) this.serializers.checkInside(resolver, handler);
     this.reserveName(route.operation, resolver, handler, recoverableMutation(route));
     return route;
   }
@@ -357,15 +356,23 @@ function checkSomethingToProtect(type: Type, prototype: object): void {
 }
 
 /** @throws {@link IdempotencyOptionsError} for a handler that only inherits its protection. */
-function optionLevelsOf(controller: Type, handler: Handler): IdempotencyOptions[] {
+function optionLevelsOf(controller: Type, handler: Handler): Level[] {
   if (!reportsEntry(handler)) {
     if (!isProtected(controller, handler)) throw boundAlone(nameOf(controller, handler));
     throw new IdempotencyOptionsError(
       `${nameOf(controller, handler)} inherits the interceptor of a protected base class, but not the decorator. Put @Idempotent() on ${controller.name} too.`,
     );
   }
-  const levels = [idempotentOptions(controller), idempotentOptions(handler)];
-  return levels.filter((ownIndex) => ownIndex !== undefined);
+  return [
+    handlerLevel('class', idempotentOptions(controller) ?? {}),
+    handlerLevel('method', idempotentOptions(handler) ?? {}),
+  ];
+}
+
+/** Whether the option `key.from` is the name of a header. */
+function namesKey({ given }: Level): boolean {
+  const { key } = given as IdempotencyOptions;
+  return typeof (typeof key === 'object' ? key.from : key) === 'string';
 }
 
 export function nameOf(controller: Type, handler: Handler): string {

@@ -119,7 +119,7 @@ function readerOf(writer: string | undefined, codec: OutcomeCodec): OutcomeCodec
   if (name === codec.name) return codec;
   if (name === JSON_CODEC.name) return JSON_CODEC;
   throw unreadable(
-    `was written by the codec ${JSON.stringify(name)}, but the option "codec" is ${JSON.stringify(codec.name)}. Keep the former codec until its outcomes have expired, or use one that reads both`,
+    `was written by the codec ${JSON.stringify(name)}, but the option "outcome.codec" is ${JSON.stringify(codec.name)}. Keep the former codec until its outcomes have expired, or use one that reads both`,
   );
 }
 
@@ -170,7 +170,7 @@ const KINDS: readonly EncodedValue['kind'][] = ['undefined', 'value', 'bytes'];
 /** The kind in one byte, and the length in four, big-endian. */
 const HEAD_BYTES = 5;
 
-/** Encodes values as frames with kinds and lengths: headers stay short, and `maxStoredBytes` counts all of it. */
+/** Encodes values as frames with kinds and lengths: headers stay short, and `outcome.maxBytes` counts all of it. */
 function encodeFrames(parts: readonly EncodedValue[]): Buffer {
   return Buffer.concat(parts.flatMap((part) => [headOf(part), part.bytes]));
 }

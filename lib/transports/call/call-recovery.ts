@@ -6,13 +6,21 @@ import { VALUE_NOT_KEPT } from './call-outcome.js';
 import type { OutcomeFormat } from './outcome-format.js';
 import type { ValueRoute } from './value-route.js';
 
-/** How records of calls are recovered: a found value is stored as if the operation had returned it. */
-export function recoverableCall(
-  options: RecoverableOperation['options'],
-  { keep, format, maxStoredBytes }: Pick<Call, 'keep' | 'format' | 'maxStoredBytes'>,
-): RecoverableOperation {
+/**
+ * How records of calls are recovered: a found value is stored as if the operation had returned it. `undefined` unless
+ * `lease.onTakeover` is a function.
+ */
+export function recoverableCall({
+  options,
+  keep,
+  format,
+  maxStoredBytes,
+}: Pick<Call, 'options' | 'keep' | 'format' | 'maxStoredBytes'>): RecoverableOperation | undefined {
+  const { onTakeover } = options.lease;
+  if (typeof onTakeover !== 'function') return undefined;
   return {
     options,
+    recover: onTakeover,
     outcomeOf: (value) => {
       if (!asksToKeep(keep, keepSuccesses, {})) return undefined;
       const encoded = format.encode(format.ofFound(value));
@@ -25,15 +33,11 @@ export function recoverableCall(
   };
 }
 
-/** Recovers a handler's records: stores a found value as its result. `undefined` unless `onTakeover` is a function. */
+/** As {@link recoverableCall}, for a handler: stores a found value as its result. */
 export function recoverableHandler(
-  { protocol, options, maxStoredBytes }: ValueRoute,
+  { options, maxStoredBytes }: ValueRoute,
   format: OutcomeFormat,
 ): RecoverableOperation | undefined {
-  const { onTakeover } = protocol;
-  if (typeof onTakeover !== 'function') return undefined;
-  return recoverableCall(
-    { ...protocol, onTakeover },
-    { keep: options.keep, format, maxStoredBytes },
-  );
+  const { keep } = options.outcome;
+  return recoverableCall({ options, keep, format, maxStoredBytes });
 }

@@ -30,12 +30,12 @@ export class CallTransport {
   async settle(call: Call, operation: Operation): Promise<CallResult> {
     for (let conflicts = 0; ; conflicts += 1) {
       const result = await this.settleOnce(call, operation);
-      const { transactional, conflictRetries } = call.options;
+      const { transaction } = call.options;
       const isConflict =
-        transactional &&
+        transaction !== false &&
         result.kind === 'rejected' &&
         hasCode(result.error, 'idempotency_transaction_conflict');
-      if (!isConflict || conflicts >= conflictRetries) return result;
+      if (!isConflict || conflicts >= transaction.conflictRetries) return result;
       await jitteredPause(CONFLICT_PAUSE_MS * 2 ** conflicts);
     }
   }
@@ -61,7 +61,7 @@ export class CallTransport {
   ): Promise<CallResult> {
     const context = contextOf(operationRequest, attempt);
     const recover = recoveryOf(
-      operationRequest.options.onTakeover,
+      operationRequest.options.lease.onTakeover,
       attempt,
       context,
       this.services,

@@ -1,6 +1,4 @@
 import type { ExecutionContext } from '@nestjs/common';
-import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
-import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import type { Scope } from '../../core/record/record-key.js';
 import { rejectionError } from '../../core/util/errors.js';
 import { throwOptionError } from '../../core/util/option-checks.js';
@@ -16,46 +14,41 @@ export interface ValueRoute {
   /** `Class.method`, for messages. */
   readonly handler: string;
   readonly options: ResolvedRequestOptions;
-  readonly protocol: ResolvedProtocolOptions;
-  readonly codec: OutcomeCodec;
   readonly fingerprint: PayloadFingerprint;
   readonly maxStoredBytes: Call['maxStoredBytes'];
 }
 
-export interface ValueRouteOptions {
-  readonly request: ResolvedRequestOptions;
-  readonly protocol: ResolvedProtocolOptions;
-  readonly codec: OutcomeCodec;
-}
-
-export function valueRoute(
-  handler: string,
-  { request, protocol, codec }: ValueRouteOptions,
-): ValueRoute {
-  const operation = request.operation ?? handler;
+export function valueRoute(handler: string, options: ResolvedRequestOptions): ValueRoute {
+  const { operation = handler } = options;
   return {
     operation,
     handler,
-    options: request,
-    protocol,
-    codec,
-    fingerprint: payloadFingerprint(operation, request.fingerprint),
-    maxStoredBytes: request.storeBody ? request.maxStoredBytes : 'none',
+    options,
+    fingerprint: payloadFingerprint(operation, options.fingerprint),
+    maxStoredBytes: maxStoredBytes(options.outcome),
   };
+}
+
+export function maxStoredBytes({
+  storeBody,
+  maxBytes,
+}: ResolvedRequestOptions['outcome']): Call['maxStoredBytes'] {
+  return storeBody ? maxBytes : 'none';
 }
 
 /** The checked key of a call, if any. @throws {@link OperationRejectedError} for a missing or invalid key. */
 export function checkedKey(
   chosen: unknown,
-  { operation, options: { maxKeyLength, required } }: ValueRoute,
+  { operation, options }: ValueRoute,
   remedy: string,
 ): string | undefined {
+  const { required, maxLength } = options.key;
   if (chosen === undefined) {
     if (required) throw rejectionError('idempotency_key_missing', { operation, remedy });
     return undefined;
   }
-  if (typeof chosen !== 'string' || chosen === '' || chosen.length > maxKeyLength) {
-    const form = `a string of 1–${String(maxKeyLength)} characters`;
+  if (typeof chosen !== 'string' || chosen === '' || chosen.length > maxLength) {
+    const form = `a string of 1–${String(maxLength)} characters`;
     throw rejectionError('idempotency_key_invalid', { operation, form });
   }
   return chosen;
@@ -63,7 +56,7 @@ export function checkedKey(
 
 /**
  * The scope of a key, or `undefined` where the handler runs unprotected for unknown callers.
- * @param userOf - returns the authenticated user; called where there is no option `scope`.
+ * @param userOf - returns the authenticated user; called where there is no option `caller.scope`.
  * @throws {@link OperationRejectedError} for an unknown caller, where these are rejected.
  */
 export async function callerScope(
@@ -72,35 +65,15 @@ export async function callerScope(
   userOf: () => unknown,
   remedy: string,
 ): Promise<Scope | undefined> {
-  const { scope, anonymous } = options;
+  const { scope, anonymous } = options.caller;
   const result =
     scope === undefined
       ? principalOf(userOf())
-      : await askOptionLater('scope', operation, () => scope(context));
+      : await askOptionLater('caller.scope', operation, () => scope(context));
   return (
     toScope(result, operation) ??
     anonymousScope(anonymous, () => {
       throw rejectionError('idempotency_caller_unknown', { operation, remedy });
     })
   );
-}
-
-/** How values of calls, messages and GraphQL fields are stored. */
-export interface ValueOptions {
-  /**
-   * Encodes and decodes values. Every caller, also the first, gets a value as it was stored.
-   * @defaultValue `jsonCodec()`; for messages and gateways, whose wire is JSON, `jsonCodec({ dates: 'text' })`
-   */
-  readonly codec?: OutcomeCodec;
-}
-
-/** @throws {@link IdempotencyOptionsError} for a value that is not a codec. */
-export function checkCodec(codec: OutcomeCodec): void {
-  const { name, encode, decode } = codec as Partial<OutcomeCodec>;
-  const isCodec =
-    typeof name === 'string' &&
-    name !== '' &&
-    typeof encode === 'function' &&
-    typeof decode === 'function';
-  if (!isCodec) throwOptionError('codec', 'an OutcomeCodec, such as jsonCodec()', typeof codec);
 }

@@ -4,7 +4,8 @@ import { isThenable, type Awaitable } from '../../core/util/maybe-async.js';
 
 /** Remedies for a function that threw because it found nothing. */
 const REMEDIES: Readonly<Record<string, string>> = {
-  scope: ' Return undefined for an unknown caller: the option "anonymous" then decides.',
+  'caller.scope':
+    ' Return undefined for an unknown caller: the option "caller.anonymous" then decides.',
   key: ' Return undefined if there is no key.',
 };
 

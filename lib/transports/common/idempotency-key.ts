@@ -1,6 +1,6 @@
 import { atOnce } from '../../core/util/maybe-async.js';
 
-/** How the key's header field is parsed: see {@link HttpOptions.keySyntax}. */
+/** How the key's header field is parsed: see {@link KeyOptions.syntax}. */
 export type KeySyntax = 'lenient' | 'strict' | 'uuid' | ((key: string) => boolean);
 
 /** The decoded key, or `false` if the field is malformed. */
@@ -38,7 +38,7 @@ export function parseKey(value: string, syntax: KeySyntax, maxLength: number): P
 /** Whether `syntax` allows a decoded key. `lenient` and `strict` restrict only the form in the header field. */
 export function isOfSyntax(key: string, syntax: KeySyntax): boolean {
   if (syntax === 'uuid') return UUID.test(key);
-  return typeof syntax !== 'function' || atOnce('keySyntax', syntax(key));
+  return typeof syntax !== 'function' || atOnce('key.syntax', syntax(key));
 }
 
 /** @returns the key in {@link fieldLines}; `false` if malformed or present twice, `undefined` if absent. */

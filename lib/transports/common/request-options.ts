@@ -1,16 +1,23 @@
 import type { ExecutionContext } from '@nestjs/common';
-import { keepResponses, type OutcomePolicy } from '../../core/operation/outcome-policy.js';
+import type { OutcomeOptions, ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { ScopePart } from '../../core/record/record-key.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { forget } from '../../core/util/maybe-async.js';
+import { isObject, throwOptionError } from '../../core/util/option-checks.js';
 import {
-  checkBoolean,
-  checkChoice,
-  checkFunction,
-  checkInteger,
-  throwOptionError,
-} from '../../core/util/option-checks.js';
+  checkList,
+  choice,
+  flag,
+  integer,
+  isFunction,
+  isText,
+  of,
+  type Group,
+  type Place,
+  type Schema,
+} from '../../core/util/option-schema.js';
 import { askOption } from './ask-option.js';
+import type { KeySyntax } from './idempotency-key.js';
 import type { RequestContent } from './request-content.js';
 
 /** What a scope function may return. `undefined`, `null` and empty values mean that the caller is unknown. */
@@ -51,118 +58,152 @@ export type FingerprintOption =
   | FingerprintSelection
   | ((content: RequestContent, context: ExecutionContext) => unknown);
 
-/** How requests are protected, on every transport. */
-export interface RequestOptions {
-  /** Whether this request is protected; a function decides for each request. @defaultValue true */
-  readonly enabled?: boolean | ((context: ExecutionContext) => boolean);
+/** Where a request's key comes from. */
+export interface KeyOptions {
+  /** The key's header, or a function that returns the key, if there is one. */
+  readonly from?: string | ((context: ExecutionContext) => string | undefined);
+  /** Whether a request without a key is rejected with 400, or runs unprotected (C18, C19). */
+  readonly required?: boolean;
   /**
-   * Whom the key belongs to: one part or several (tenant, user). Each scope has its own keys (contract C22–C31a).
-   * @defaultValue `request.user.id ?? request.user.sub`, a string or safe integer
+   * `'lenient'`: `"k"` or bare `k`, which are the same key. `'strict'`: only a structured-field String (RFC 9651).
+   * `'uuid'`: a UUID in either form. A function receives the decoded key and returns whether it is valid. Ignored if
+   * `from` is a function.
    */
+  readonly syntax?: KeySyntax;
+  /** Maximum characters of a decoded key. Longer keys are rejected, never truncated. */
+  readonly maxLength?: number;
+  /**
+   * Scope of a key's uniqueness: one operation, or all operations of the principal; then the key of one operation is
+   * rejected (422) for another (contract C41).
+   */
+  readonly uniqueFor?: 'operation' | 'principal';
+}
+
+/** Whom keys belong to. */
+export interface CallerOptions {
+  /** One part or several (tenant, user). Each scope has its own keys (contract C22–C31a). */
   readonly scope?: (context: ExecutionContext) => ScopeResult | Promise<ScopeResult>;
   /**
    * Handles a caller without a scope. `'reject'`: 400. `'ignore'`: the operation runs unprotected. `'shared'`: all such
    * callers share one scope, so any of them that knows a key gets its response.
-   * @defaultValue 'reject'
    */
   readonly anonymous?: 'reject' | 'ignore' | 'shared';
-  /**
-   * The stable name of its records. Set it before you rename the class or method, or if a bundler shortens names.
-   * @defaultValue `Class.method`
-   */
-  readonly operation?: string;
-  /**
-   * Scope of a key's uniqueness: one operation, or all operations of the principal; then the key of one operation is
-   * rejected (422) for another (contract C41).
-   * @defaultValue 'operation'
-   */
-  readonly keyScope?: 'operation' | 'principal';
-  /** The key's header, or a function that returns the key, if there is one. @defaultValue 'Idempotency-Key' */
-  readonly key?: string | ((context: ExecutionContext) => string | undefined);
-  /** Whether a request without a key is rejected with 400, or runs unprotected (C18, C19). @defaultValue true */
-  readonly required?: boolean;
-  /** Maximum characters of a decoded key, 1 to 1 024. Longer keys are rejected, never truncated. @defaultValue 255 */
-  readonly maxKeyLength?: number;
-  /** @defaultValue 'canonical' */
-  readonly fingerprint?: FingerprintOption;
-  /**
-   * Which outcomes are kept and replayed. After any other outcome, a retry runs the operation again.
-   * @defaultValue 2xx, 3xx, and 4xx but 401, 403, 408, 412, 425 and 429
-   */
-  readonly keep?: OutcomePolicy;
-  /** `false` stores only that the operation is done: a retry gets 409 "response not kept" (C87d). @defaultValue true */
-  readonly storeBody?: boolean;
-  /**
-   * Maximum bytes of a stored body. A larger one is sent; only that the operation is done is stored, and a retry gets
-   * 409 "response not kept" (contract C70a). 0 to 67 108 864.
-   * @defaultValue 1_048_576
-   */
-  readonly maxStoredBytes?: number;
 }
 
-/** {@link RequestOptions} with all defaults. `scope` and `operation` have none. */
-export type ResolvedRequestOptions = Required<Omit<RequestOptions, 'scope' | 'operation'>> &
-  Pick<RequestOptions, 'scope' | 'operation'>;
+/** How requests are protected, on every transport. */
+export interface RequestOptions {
+  /** Whether this request is protected; a function decides for each request. */
+  readonly enabled?: boolean | ((context: ExecutionContext) => boolean);
+  /** The stable name of its records. Set it before you rename the class or method, or if a bundler shortens names. */
+  readonly operation?: string;
+  /** A header's name or a function sets `from`. */
+  readonly key?: string | ((context: ExecutionContext) => string | undefined) | KeyOptions;
+  readonly caller?: CallerOptions;
+  /** How a retry is distinguished from another request with the same key: see {@link FingerprintOption}. */
+  readonly fingerprint?: FingerprintOption;
+}
 
-export const REQUEST_DEFAULTS: ResolvedRequestOptions = Object.freeze({
-  enabled: true,
-  anonymous: 'reject',
-  keyScope: 'operation',
-  key: 'Idempotency-Key',
-  required: true,
-  maxKeyLength: 255,
-  fingerprint: 'canonical',
-  keep: keepResponses,
-  storeBody: true,
-  maxStoredBytes: 1_048_576,
-});
+/** {@link RequestOptions} with all defaults. `caller.scope` and `operation` have none. */
+export interface ResolvedRequestOptions extends ResolvedProtocolOptions {
+  readonly enabled: NonNullable<RequestOptions['enabled']>;
+  readonly operation?: string;
+  readonly key: Required<KeyOptions>;
+  readonly caller: Required<Omit<CallerOptions, 'scope'>> & Pick<CallerOptions, 'scope'>;
+  readonly fingerprint: FingerprintOption;
+  readonly outcome: Required<OutcomeOptions>;
+}
+
+const OF_HANDLERS: readonly Place[] = ['module', 'class', 'method'];
+
+const KEY: Group<KeyOptions, ResolvedRequestOptions['key']> = {
+  fields: {
+    from: {
+      default: 'Idempotency-Key',
+      json: { type: 'string' },
+      check: (option, value) => {
+        if (!isFunction(value)) checkFieldName(option, value);
+      },
+    },
+    required: flag(true),
+    syntax: choice(['lenient', 'strict', 'uuid'], { default: 'lenient', orFunction: true }),
+    maxLength: integer({ default: 255, min: 1, max: 1_024 }),
+    uniqueFor: choice(['operation', 'principal'], { default: 'operation' }),
+  },
+  shorthand: 'from',
+  places: OF_HANDLERS,
+};
+
+const CALLER: Group<CallerOptions, ResolvedRequestOptions['caller']> = {
+  fields: {
+    scope: of('a function', isFunction, {
+      defaultText: '`request.user.id ?? request.user.sub`, a string or safe integer',
+    }),
+    anonymous: choice(['reject', 'ignore', 'shared'], { default: 'reject' }),
+  },
+  places: OF_HANDLERS,
+};
+
+export const REQUEST: Schema<RequestOptions, ResolvedRequestOptions> = {
+  enabled: choice([true, false], { default: true, orFunction: true, places: OF_HANDLERS }),
+  operation: of('a non-empty string', isText, {
+    defaultText: '`Class.method`',
+    json: { type: 'string' },
+    places: ['class', 'method', 'call'],
+  }),
+  key: KEY,
+  caller: CALLER,
+  fingerprint: {
+    default: 'canonical',
+    json: {
+      anyOf: [
+        { enum: ['canonical', 'bytes', false] },
+        {
+          type: 'object',
+          properties: Object.fromEntries(
+            ['include', 'exclude', 'headers'].map((name) => [
+              name,
+              { type: 'array', items: { type: 'string' } },
+            ]),
+          ),
+          additionalProperties: false,
+        },
+      ],
+    },
+    places: OF_HANDLERS,
+    check: checkFingerprint,
+    copy: (option) => {
+      if (!isObject(option)) return option;
+      const parts = Object.entries(option as FingerprintSelection);
+      const copies = parts.map(([part, names]) => [part, names && Object.freeze([...names])]);
+      return Object.freeze(Object.fromEntries(copies) as FingerprintSelection);
+    },
+  },
+};
+
 /** A field name is a token (RFC 9110 §5.1). */
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
-/** @throws {@link IdempotencyOptionsError} with option, range and value. */
-export function checkRequestOptions(options: ResolvedRequestOptions): void {
-  checkChoice('enabled', options.enabled, [true, false], 'orFunction');
-  if (options.scope !== undefined) checkFunction('scope', options.scope);
-  checkChoice('anonymous', options.anonymous, ['reject', 'ignore', 'shared']);
-  if (options.operation !== undefined && !isText(options.operation)) {
-    throwOptionError('operation', 'a non-empty string', options.operation);
-  }
-  checkChoice('keyScope', options.keyScope, ['operation', 'principal']);
-  if (typeof options.key !== 'function') checkFieldName('key', options.key);
-  checkBoolean('required', options.required);
-  checkInteger('maxKeyLength', options.maxKeyLength, 1, 1024);
-  checkFingerprint(options.fingerprint);
-  checkFunction('keep', options.keep);
-  checkBoolean('storeBody', options.storeBody);
-  checkInteger('maxStoredBytes', options.maxStoredBytes, 0, 67_108_864);
-}
-
-function checkFingerprint(option: FingerprintOption): void {
-  if (typeof option !== 'object' || (option as object | null) === null) {
-    checkChoice('fingerprint', option, ['canonical', 'bytes', false], 'orFunction');
+function checkFingerprint(name: string, option: unknown): void {
+  if (!isObject(option)) {
+    const isValid = ['canonical', 'bytes', false].includes(option as string) || isFunction(option);
+    if (!isValid) throwOptionError(name, '"canonical", "bytes", false, a function', option);
     return;
   }
-  const { include, exclude, headers, ...others } = option;
-  const unknown = Object.keys(others)[0];
-  if (unknown !== undefined) {
-    throwOptionError('fingerprint', 'an object of include, exclude and headers', {
-      [unknown]: true,
-    });
+  for (const [part, names] of Object.entries(option)) {
+    if (!(part in FINGERPRINT_PARTS)) {
+      throwOptionError(name, 'an object of include, exclude and headers', option);
+    }
+    if (names !== undefined) {
+      checkList(`${name}.${part}`, names, FINGERPRINT_PARTS[part as keyof FingerprintSelection]);
+    }
   }
-  checkListOf('fingerprint.include', include, checkPath);
-  checkListOf('fingerprint.exclude', exclude, checkPath);
-  checkListOf('fingerprint.headers', headers, checkFieldName);
 }
 
-export function checkListOf(
-  option: string,
-  names: readonly string[] | undefined,
-  check: (option: string, name: unknown) => void,
-): void {
-  if (names === undefined) return;
-  if (!Array.isArray(names)) throwOptionError(option, 'an array of names', names);
-  for (const name of names) check(option, name);
-}
+const FINGERPRINT_PARTS = {
+  include: checkPath,
+  exclude: checkPath,
+  headers: checkFieldName,
+};
 
 function checkPath(option: string, path: unknown): void {
   if (!isText(path)) throwOptionError(option, 'an array of dotted paths', path);
@@ -172,10 +213,6 @@ export function checkFieldName(option: string, name: unknown): void {
   if (typeof name !== 'string' || !FIELD_NAME.test(name)) {
     throwOptionError(option, 'the name of a header field', name);
   }
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value !== '';
 }
 
 /** @throws {@link IdempotencyOptionsError} if the function given as the option throws or does not return a boolean. */

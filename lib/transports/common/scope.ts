@@ -15,12 +15,16 @@ export function principalOf(user: unknown): ScopeResult {
  * part is missing, because two callers could share the rest.
  * @throws {@link IdempotencyOptionsError} if a part is a promise.
  */
-export function toScope(result: ScopeResult, operation: string): Scope | undefined {
+export function toScope(
+  result: ScopeResult,
+  operation: string,
+  option = 'caller.scope',
+): Scope | undefined {
   const parts: readonly unknown[] = Array.isArray(result) ? result : [result];
   if (parts.some(isThenable)) {
     for (const part of parts) forget(part);
     throw new IdempotencyOptionsError(
-      `The function given as the option "scope" of ${operation} returned a promise as one of its parts. Await each part first.`,
+      `The function given as the option "${option}" of ${operation} returned a promise as one of its parts. Await each part first.`,
     );
   }
   return parts.length > 0 && parts.every(isScopePart) ? parts : undefined;
@@ -28,7 +32,7 @@ export function toScope(result: ScopeResult, operation: string): Scope | undefin
 
 /** The scope of an unknown caller; `undefined` if the operation runs unprotected. @param reject - throws. */
 export function anonymousScope(
-  anonymous: ResolvedRequestOptions['anonymous'],
+  anonymous: ResolvedRequestOptions['caller']['anonymous'],
   reject: () => never,
 ): Scope | undefined {
   switch (anonymous) {

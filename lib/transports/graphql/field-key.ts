@@ -14,16 +14,16 @@ export function fieldKey(
   route: GraphqlRoute,
 ): string | undefined {
   const { operation, options } = route;
-  const { key: choose, required, maxKeyLength } = options;
+  const { from: choose, required, maxLength } = options.key;
   const key =
     typeof choose === 'function'
       ? plainKey(
           askOption('key', operation, () => atOnce('key', choose(context), operation)),
           route,
         )
-      : askOption('keySyntax', operation, () => keyInField(field, route));
+      : askOption('key.syntax', operation, () => keyInField(field, route));
   if (key === false) {
-    const form = `one string of 1–${String(maxKeyLength)} characters that the option "keySyntax" allows`;
+    const form = `one string of 1–${String(maxLength)} characters that the option "key.syntax" allows`;
     throw rejectionError('idempotency_key_invalid', { operation, form });
   }
   if (key === undefined && required) {
@@ -37,20 +37,20 @@ function keyInField(field: GraphqlField, route: GraphqlRoute): ParsedKey | undef
   const own = argumentKey(field.args);
   if (own === undefined) return headerKey(field, route);
   const key = plainKey(own, route);
-  return typeof key === 'string' && isOfSyntax(key, route.keySyntax) && key;
+  return typeof key === 'string' && isOfSyntax(key, route.options.key.syntax) && key;
 }
 
 /** An integer is the same key as its digits. */
 function plainKey(value: unknown, { options }: GraphqlRoute): ParsedKey | undefined {
   if (value === undefined) return undefined;
   const key = typeof value === 'number' && Number.isSafeInteger(value) ? String(value) : value;
-  return typeof key === 'string' && key !== '' && key.length <= options.maxKeyLength && key;
+  return typeof key === 'string' && key !== '' && key.length <= options.key.maxLength && key;
 }
 
 function remedyFor({ options }: GraphqlRoute): string {
-  if (typeof options.key === 'function')
-    return 'The function given as the option "key" returned none.';
-  return `Send one key per intended operation, and the same key with every retry: as the field's argument "idempotencyKey" (or that member of its argument "input"), or in the request's header ${options.key}.`;
+  const { from } = options.key;
+  if (typeof from === 'function') return 'The function given as the option "key" returned none.';
+  return `Send one key per intended operation, and the same key with every retry: as the field's argument "idempotencyKey" (or that member of its argument "input"), or in the request's header ${from}.`;
 }
 
 /**
@@ -59,10 +59,10 @@ function remedyFor({ options }: GraphqlRoute): string {
  */
 export function headerKey(
   { request, info }: GraphqlField,
-  { keyField, keySyntax, options }: GraphqlRoute,
+  { keyField, options }: GraphqlRoute,
 ): ParsedKey | undefined {
   if (request === undefined || keyField === undefined || isUpgrade(request)) return undefined;
-  const key = keyInLines(linesOf(request, keyField), keySyntax, options.maxKeyLength);
+  const key = keyInLines(linesOf(request, keyField), options.key.syntax, options.key.maxLength);
   // Unambiguous, as a name contains no space.
   return typeof key === 'string' ? `${String(info.path.key)} ${key}` : key;
 }

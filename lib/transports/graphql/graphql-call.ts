@@ -16,7 +16,7 @@ import type { GraphqlField } from './graphql-field.js';
 import type { GraphqlRoute } from './graphql-route.js';
 
 const CALLER_REMEDY =
-  'Let a guard set a user with an "id" or a "sub" on the request in GraphQL\'s context; or set the option "scope"; or allow such callers with the option "anonymous".';
+  'Let a guard set a user with an "id" or a "sub" on the request in GraphQL\'s context; or set the option "caller.scope"; or allow such callers with the option "caller.anonymous".';
 
 /**
  * The call of a mutation field, or `undefined` where its options let it run unprotected. Checks in HTTP's order.
@@ -27,7 +27,8 @@ export async function graphqlCall(
   field: GraphqlField,
   route: GraphqlRoute,
 ): Promise<Call | undefined> {
-  const { operation, options, protocol, codec } = route;
+  const { operation, options } = route;
+  const { keep, codec } = options.outcome;
   const key = isEnabled(context, operation, options) ? fieldKey(context, field, route) : undefined;
   if (key === undefined) return undefined;
   const scope = await callerScope(context, route, () => field.user, CALLER_REMEDY);
@@ -35,18 +36,18 @@ export async function graphqlCall(
   const { info, args } = field;
   const content = payloadContent(
     info.fieldName,
-    comparableArguments(typeof options.key === 'function' ? args : withoutKey(args)),
+    comparableArguments(typeof options.key.from === 'function' ? args : withoutKey(args)),
   );
   return {
     operation,
-    keyOperation: options.keyScope === 'operation' ? operation : undefined,
+    keyOperation: options.key.uniqueFor === 'operation' ? operation : undefined,
     key,
     scope,
     fingerprint: route.fingerprint(content, context),
-    keep: options.keep,
+    keep,
     format: valueFormat(codec, KEPT_ERRORS),
     maxStoredBytes: route.maxStoredBytes,
-    options: protocol,
+    options,
     handler: context.getHandler(),
   };
 }

@@ -28,7 +28,7 @@ export class GraphqlTransport {
     const field = fieldOf(context);
     // Only a caller that waits can disconnect meanwhile.
     const clientDisconnect = clientDisconnectOf(
-      isAwaited(route.protocol) ? field.request : undefined,
+      isAwaited(route.options) ? field.request : undefined,
     );
     const run = () => valueFrom(next);
     try {

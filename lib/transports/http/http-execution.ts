@@ -2,8 +2,12 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import { HttpException } from '@nestjs/common';
 import { REJECTION_CODES, type Attempt, type Settlement } from '../../core/operation/attempt.js';
 import type { ExecutionScope } from '../../core/operation/execution-scope.js';
-import { finishedRetentionMs, type OutcomeSummary } from '../../core/operation/options.js';
-import { asksToKeep, keepResponses } from '../../core/operation/outcome-policy.js';
+import { finishedRetentionMs } from '../../core/operation/options.js';
+import {
+  asksToKeep,
+  keepResponses,
+  type OutcomeSummary,
+} from '../../core/operation/outcome-policy.js';
 import type { FinishedState, Outcome } from '../../core/record/record.js';
 import type { RejectionCode } from '../../core/util/rejections.js';
 import { markedReplay } from './http-replay.js';
@@ -73,11 +77,11 @@ export class HttpExecution implements ResponseSink {
   ) {}
 
   get maxBufferedBytes(): number {
-    return this.route.options.maxStoredBytes;
+    return this.route.options.outcome.maxBytes;
   }
 
   get marker(): string {
-    return this.route.options.replayHeader;
+    return this.route.options.http.replayHeader;
   }
 
   get isStarted(): boolean {
@@ -152,7 +156,8 @@ export class HttpExecution implements ResponseSink {
 
   /** Prepares another run of the handler after a conflict. @returns whether it may run. */
   async mayRunAgain(): Promise<boolean> {
-    if (this.conflicts >= this.route.protocol.conflictRetries) return false;
+    const { transaction } = this.route.options;
+    if (transaction === false || this.conflicts >= transaction.conflictRetries) return false;
     if (this.isAbandoned || this.hasBypassed) return false;
     this.conflicts += 1;
     return this.startOver(CONFLICT_PAUSE_MS * 2 ** this.conflicts);
@@ -259,12 +264,12 @@ export class HttpExecution implements ResponseSink {
   }
 
   private keeps(summary: OutcomeSummary): boolean {
-    return asksToKeep(this.route.options.keep, keepResponses, summary);
+    return asksToKeep(this.route.options.outcome.keep, keepResponses, summary);
   }
 
   private outcomeOf(response: RecordedResponse): Outcome {
-    const { storeBody, maxStoredBytes } = this.route.options;
-    const isWhole = storeBody && !this.isSourceBroken && response.body.length <= maxStoredBytes;
+    const { storeBody, maxBytes } = this.route.options.outcome;
+    const isWhole = storeBody && !this.isSourceBroken && response.body.length <= maxBytes;
     if (!isWhole) return RESPONSE_NOT_KEPT;
     try {
       return encodeResponse(this.storedPartOf(response));
@@ -284,7 +289,7 @@ export class HttpExecution implements ResponseSink {
   }
 
   private complete(state: FinishedState, status: number, outcome: Outcome): Promise<Replacement> {
-    const retentionMs = finishedRetentionMs(this.route.protocol, { status, state });
+    const retentionMs = finishedRetentionMs(this.route.options, { status, state });
     const undo = this.isTransactional && this.hasFailed(status);
     const final = { state, outcome, retentionMs, undo };
     return this.attempt.complete(final).then((settlement) => this.replacementFor(settlement));
@@ -326,7 +331,7 @@ export class HttpExecution implements ResponseSink {
         const response = decodeResponse(settlement.outcome);
         return response === undefined
           ? this.problem('idempotency_response_not_kept').toResponse()
-          : markedReplay(response, this.route.options.replayHeader);
+          : markedReplay(response, this.route.options.http.replayHeader);
       }
       default:
         return this.problem(REJECTION_CODES[settlement.kind]).toResponse();

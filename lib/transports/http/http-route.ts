@@ -9,7 +9,6 @@ import {
   ROUTE_ARGS_METADATA,
   SSE_METADATA,
 } from '@nestjs/common/constants.js';
-import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { requestFingerprint, type RequestFingerprint } from './content/request-fingerprint.js';
@@ -26,7 +25,6 @@ export type Handler = Function;
 export interface HttpRoute {
   readonly operation: string;
   readonly options: ResolvedHttpOptions;
-  readonly protocol: ResolvedProtocolOptions;
   /** The handler sends the response itself: `@Res()` or `@Next()` without passthrough. */
   readonly isNative: boolean;
   /** What Nest makes of the handler's return value. */
@@ -51,7 +49,6 @@ export function httpRoute(
   controller: Type,
   handler: Handler,
   options: ResolvedHttpOptions,
-  protocol: ResolvedProtocolOptions,
   isMulterBound: boolean,
 ): HttpRoute {
   const operation = options.operation ?? `${controller.name}.${handler.name}`;
@@ -62,21 +59,21 @@ export function httpRoute(
   }
   const isNative = takesResponse(controller, handler.name);
   const isSafe = isSafeRoute(handler);
-  if (isNative && typeof protocol.onTakeover === 'function' && !isSafe) {
+  if (isNative && typeof options.lease.onTakeover === 'function' && !isSafe) {
     throw new IdempotencyOptionsError(
-      `${operation} uses @Res() to send its response, so the value that the option "onTakeover" returns cannot be sent. Return the response from the handler, or set "onTakeover" to 'run' or 'reject' on it.`,
+      `${operation} uses @Res() to send its response, so the value that the option "lease.onTakeover" returns cannot be sent. Return the response from the handler, or set "lease.onTakeover" to 'run' or 'reject' on it.`,
     );
   }
-  if (isNative && protocol.transactional && !isSafe) {
+  if (isNative && options.transaction !== false && !isSafe) {
     throw new IdempotencyOptionsError(
-      `${operation} uses @Res() to send its response, so the end of its transaction is unknown. Return the response from the handler, or set "transactional" to false on it.`,
+      `${operation} uses @Res() to send its response, so the end of its transaction is unknown. Return the response from the handler, or set "transaction" to false on it.`,
     );
   }
-  const { key, replayHeaders, problemTypeBase } = options;
+  const { from } = options.key;
+  const { replayHeaders, problemTypeBase } = options.http;
   return Object.freeze({
     operation,
     options,
-    protocol,
     isNative,
     rendition: renditionOf(handler, isNative),
     routeHeaders: routeHeaders(handler),
@@ -84,14 +81,14 @@ export function httpRoute(
       replayHeaders === undefined
         ? 'all'
         : new Set(replayHeaders.map((name) => name.toLowerCase())),
-    keyField: typeof key === 'string' ? key.toLowerCase() : undefined,
+    keyField: typeof from === 'string' ? from.toLowerCase() : undefined,
     fingerprint: requestFingerprint(
       operation,
       options.fingerprint,
       isMulterBound,
       Reflect.getMetadata(HOST_METADATA, controller) !== undefined,
     ),
-    problems: { typeBase: problemTypeBase, retryAfterMs: protocol.retryAfterMs },
+    problems: { typeBase: problemTypeBase, retryAfterMs: options.duplicates.retryAfterMs },
   });
 }
 
@@ -136,10 +133,10 @@ export function isUnprotectedMethod(method: string): boolean {
 
 /**
  * How a route's records are recovered without a request: only as done, because a response made without serializers and
- * filters could expose what they hide. `undefined` unless `onTakeover` is a function.
+ * filters could expose what they hide. `undefined` unless `lease.onTakeover` is a function.
  */
-export function recoverableRoute({ protocol }: HttpRoute): RecoverableOperation | undefined {
-  const { onTakeover } = protocol;
+export function recoverableRoute({ options }: HttpRoute): RecoverableOperation | undefined {
+  const { onTakeover } = options.lease;
   if (typeof onTakeover !== 'function') return undefined;
-  return { options: { ...protocol, onTakeover }, outcomeOf: () => RESPONSE_NOT_KEPT };
+  return { options, recover: onTakeover, outcomeOf: () => RESPONSE_NOT_KEPT };
 }

@@ -93,7 +93,7 @@ export class HttpTransport {
     try {
       if (!isEnabled(context, route.operation, route.options)) return { kind: 'unprotected' };
       // A marker set by middleware or `@Header()` would also mark rejections.
-      if (!exchange.rawResponse.headersSent) exchange.removeHeader(route.options.replayHeader);
+      if (!exchange.rawResponse.headersSent) exchange.removeHeader(route.options.http.replayHeader);
       const prepared = readRequest(context, exchange, route);
       const operationRequest = prepared instanceof Promise ? await prepared : prepared;
       if (operationRequest === undefined) return { kind: 'unprotected' };
@@ -117,7 +117,7 @@ export class HttpTransport {
           if (response === undefined) {
             return throwProblem(exchange, 'idempotency_response_not_kept', route.problems);
           }
-          const { replayHeader } = route.options;
+          const { replayHeader } = route.options.http;
           const marked = markedReplay(response, replayHeader);
           return {
             kind: 'replay',
@@ -144,7 +144,12 @@ export class HttpTransport {
       exchange.setHeader(STATUS_HEADER, 'unprotected');
     }
     const own = contextOf(operationRequest, attempt);
-    const recover = recoveryOf(operationRequest.options.onTakeover, attempt, own, this.services);
+    const recover = recoveryOf(
+      operationRequest.options.lease.onTakeover,
+      attempt,
+      own,
+      this.services,
+    );
     const operation = new ExecutionScope(own, context.getHandler(), recover, attempt.transaction);
     return new HttpExecution(attempt, route, operation, exchange.headers(), exchange.status());
   }

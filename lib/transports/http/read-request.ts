@@ -29,7 +29,7 @@ export function readRequest(
   if (key === undefined) return undefined;
   return whenReady(requestScope(context, exchange.request, route), (known) => {
     const rejectCaller = () => throwProblem(exchange, 'idempotency_caller_unknown', route.problems);
-    const scope = known ?? anonymousScope(options.anonymous, rejectCaller);
+    const scope = known ?? anonymousScope(options.caller.anonymous, rejectCaller);
     if (scope === undefined) return undefined;
     return whenReady(fingerprintOf(context, exchange, route), (fingerprint) =>
       operationRequestOf(exchange, route, scope, key, fingerprint),
@@ -39,21 +39,25 @@ export function readRequest(
 
 function operationRequestOf(
   exchange: HttpExchange,
-  { options: { keyScope }, operation, protocol }: HttpRoute,
+  { options, operation }: HttpRoute,
   scope: Scope,
   key: string,
   fingerprint: Fingerprint,
 ): OperationRequest {
-  const identity = { scope, operation: keyScope === 'operation' ? operation : undefined, key };
+  const identity = {
+    scope,
+    operation: options.key.uniqueFor === 'operation' ? operation : undefined,
+    key,
+  };
   const operationRequest = {
     recordKey: recordKey(identity),
     fingerprint,
     operation,
     scope,
     key,
-    options: protocol,
+    options,
   };
-  return isAwaited(protocol)
+  return isAwaited(options)
     ? { ...operationRequest, ...waitOptionsOf(exchange) }
     : operationRequest;
 }
@@ -79,15 +83,15 @@ function keyOf(
   const key =
     keyField === undefined
       ? chosenKey(context, exchange, route)
-      : askOption('keySyntax', operation, () =>
+      : askOption('key.syntax', operation, () =>
           keyInLines(
             fieldLines(exchange.rawHeaders, keyField),
-            options.keySyntax,
-            options.maxKeyLength,
+            options.key.syntax,
+            options.key.maxLength,
           ),
         );
   if (key === false) return throwProblem(exchange, 'idempotency_key_invalid', problems);
-  if (key === undefined && options.required) {
+  if (key === undefined && options.key.required) {
     return throwProblem(exchange, 'idempotency_key_missing', problems);
   }
   return key;
@@ -96,13 +100,14 @@ function keyOf(
 function chosenKey(
   context: ExecutionContext,
   exchange: HttpExchange,
-  { options: { key, maxKeyLength }, operation, problems }: HttpRoute,
+  { options, operation, problems }: HttpRoute,
 ): string | false | undefined {
+  const { from, maxLength } = options.key;
   let chosen: unknown;
   try {
     chosen =
-      typeof key === 'function'
-        ? askOption('key', operation, () => atOnce('key', key(context), operation))
+      typeof from === 'function'
+        ? askOption('key', operation, () => atOnce('key', from(context), operation))
         : undefined;
   } catch (error) {
     // From payloadField() and payloadKey().
@@ -110,7 +115,7 @@ function chosenKey(
     return rejectContent(error, operation, exchange, problems);
   }
   if (chosen === undefined) return undefined;
-  if (typeof chosen !== 'string' || chosen === '' || chosen.length > maxKeyLength) return false;
+  if (typeof chosen !== 'string' || chosen === '' || chosen.length > maxLength) return false;
   return chosen;
 }
 
@@ -155,12 +160,13 @@ function warnOnce(operation: string, { message }: Error): void {
 function requestScope(
   context: ExecutionContext,
   request: PlatformRequest,
-  { operation, options: { scope } }: HttpRoute,
+  { operation, options: { caller } }: HttpRoute,
 ): Scope | undefined | Promise<Scope | undefined> {
+  const { scope } = caller;
   return scope === undefined
     ? toScope(principalOf(request.user), operation)
     : whenReady(
-        askOptionLater('scope', operation, () => scope(context)),
+        askOptionLater('caller.scope', operation, () => scope(context)),
         (scope) => toScope(scope, operation),
       );
 }

@@ -19,7 +19,7 @@ import type { FailureAction, ResolvedMessageOptions } from './message-options.js
 import type { MessageRoute } from './message-route.js';
 import { patternOf } from './source/rpc-context.js';
 
-/** With `keyScope: 'principal'`, a key is unique over all operations of its consumer. */
+/** With `key.uniqueFor: 'principal'`, a key is unique over all operations of its consumer. */
 const ALL_OF_A_CONSUMER = 'nestjs-idempotency/messages';
 
 /** Before jitter: the broker redelivers a requeued message at once, and five times a second are enough. */
@@ -58,21 +58,22 @@ export class MessageHandling {
 
   private async callOf(key: string): Promise<Call> {
     const { context, route, delivery } = this;
-    const { operation, options, protocol, codec } = route;
+    const { operation, options } = route;
+    const { keep, maxBytes, codec } = options.outcome;
     const { isEvent, heartbeat, rabbitMq } = delivery;
     const content = payloadContent(patternOf(context), context.switchToRpc().getData());
     return {
       operation,
-      keyOperation: options.keyScope === 'operation' ? operation : ALL_OF_A_CONSUMER,
+      keyOperation: options.key.uniqueFor === 'operation' ? operation : ALL_OF_A_CONSUMER,
       key,
       scope: await messageScope(context, route),
       fingerprint: this.fingerprintOf(content),
       // A message that its handler requeued or dead-lettered has no outcome, whatever the policy.
-      keep: (summary) => rabbitMq?.isReturnedByHandler !== true && options.keep(summary),
+      keep: (summary) => rabbitMq?.isReturnedByHandler !== true && keep(summary),
       // No client gets what an event's handler returned.
       format: isEvent ? nothingFormat(codec) : emissionsFormat(codec, this.failures),
-      maxStoredBytes: isEvent ? options.maxStoredBytes : route.maxStoredBytes,
-      options: protocol,
+      maxStoredBytes: isEvent ? maxBytes : route.maxStoredBytes,
+      options,
       waitAtMostMs: heartbeat && MAX_WAIT_WITHOUT_HEARTBEAT_MS,
       clientSignal: rabbitMq?.revoked,
       handler: context.getHandler(),
@@ -96,14 +97,14 @@ export class MessageHandling {
   /** Settles the call. Pauses an event while another consumer handles it, or the store is unavailable. */
   private async settle(call: Call): Promise<MessageEnd> {
     const { delivery, route } = this;
-    const { retryAfterMs, whenInProgress } = call.options;
+    const { retryAfterMs, mode } = call.options.duplicates;
+    const { maxPauseMs } = route.options.message;
     for (const since = monotonicNow(); ;) {
       const result = await this.calls.settle(call, ({ signal }) => this.run(signal));
       const code = delivery.isEvent ? temporaryRejection(result) : undefined;
       if (code === undefined) return this.endOf(result);
-      const isTooLong = monotonicNow() - since >= route.message.maxPauseMs;
-      const isRequeued =
-        isTooLong || (code === 'idempotency_in_progress' && whenInProgress === 'reject');
+      const isTooLong = monotonicNow() - since >= maxPauseMs;
+      const isRequeued = isTooLong || (code === 'idempotency_in_progress' && mode === 'reject');
       const pauseMs = isRequeued ? Math.max(retryAfterMs, MIN_REQUEUE_DELAY_MS) : retryAfterMs;
       const isOurs = await pauseDelivery(delivery, pauseMs);
       if (!isOurs) return { kind: 'abandoned' };
@@ -163,7 +164,7 @@ export async function rpcFailures(): Promise<RejectionMapper> {
   }
 }
 
-/** How a message whose handling failed is acknowledged. If `onFailure` fails, it is requeued: that loses nothing. */
+/** How a message whose handling failed is acknowledged. If `message.onFailure` fails, it is requeued: that loses nothing. */
 export function failureActionOf(
   error: unknown,
   context: ExecutionContext,
@@ -172,7 +173,7 @@ export function failureActionOf(
   if (typeof onFailure !== 'function') return onFailure;
   try {
     const action: unknown = onFailure(error, context);
-    ignoreResult('onFailure', action);
+    ignoreResult('message.onFailure', action);
     return action === 'dead-letter' ? 'dead-letter' : 'requeue';
   } catch {
     return 'requeue';

@@ -1,10 +1,10 @@
 import type { ExecutionContext } from '@nestjs/common';
-import { checkChoice, checkInteger, throwOptionError } from '../../core/util/option-checks.js';
+import { choice, integer, isText, of, type Group } from '../../core/util/option-schema.js';
 
 /** Whether a message whose handling failed is requeued or dead-lettered. */
 export type FailureAction = 'requeue' | 'dead-letter';
 
-/** How message handlers (`@MessagePattern`, `@EventPattern`) are protected. All durations in milliseconds. */
+/** How message handlers (`@MessagePattern`, `@EventPattern`) are protected. Durations are in milliseconds. */
 export interface MessageOptions {
   /**
    * The name of the queue or of the consumer group. It is part of every key's scope, so that two consumers of an event
@@ -15,17 +15,15 @@ export interface MessageOptions {
    * How a RabbitMQ event is acknowledged whose handler failed, or that can never be handled (no key, the key of another
    * message). `'requeue'`: at once the first time, after `redeliveryDelayMs` from then on. `'dead-letter'`: discards it
    * if the queue has no dead-letter exchange.
-   * @defaultValue 'requeue'
    */
   readonly onFailure?:
     FailureAction | ((error: unknown, context: ExecutionContext) => FailureAction);
-  /** The delay before an event that fails again is requeued, against a tight loop. 0 to 600 000. @defaultValue 1_000 */
+  /** The delay before an event that fails again is requeued, against a tight loop. */
   readonly redeliveryDelayMs?: number;
   /**
    * How long an event is kept unacknowledged while its store is unavailable or another consumer handles it
-   * (`whenInProgress: 'wait'`); then it is requeued. Keep it below RabbitMQ's `consumer_timeout`, half an hour by
-   * default. 1 000 to 86 400 000.
-   * @defaultValue 600_000
+   * (`duplicates: 'wait'`); then it is requeued. Keep it below RabbitMQ's `consumer_timeout`, half an hour by
+   * default.
    */
   readonly maxPauseMs?: number;
 }
@@ -34,19 +32,12 @@ export interface MessageOptions {
 export type ResolvedMessageOptions = Required<Omit<MessageOptions, 'consumer'>> &
   Pick<MessageOptions, 'consumer'>;
 
-export const MESSAGE_DEFAULTS: ResolvedMessageOptions = Object.freeze({
-  onFailure: 'requeue',
-  redeliveryDelayMs: 1_000,
-  maxPauseMs: 600_000,
-});
-
-/** @throws {@link IdempotencyOptionsError} naming option, range and value. */
-export function checkMessageOptions(options: ResolvedMessageOptions): void {
-  const { consumer } = options;
-  if (consumer !== undefined && (typeof consumer !== 'string' || consumer === '')) {
-    throwOptionError('consumer', 'a non-empty string', consumer);
-  }
-  checkChoice('onFailure', options.onFailure, ['requeue', 'dead-letter'], 'orFunction');
-  checkInteger('redeliveryDelayMs', options.redeliveryDelayMs, 0, 600_000);
-  checkInteger('maxPauseMs', options.maxPauseMs, 1_000, 86_400_000);
-}
+export const MESSAGE: Group<MessageOptions, ResolvedMessageOptions> = {
+  fields: {
+    consumer: of('a non-empty string', isText, { defaultText: 'none', json: { type: 'string' } }),
+    onFailure: choice(['requeue', 'dead-letter'], { default: 'requeue', orFunction: true }),
+    redeliveryDelayMs: integer({ default: 1_000, min: 0, max: 600_000 }),
+    maxPauseMs: integer({ default: 600_000, min: 1_000, max: 86_400_000 }),
+  },
+  places: ['module', 'class', 'method'],
+};

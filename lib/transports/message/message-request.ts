@@ -10,28 +10,28 @@ import { defaultMessageKey } from './keys/message-id.js';
 import type { MessageRoute } from './message-route.js';
 
 const KEY_REMEDY =
-  'Let the publisher set an id (RabbitMQ: "messageId", NATS: "Nats-Msg-Id") or a header "Idempotency-Key"; or set the option "key" to messageHeader(…), payloadField(…), payloadKey({ … }) or a function of the context; or set "required" to false to handle such messages unprotected.';
+  'Let the publisher set an id (RabbitMQ: "messageId", NATS: "Nats-Msg-Id") or a header "Idempotency-Key"; or set the option "key" to messageHeader(…), payloadField(…), payloadKey({ … }) or a function of the context; or set "key.required" to false to handle such messages unprotected.';
 
 const SCOPE_REMEDY =
-  'The function given as the option "scope" must return all parts, such as the tenant, or [] for none.';
+  'The function given as the option "caller.scope" must return all parts, such as the tenant, or [] for none.';
 
 /** The message's key, if any. @throws {@link OperationRejectedError} for a missing or invalid key. */
 export function messageKey(context: ExecutionContext, route: MessageRoute): string | undefined {
   const { operation, options } = route;
-  const { key } = options;
+  const { from } = options.key;
   const chosen =
-    typeof key === 'function'
-      ? askOption('key', operation, () => atOnce('key', key(context), operation))
-      : defaultMessageKey(key)(context);
+    typeof from === 'function'
+      ? askOption('key', operation, () => atOnce('key', from(context), operation))
+      : defaultMessageKey(from)(context);
   return checkedKey(chosen, route, KEY_REMEDY);
 }
 
-/** The consumer, and the tenant of the option `scope`. @throws {@link OperationRejectedError} if one is missing. */
+/** The consumer, and the tenant of the option `caller.scope`. @throws {@link OperationRejectedError} if one is missing. */
 export async function messageScope(
   context: ExecutionContext,
   { consumer, operation, options }: MessageRoute,
 ): Promise<Scope> {
-  const result = await tenantOf(context, operation, options.scope);
+  const result = await tenantOf(context, operation, options.caller.scope);
   const isNone = Array.isArray(result) && result.length === 0;
   const parts = isNone ? [] : toScope(result, operation);
   if (parts === undefined) {
@@ -43,14 +43,14 @@ export async function messageScope(
 async function tenantOf(
   context: ExecutionContext,
   operation: string,
-  scope: ResolvedRequestOptions['scope'],
+  scope: ResolvedRequestOptions['caller']['scope'],
 ): Promise<ScopeResult> {
   try {
     return scope === undefined ? [] : await scope(context);
   } catch (cause) {
     // Probably the module's, which reads HTTP requests. Without a scope, two tenants' keys could mix.
     throw new IdempotencyOptionsError(
-      `The function given as the option "scope" failed for a message of ${operation}. Give the handler a "scope" of its own that reads the message: @Idempotent({ scope: (context) => context.switchToRpc().getData().tenant }), or () => [] if there are no tenants.`,
+      `The function given as the option "caller.scope" failed for a message of ${operation}. Give the handler a "caller.scope" of its own that reads the message: @Idempotent({ caller: { scope: (context) => context.switchToRpc().getData().tenant } }), or () => [] if there are no tenants.`,
       { cause },
     );
   }

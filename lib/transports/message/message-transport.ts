@@ -52,7 +52,7 @@ export class MessageTransport {
     );
     const end = await handling.end();
     const { isEvent, rabbitMq } = delivery;
-    const { onFailure, redeliveryDelayMs } = route.message;
+    const { onFailure, redeliveryDelayMs } = route.options.message;
     switch (end.kind) {
       case 'emitted':
         for (const value of end.values) subscriber.next(value);

@@ -9,13 +9,13 @@ import { payloadContent } from '../common/payload-fingerprint.js';
 import type { RequestContent } from '../common/request-content.js';
 import { isEnabled } from '../common/request-options.js';
 
-/** The member of the payload that is the key, unless the option `key` is a function. */
+/** The member of the payload that is the key, unless the option `key.from` is a function. */
 const KEY_MEMBER = 'idempotencyKey';
 
 const KEY_REMEDY = `Send one key per intended operation, and the same key with every retry: as the payload's member "${KEY_MEMBER}", unless the gateway's option "key" reads it from elsewhere.`;
 
 const CALLER_REMEDY =
-  'Let a guard or a middleware set client.user, client.data.user or client.request.user, with an "id" or a "sub"; or set the option "scope"; or allow such callers with the option "anonymous".';
+  'Let a guard or a middleware set client.user, client.data.user or client.request.user, with an "id" or a "sub"; or set the option "caller.scope"; or allow such callers with the option "caller.anonymous".';
 
 /**
  * The call of a message, or `undefined` where the handler's options let it run unprotected. Checks in HTTP's order.
@@ -28,21 +28,22 @@ export async function socketCall(
   disconnect: AbortSignal,
   thrown: ThrownValues,
 ): Promise<Call | undefined> {
-  const { operation, options, protocol, codec } = route;
+  const { operation, options } = route;
+  const { keep, codec } = options.outcome;
   const key = isEnabled(context, operation, options) ? keyOf(context, route) : undefined;
   if (key === undefined) return undefined;
   const scope = await callerScope(context, route, () => userOf(context), CALLER_REMEDY);
   if (scope === undefined) return undefined;
   return {
     operation,
-    keyOperation: options.keyScope === 'operation' ? operation : undefined,
+    keyOperation: options.key.uniqueFor === 'operation' ? operation : undefined,
     key,
     scope,
     fingerprint: route.fingerprint(contentOf(context, route), context),
-    keep: options.keep,
+    keep,
     format: emissionsFormat(codec, thrown),
     maxStoredBytes: route.maxStoredBytes,
-    options: protocol,
+    options,
     clientSignal: disconnect,
     handler: context.getHandler(),
   };
@@ -50,10 +51,10 @@ export async function socketCall(
 
 function keyOf(context: ExecutionContext, route: ValueRoute): string | undefined {
   const { operation, options } = route;
-  const { key } = options;
+  const { from } = options.key;
   const chosen =
-    typeof key === 'function'
-      ? askOption('key', operation, () => atOnce('key', key(context), operation))
+    typeof from === 'function'
+      ? askOption('key', operation, () => atOnce('key', from(context), operation))
       : keyMember(payloadOf(context));
   return checkedKey(chosen, route, KEY_REMEDY);
 }
@@ -69,7 +70,7 @@ function contentOf(context: ExecutionContext, { options }: ValueRoute): RequestC
   const payload = payloadOf(context);
   return payloadContent(
     typeof pattern === 'string' ? pattern : canonicalJson(pattern),
-    typeof options.key === 'function' ? payload : withoutKey(payload),
+    typeof options.key.from === 'function' ? payload : withoutKey(payload),
   );
 }
 

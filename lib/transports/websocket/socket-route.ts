@@ -4,7 +4,8 @@ import type { RecoverableOperation } from '../../core/recovery/recover-record.js
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { recoverableHandler } from '../call/call-recovery.js';
 import { emissionsFormat } from '../call/outcome-format.js';
-import { valueRoute, type ValueRoute, type ValueRouteOptions } from '../call/value-route.js';
+import { valueRoute, type ValueRoute } from '../call/value-route.js';
+import type { ResolvedRequestOptions } from '../common/request-options.js';
 
 interface GatewayMethod {
   readonly name: string;
@@ -18,13 +19,13 @@ const ACK_PARAMETER = '13:';
 const ACK_POSITION = 2;
 
 /**
- * @param isKeyNamed - the option `key` is a string, for this handler or its gateway.
+ * @param isKeyNamed - the option `key.from` is a string, for this handler or its gateway.
  * @throws {@link IdempotencyOptionsError} for a handler that cannot be protected.
  */
 export function socketRoute(
   gateway: Type,
   method: GatewayMethod,
-  options: ValueRouteOptions,
+  options: ResolvedRequestOptions,
   isKeyNamed: boolean,
 ): ValueRoute {
   const route = valueRoute(`${gateway.name}.${method.name}`, options);
@@ -49,7 +50,7 @@ function takesAck(gateway: Type, { name, length }: GatewayMethod): boolean {
     : Object.keys(parameters).some((parameter) => parameter.startsWith(ACK_PARAMETER));
 }
 
-/** How a gateway handler's records are recovered without a message; `undefined` where `onTakeover` is not a function. */
+/** How a gateway handler's records are recovered without a message; `undefined` where `lease.onTakeover` is not a function. */
 export function recoverableSocket(route: ValueRoute): RecoverableOperation | undefined {
-  return recoverableHandler(route, emissionsFormat(route.codec));
+  return recoverableHandler(route, emissionsFormat(route.options.outcome.codec));
 }

@@ -23,7 +23,7 @@ export type RequestFingerprint = (
 
 /**
  * Chooses once per route how its requests are compared (contract C31–C48). Each fingerprint contains the operation's
- * name: with `keyScope: 'principal'`, requests to different routes differ. The returned function throws
+ * name: with `key.uniqueFor: 'principal'`, requests to different routes differ. The returned function throws
  * {@link ContentNotComparableError} for content without a canonical form.
  * @param hasHost - the controller is bound to a host, whose parameters count (contract C87b).
  */

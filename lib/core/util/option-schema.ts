@@ -1,0 +1,278 @@
+import {
+  checkInteger,
+  checkNames,
+  isObject,
+  nearestNames,
+  suggestion,
+  throwOptionError,
+} from './option-checks.js';
+
+/** Where an option can be given. `'call'`: for a call, or a method that is not a handler. */
+export type Place = 'module' | 'class' | 'method' | 'call';
+
+/** One option. Its unit is in its name (`Ms`, `Bytes`). */
+export interface Field<Value> {
+  readonly default?: Value;
+  /** In the documentation, if the default is not a plain value. */
+  readonly defaultText?: string;
+  /** What a JSON document can contain: a part of a JSON Schema. `undefined` if nothing. */
+  readonly json?: Readonly<Record<string, unknown>>;
+  /** Everywhere, if omitted. */
+  readonly places?: readonly Place[];
+  /** @throws {@link IdempotencyOptionsError} with option, range and value. */
+  check(option: string, value: unknown): void;
+  /** Protects a list or an object from later changes. */
+  copy?(value: Value): Value;
+}
+
+/** Options that belong together. They merge field by field over module, class and method. */
+export interface Group<Given, Resolved> {
+  readonly fields: Fields<Given, Resolved>;
+  /** The field that a value which is not an object sets. */
+  readonly shorthand?: keyof Given & string;
+  /** `true`, or an object, turns the group on; `false`, the default, turns it off. */
+  readonly isSwitched?: boolean;
+  /** Everywhere, if omitted. */
+  readonly places?: readonly Place[];
+  /** Checks fields against each other. */
+  check?(resolved: Resolved): void;
+}
+
+/** A field for each option, with a default if the resolved option always has a value. */
+export type Fields<Given, Resolved> = {
+  readonly [Name in keyof Given]-?: FieldOf<
+    Exclude<Given[Name], undefined>,
+    Name extends keyof Resolved ? Resolved[Name] : undefined
+  >;
+};
+
+type FieldOf<Given, Resolved> = Field<Given> &
+  (undefined extends Resolved
+    ? { readonly defaultText: string }
+    : { readonly default: NoInfer<Given> });
+
+type Settings<Given> = Exclude<
+  Extract<Given, object>,
+  readonly unknown[] | ((...args: never) => unknown)
+>;
+
+/** A field or a group for each option, so that neither the schema nor the type can lack one. */
+export type Schema<Given, Resolved> = {
+  readonly [Name in keyof Given]-?:
+    | FieldOf<
+        Exclude<Given[Name], undefined>,
+        Name extends keyof Resolved ? Resolved[Name] : undefined
+      >
+    | Group<
+        Settings<Given[Name]>,
+        Name extends keyof Resolved ? Exclude<Resolved[Name], false | undefined> : never
+      >;
+};
+
+type AnyGroup = Group<Readonly<Record<string, unknown>>, Readonly<Record<string, unknown>>>;
+
+type AnySchema = Readonly<Record<string, Field<unknown> | AnyGroup>>;
+
+/** The options given in one place. */
+export interface Level {
+  /** For messages: `@Idempotent()`. */
+  readonly what: string;
+  readonly place: Place;
+  readonly given: object;
+  /** Names that are read elsewhere. */
+  readonly others?: readonly string[];
+  /** Sentences by unknown name. */
+  readonly remedies?: ReadonlyMap<string, string>;
+}
+
+interface Common<Value> {
+  readonly default: Value;
+  readonly places?: readonly Place[];
+}
+
+interface OrFunction {
+  readonly orFunction?: boolean;
+}
+
+export function integer({
+  min,
+  max,
+  orFunction = false,
+  ...common
+}: Common<number> & OrFunction & { readonly min: number; readonly max: number }) {
+  return {
+    ...common,
+    json: { type: 'integer', minimum: min, maximum: max },
+    check: (option: string, value: unknown) => {
+      if (!orFunction || typeof value !== 'function') checkInteger(option, value, min, max);
+    },
+  };
+}
+
+/** One of `words`, and with `orFunction` also a function. */
+export function choice<const Word extends string | boolean>(
+  words: readonly Word[],
+  { orFunction = false, ...common }: Common<NoInfer<Word>> & OrFunction,
+) {
+  const names = words.map((word) => JSON.stringify(word));
+  const expected = [...names, ...(orFunction ? ['a function'] : [])].join(', ');
+  return {
+    ...common,
+    json: { enum: words },
+    check: (option: string, value: unknown) => {
+      if (orFunction && typeof value === 'function') return;
+      if (!words.includes(value as Word)) throwOptionError(option, expected, value);
+    },
+  };
+}
+
+export function flag(byDefault: boolean) {
+  return of('true or false', (value) => typeof value === 'boolean', {
+    default: byDefault,
+    json: { type: 'boolean' },
+  });
+}
+
+/** An option whose values `accepts` recognizes; `expected` describes them. */
+export function of<Rest extends object>(
+  expected: string,
+  accepts: (value: unknown) => boolean,
+  rest: Rest,
+) {
+  return {
+    ...rest,
+    check: (option: string, value: unknown) => {
+      if (!accepts(value)) throwOptionError(option, expected, value);
+    },
+  };
+}
+
+export function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}
+
+export function isFunction(value: unknown): boolean {
+  return typeof value === 'function';
+}
+
+/** A list of which `checkItem` checks each item. */
+export function checkList(
+  option: string,
+  items: unknown,
+  checkItem: (option: string, item: unknown) => void,
+): void {
+  if (!Array.isArray(items)) throwOptionError(option, 'an array of names', items);
+  for (const item of items) checkItem(option, item);
+}
+
+/**
+ * Merges levels of options, of which the later ones win; `undefined` counts as not given. The result is frozen.
+ * @throws {@link IdempotencyOptionsError} for an unknown name or an invalid value.
+ */
+export function resolve<Given, Resolved>(
+  schema: Schema<Given, Resolved>,
+  levels: readonly Level[],
+): Resolved {
+  const entries = schema as unknown as AnySchema;
+  for (const level of levels) checkLevel(entries, level);
+  const resolved: Record<string, unknown> = {};
+  for (const [name, entry] of Object.entries(entries)) {
+    const values = levels.map(({ given }) => (given as Record<string, unknown>)[name]);
+    if ('fields' in entry) resolved[name] = mergedGroup(name, entry, values);
+    else set(resolved, name, entry, name, [entry.default, ...values]);
+  }
+  return Object.freeze(resolved) as Resolved;
+}
+
+/** Resolves one group, switched on. */
+export function resolveGroup<Given, Resolved>(
+  name: string,
+  group: Group<Given, Resolved>,
+  ...levels: readonly unknown[]
+): Resolved {
+  const always = { ...(group as unknown as AnyGroup), isSwitched: false };
+  return mergedGroup(name, always, levels) as Resolved;
+}
+
+function mergedGroup(
+  name: string,
+  { fields, shorthand, isSwitched = false, check }: AnyGroup,
+  values: readonly unknown[],
+): object | false {
+  let isOn = !isSwitched;
+  const objects: Record<string, unknown>[] = [];
+  for (const value of values) {
+    if (value === undefined) continue;
+    isOn = value !== false || !isSwitched;
+    if (isSwitched && typeof value === 'boolean') continue;
+    if (isObject(value)) objects.push(value);
+    else if (shorthand !== undefined) {
+      fields[shorthand]?.check(name, value);
+      objects.push({ [shorthand]: value });
+    } else {
+      const expected = isSwitched ? 'true, false or an object with settings' : 'an object';
+      throwOptionError(name, expected, value);
+    }
+  }
+  const resolved: Record<string, unknown> = {};
+  for (const [own, field] of Object.entries(fields)) {
+    set(resolved, own, field, `${name}.${own}`, [
+      field.default,
+      ...objects.map((object) => object[own]),
+    ]);
+  }
+  check?.(resolved);
+  return isOn && Object.freeze(resolved);
+}
+
+/** Checks every value, and keeps the last one. */
+function set(
+  target: Record<string, unknown>,
+  name: string,
+  field: Field<unknown>,
+  option: string,
+  values: readonly unknown[],
+): void {
+  let last: unknown;
+  for (const value of values) {
+    if (value === undefined) continue;
+    if (value !== field.default) field.check(option, value);
+    last = value;
+  }
+  if (last !== undefined) target[name] = field.copy?.(last) ?? last;
+}
+
+/** The options that can be given in a place, by their paths: `lease`, `lease.durationMs`. */
+export function pathsIn(schema: object, place: Place): string[] {
+  return Object.entries(schema as AnySchema)
+    .filter(([, { places }]) => places?.includes(place) ?? true)
+    .flatMap(([name, entry]) => [name, ...('fields' in entry ? pathsOf(name, entry) : [])]);
+}
+
+function pathsOf(name: string, { fields }: AnyGroup): string[] {
+  return Object.keys(fields).map((own) => `${name}.${own}`);
+}
+
+/** Rejects unknown names: for a misspelt one, the default would silently apply. */
+function checkLevel(schema: AnySchema, { what, place, given, others = [], remedies }: Level): void {
+  const paths = [...others, ...pathsIn(schema, place)];
+  const known = new Set(paths.filter((path) => !path.includes('.')));
+  checkNames(what, given, known, {
+    get: (name) => remedies?.get(name) ?? suggestion(name, paths, known),
+  });
+  for (const [name, value] of Object.entries(given)) {
+    const entry = schema[name];
+    if (entry === undefined || !('fields' in entry) || !isObject(value)) continue;
+    const own = pathsOf(name, entry);
+    const inGroup = new Set(own);
+    const full = Object.fromEntries(Object.keys(value).map((each) => [`${name}.${each}`, true]));
+    checkNames(what, full, inGroup, {
+      get: (path) => {
+        const each = path.slice(name.length + 1);
+        const isElsewhere = paths.some((other) => other.endsWith(`.${each}`) || other === each);
+        const near = nearestNames(each, own).length > 0 || !isElsewhere;
+        return remedies?.get(each) ?? suggestion(each, near ? own : paths, inGroup);
+      },
+    });
+  }
+}
