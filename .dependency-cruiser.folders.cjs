@@ -49,7 +49,7 @@ const folders = {
   'transports/websocket': 'core/{util,record,recovery} transports/{common,call}',
 
   'nest/options':
-    'core/{util,record,transaction,store,operation,recovery} codecs/json wrappers/breaker transports/{http,call,message,graphql}',
+    'core/{util,record,transaction,store,operation,recovery} codecs/json wrappers/breaker transports/{common,http,message}',
   'nest/discovery': 'core/{util,record,operation} transports/http nest/options',
   'nest/registry':
     'core/{util,operation,recovery} transports/{http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',

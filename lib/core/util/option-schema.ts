@@ -35,7 +35,7 @@ export interface Group<Given, Resolved> {
   /** Everywhere, if omitted. */
   readonly places?: readonly Place[];
   /** Checks fields against each other. */
-  check?(resolved: Resolved): void;
+  readonly check?: (resolved: Resolved) => void;
 }
 
 /** A field for each option, with a default if the resolved option always has a value. */
@@ -90,6 +90,8 @@ interface Common<Value> {
   readonly places?: readonly Place[];
 }
 
+type WithDefault<Value> = Field<Value> & { readonly default: Value };
+
 interface OrFunction {
   readonly orFunction?: boolean;
 }
@@ -99,7 +101,8 @@ export function integer({
   max,
   orFunction = false,
   ...common
-}: Common<number> & OrFunction & { readonly min: number; readonly max: number }) {
+}: Common<number> &
+  OrFunction & { readonly min: number; readonly max: number }): WithDefault<number> {
   return {
     ...common,
     json: { type: 'integer', minimum: min, maximum: max },
@@ -113,7 +116,7 @@ export function integer({
 export function choice<const Word extends string | boolean>(
   words: readonly Word[],
   { orFunction = false, ...common }: Common<NoInfer<Word>> & OrFunction,
-) {
+): WithDefault<Word> {
   const names = words.map((word) => JSON.stringify(word));
   const expected = [...names, ...(orFunction ? ['a function'] : [])].join(', ');
   return {
@@ -126,7 +129,7 @@ export function choice<const Word extends string | boolean>(
   };
 }
 
-export function flag(byDefault: boolean) {
+export function flag(byDefault: boolean): WithDefault<boolean> {
   return of('true or false', (value) => typeof value === 'boolean', {
     default: byDefault,
     json: { type: 'boolean' },
@@ -138,7 +141,7 @@ export function of<Rest extends object>(
   expected: string,
   accepts: (value: unknown) => boolean,
   rest: Rest,
-) {
+): Rest & Pick<Field<never>, 'check'> {
   return {
     ...rest,
     check: (option: string, value: unknown) => {

@@ -185,13 +185,13 @@ const STORE_METHODS = ['open', 'begin', 'extend', 'complete', 'release', 'close'
 const UNIT_OF_WORK_METHODS = ['run', 'isConflict', 'isInterruption', 'isReplyMismatch'] as const;
 
 /** Rejects a stand-in that lacks methods. Names only its type: it may be a URL with a password. */
-function checkMethods<Name extends string>(
+function checkMethods(
   option: string,
   given: unknown,
-  names: readonly Name[],
+  names: readonly string[],
   description: string,
 ): void {
-  const part = given as Readonly<Partial<Record<Name, unknown>>> | null;
+  const part = given as Readonly<Record<string, unknown>> | null;
   const missing = names.filter((name) => typeof part?.[name] !== 'function');
   if (missing.length === 0) return;
   const methods = missing.map((name) => `${name}()`).join(', ');

@@ -172,8 +172,8 @@ export const REQUEST: Schema<RequestOptions, ResolvedRequestOptions> = {
     places: OF_HANDLERS,
     check: checkFingerprint,
     copy: (option) => {
-      if (!isObject(option)) return option;
-      const parts = Object.entries(option as FingerprintSelection);
+      if (typeof option !== 'object') return option;
+      const parts = Object.entries<readonly string[] | undefined>({ ...option });
       const copies = parts.map(([part, names]) => [part, names && Object.freeze([...names])]);
       return Object.freeze(Object.fromEntries(copies) as FingerprintSelection);
     },
