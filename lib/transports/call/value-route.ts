@@ -1,7 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { Scope } from '../../core/record/record-key.js';
 import { rejectionError } from '../../core/util/errors.js';
-import { throwOptionError } from '../../core/util/option-checks.js';
 import { askOptionLater } from '../common/ask-option.js';
 import { payloadFingerprint, type PayloadFingerprint } from '../common/payload-fingerprint.js';
 import type { ResolvedRequestOptions } from '../common/request-options.js';
