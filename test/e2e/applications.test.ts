@@ -28,7 +28,7 @@ const gate = new Gate();
 @Controller()
 class Payments {
   @Post('pay/:id')
-  @Idempotent({ whenInProgress: 'wait' })
+  @Idempotent({ duplicates: 'wait' })
   async pay(@Param('id') id: string) {
     charged.push(id);
     await gate.pass();
@@ -61,7 +61,13 @@ type Making = 'Test.createTestingModule' | 'NestFactory.create';
 
 function moduleWith(store: IdempotencyStore, options: Partial<IdempotencyModuleOptions>) {
   @Module({
-    imports: [IdempotencyModule.forRoot({ store, anonymous: 'shared', ...options })],
+    imports: [
+      IdempotencyModule.forRoot({
+        store,
+        ...options,
+        caller: { anonymous: 'shared', ...options.caller },
+      }),
+    ],
     controllers: [Payments],
   })
   class AppModule {}

@@ -35,7 +35,7 @@ const gate = new Gate();
 const started = new Tally();
 
 @Controller()
-@Idempotent({ anonymous: 'shared' })
+@Idempotent({ caller: { anonymous: 'shared' } })
 class Payments {
   @Post('payments')
   pay() {
@@ -69,7 +69,7 @@ class AppModule {}
 async function start(platform: Platform, store: ReturnType<typeof redisStore>) {
   const module = {
     module: AppModule,
-    imports: [IdempotencyModule.forRoot({ store, commandTimeoutMs: 5_000 })],
+    imports: [IdempotencyModule.forRoot({ store, storeErrors: { commandTimeoutMs: 5_000 } })],
     controllers: [Payments],
   };
   const settings = { logger: false, abortOnError: false } as const;

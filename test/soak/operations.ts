@@ -33,15 +33,10 @@ const TEXT = 'x'.repeat(200);
 
 /** Short, so that abandoned attempts soon end. */
 const COMMON = {
-  whenInProgress: 'wait',
-  onStoreUnavailable: 'execute',
-  leaseMs: 1_000,
-  maxExecutionMs: 2_000,
-  waitTimeoutMs: 300,
-  commandTimeoutMs: 1_000,
-  saveTimeoutMs: 30,
-  retryAfterMs: 20,
-  retentionMs: 60_000,
+  duplicates: { mode: 'wait', timeoutMs: 300, retryAfterMs: 20 },
+  storeErrors: { whenUnavailable: 'execute', commandTimeoutMs: 1_000, saveTimeoutMs: 30 },
+  lease: { durationMs: 1_000, maxExecutionMs: 2_000 },
+  outcome: { retentionMs: 60_000 },
 } as const;
 
 /** The options of the operation of this kind. */
@@ -49,8 +44,8 @@ export function optionsOf(kind: Kind): ProtocolOptions & { anonymous: 'shared' }
   return {
     ...COMMON,
     anonymous: 'shared',
-    ...(kind === 'hasty' && { waitTimeoutMs: TIMEOUT_MS }),
-    ...(kind === 'denied' && { onTakeover: 'reject' }),
+    ...(kind === 'hasty' && { duplicates: { timeoutMs: TIMEOUT_MS } }),
+    ...(kind === 'denied' && { lease: { onTakeover: 'reject' } }),
   };
 }
 

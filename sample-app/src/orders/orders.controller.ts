@@ -33,9 +33,11 @@ export class OrdersController {
   @EventPattern([ORDER_PLACED])
   @Idempotent({
     operation: 'orders.charge',
-    consumer: 'orders',
-    onFailure: (error) => (error instanceof BadRequestException ? 'dead-letter' : 'requeue'),
-    transactional: false,
+    message: {
+      consumer: 'orders',
+      onFailure: (error) => (error instanceof BadRequestException ? 'dead-letter' : 'requeue'),
+    },
+    transaction: false,
   })
   async charge(
     @Payload(VALID_ORDER) { id, customer, amount, currency }: PlacedOrderDto,

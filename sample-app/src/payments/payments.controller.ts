@@ -17,7 +17,7 @@ export class PaymentsController {
 
   /** The provider moves the money, and a rollback cannot undo that: so no transaction is held open. */
   @Post()
-  @Idempotent({ operation: 'payments.create', transactional: false })
+  @Idempotent({ operation: 'payments.create', transaction: false })
   @ApiCreatedResponse({ type: PaymentView })
   create(
     @Body() order: CreatePaymentDto,

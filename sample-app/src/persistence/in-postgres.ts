@@ -30,7 +30,7 @@ export async function inPostgres(config: ConfigService<Environment, true>): Prom
     const ledger = new PostgresLedger(pool, SCHEMA);
     await ledger.createTable();
     return new Persistence(
-      { store, unitOfWork: pgUnitOfWork(pool), transactional: true },
+      { store, unitOfWork: pgUnitOfWork(pool), transaction: true },
       ledger,
       close,
     );

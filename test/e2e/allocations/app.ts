@@ -32,7 +32,7 @@ class EmptyInterceptor implements NestInterceptor {
 @Controller()
 class PaymentsController {
   @Post('protected')
-  @Idempotent({ anonymous: 'shared' })
+  @Idempotent({ caller: { anonymous: 'shared' } })
   protected(@Body() { amount }: { amount: number }) {
     return { amount, status: 'authorised' };
   }
@@ -48,7 +48,7 @@ class PaymentsController {
   imports: [
     IdempotencyModule.forRoot({
       store: store === 'redis' ? redisStore({ url: redisUrl }) : memoryStore(),
-      commandTimeoutMs: 10_000,
+      storeErrors: { commandTimeoutMs: 10_000 },
     }),
   ],
   controllers: [PaymentsController],

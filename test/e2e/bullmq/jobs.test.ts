@@ -78,7 +78,11 @@ describe('a job', () => {
   });
 
   it('is delayed for at least 200 ms, however short "retryAfterMs" is', async () => {
-    const app = await orders.handle(place, { store: newStore() }, { retryAfterMs: 1 });
+    const app = await orders.handle(
+      place,
+      { store: newStore() },
+      { duplicates: { retryAfterMs: 1 } },
+    );
     gate.close();
     const id = randomUUID();
     await orders.add({ id });
@@ -193,7 +197,7 @@ describe('a job', () => {
     let passedMs = 0;
     driveTimers(true);
     const store = new FaultyStore(memoryStore({ now: () => Date.now() + passedMs }));
-    const app = await orders.handle(place, { store }, { leaseMs });
+    const app = await orders.handle(place, { store }, { lease: { durationMs: leaseMs } });
     gate.close();
     const id = randomUUID();
     const first = await orders.add({ id });

@@ -53,7 +53,7 @@ class Payments {
     return Promise.resolve({ tenant, operation, scope });
   }
 
-  @Idempotent({ key: (id: string) => id, whenInProgress: 'wait', leaseMs: 60_000 })
+  @Idempotent({ key: (id: string) => id, duplicates: 'wait', lease: { durationMs: 60_000 } })
   async waitedFor(id: string) {
     this.book.begun.add();
     await this.book.gate.pass();
@@ -61,7 +61,7 @@ class Payments {
     return this.book.of(id);
   }
 
-  @Idempotent({ key: (id: string) => id, keep: () => true })
+  @Idempotent({ key: (id: string) => id, outcome: () => true })
   async failingForGood(id: string): Promise<string> {
     this.book.charges.push(id);
     return Promise.reject(new RangeError('planned'));

@@ -122,7 +122,7 @@ export class NoMethod {}
 
 /** Routes take their own options. */
 @Controller()
-@Idempotent({ required: false })
+@Idempotent({ key: { required: false } })
 export class Routes {
   @Post()
   @Idempotent({ key: (context: ExecutionContext) => context.getHandler().name })

@@ -156,7 +156,7 @@ describe('another decorator that wraps the method', () => {
 
       @Post()
       @Around(calls)
-      @Idempotent({ anonymous: 'shared' })
+      @Idempotent({ caller: { anonymous: 'shared' } })
       async place() {
         this.placed += 1;
         return Promise.resolve({

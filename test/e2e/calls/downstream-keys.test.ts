@@ -53,8 +53,7 @@ class Payments {
     operation: OPERATION,
     key: (id: string) => id,
     scope: () => 'alice',
-    leaseMs: LEASE_MS,
-    onTakeover: lookUpAndRun,
+    lease: { durationMs: LEASE_MS, onTakeover: lookUpAndRun },
   })
   async charge(_id: string) {
     return this.provider.charge(requireIdempotencyContext().downstreamKey('stripe'));
@@ -72,7 +71,7 @@ beforeEach(async () => {
   now = Date.UTC(2026, 0, 1);
   records = memoryStore({ now: () => now });
   store = new FaultyStore(records);
-  const options = { store, onStoreUnavailable: 'execute' } as const;
+  const options = { store, storeErrors: { whenUnavailable: 'execute' } } as const;
   app = await callingApp({ providers: [Payments, Provider] }, options);
   service = app.nest.get(IdempotencyService, { strict: false });
   provider = app.nest.get(Provider);
@@ -82,7 +81,7 @@ afterEach(() => app.nest.close());
 /** The downstream key in a call of an operation. */
 const keyOf = (call: { operation?: string; key?: string; scope?: string | string[] }, name = 's') =>
   service.run(
-    { operation: OPERATION, key: 'k', scope: 'alice', ...call, keep: () => false },
+    { operation: OPERATION, key: 'k', scope: 'alice', ...call, outcome: () => false },
     (context) => context.downstreamKey(name),
   );
 
@@ -146,7 +145,7 @@ describe('downstreamKey() is available', () => {
     @Controller()
     class Orders {
       @Post('orders')
-      @Idempotent({ operation: 'orders.http', scope: () => 'alice' })
+      @Idempotent({ operation: 'orders.http', caller: { scope: () => 'alice' } })
       post(@IdempotencyContext() context: IdempotencyContext) {
         return { key: context.downstreamKey('s') };
       }
@@ -154,7 +153,7 @@ describe('downstreamKey() is available', () => {
       @MessagePattern('orders')
       @Idempotent({
         operation: 'orders.message',
-        consumer: 'billing',
+        message: { consumer: 'billing' },
         key: (context) => context.switchToRpc().getData<{ id: string }>().id,
       })
       handle(@Payload() _order: unknown, @IdempotencyContext() context: IdempotencyContext) {

@@ -38,8 +38,7 @@ class Payments {
     operation: OPERATION,
     key: (id: string) => id,
     scope: () => 'alice',
-    leaseMs: LEASE_MS,
-    onTakeover: lookUp,
+    lease: { durationMs: LEASE_MS, onTakeover: lookUp },
   })
   async settle(_id: string) {
     this.ledger.begun.add();
@@ -60,11 +59,17 @@ let ledger: Ledger;
 beforeEach(async () => {
   now = Date.UTC(2026, 0, 1);
   store = memoryStore({ now: () => now });
-  app = await callingApp({ providers: [Payments, Ledger] }, { store, shutdownTimeoutMs: 0 });
+  app = await callingApp(
+    { providers: [Payments, Ledger] },
+    { store, limits: { shutdownTimeoutMs: 0 } },
+  );
   payments = app.nest.get(Payments);
   ledger = app.nest.get(Ledger);
   const known = { provide: Ledger, useValue: ledger };
-  owner = await callingApp({ providers: [Payments, known] }, { store, shutdownTimeoutMs: 0 });
+  owner = await callingApp(
+    { providers: [Payments, known] },
+    { store, limits: { shutdownTimeoutMs: 0 } },
+  );
 });
 afterEach(() => Promise.all([app.nest.close(), owner.nest.close()]));
 
@@ -120,7 +125,7 @@ describe('the reconciler', () => {
 
   it('rejects an explicit registration of a method', () => {
     const reconciler = app.nest.get(IdempotencyReconciler, { strict: false });
-    const registering = () => reconciler.register(OPERATION, { onTakeover: lookUp });
+    const registering = () => reconciler.register(OPERATION, { lease: { onTakeover: lookUp } });
     expect(registering).toThrow(IdempotencyOptionsError);
   });
 });

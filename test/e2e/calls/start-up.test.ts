@@ -226,14 +226,14 @@ describe('@Idempotent() on a class', () => {
 
   it('passes its options to the methods that have their own decorator', async () => {
     @Injectable()
-    @Idempotent({ leaseMs: 1_000, retryAfterMs: 7_000 })
+    @Idempotent({ lease: { durationMs: 1_000 }, duplicates: { retryAfterMs: 7_000 } })
     class Payments {
       @Idempotent({ key })
       async charge(id: string): Promise<unknown> {
         return (await rejection(this.charge(id))).retryAfterMs;
       }
 
-      @Idempotent({ key, retryAfterMs: 8_000 })
+      @Idempotent({ key, duplicates: { retryAfterMs: 8_000 } })
       async refund(id: string): Promise<unknown> {
         return (await rejection(this.refund(id))).retryAfterMs;
       }

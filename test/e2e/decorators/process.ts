@@ -47,7 +47,7 @@ class Stories {
       startApp({
         platform,
         store,
-        options: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000, ...options },
+        options: { storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 }, ...options },
         controllers: [chargesController(decorator, place, options.unitOfWork !== undefined)],
         imports: [clsModule()],
       });

@@ -87,7 +87,7 @@ describe('the start fails where the metadata of @Idempotent() does not reach Nes
         class Payments {
           @EventPattern('paid')
           @stripping
-          @Idempotent({ consumer: 'payments' })
+          @Idempotent({ message: { consumer: 'payments' } })
           pay(_event: unknown) {
             return 'paid';
           }

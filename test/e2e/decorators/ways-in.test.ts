@@ -26,7 +26,7 @@ const asynchronous = Wrapping(async (run) => {
 });
 
 // A failure before the operation is never kept. A failure that is kept shows that the operation was entered.
-const options = { keep: () => true };
+const options = { outcome: () => true };
 
 it('keeps a mutation’s failure below and above another decorator', async () => {
   @Resolver()
@@ -87,7 +87,7 @@ it.each(['a promise', 'an Observable'])(
       @asynchronous
       @EventPattern('paid')
       @asynchronous
-      @Idempotent({ ...options, consumer: 'payments', onFailure: 'dead-letter' })
+      @Idempotent({ ...options, message: { consumer: 'payments', onFailure: 'dead-letter' } })
       @asynchronous
       handle(_event: unknown) {
         runs += 1;

@@ -101,7 +101,7 @@ class WrappedController {
 
   @Post('refused')
   @rejectingFirst
-  @Idempotent({ keep: () => true })
+  @Idempotent({ outcome: () => true })
   async rejected(@InScenario() scenario: Scenario) {
     return follow(scenario);
   }
@@ -320,7 +320,7 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
 });
 
 @Controller()
-@Idempotent({ transactional: true })
+@Idempotent({ transaction: true })
 class WrappedTransfersController {
   constructor(private readonly transfers: Transfers) {}
 
@@ -362,7 +362,10 @@ describe('a decorator around a transactional handler', () => {
       controllers: [WrappedTransfersController],
       providers: [Transfers],
       store: bank.newStore(),
-      options: { unitOfWork: bank.unitOfWork, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+      options: {
+        unitOfWork: bank.unitOfWork,
+        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+      },
     }),
   );
 

@@ -33,11 +33,9 @@ const UNFENCED = 'UPDATE shipments SET label = $2, fence = $3 WHERE order_id = $
   imports: [
     IdempotencyModule.forRoot({
       store: redisStore({ url: redisUrl }),
-      leaseMs,
-      commandTimeoutMs: 5_000,
-      saveTimeoutMs: 10_000,
-      whenInProgress: 'wait',
-      waitTimeoutMs: 20_000,
+      lease: { durationMs: leaseMs },
+      storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 10_000 },
+      duplicates: { mode: 'wait', timeoutMs: 20_000 },
     }),
   ],
 })

@@ -18,7 +18,7 @@ const stores = useStores();
 @Resolver()
 class WaitingResolver {
   @Mutation(() => Charge)
-  @Idempotent({ whenInProgress: 'wait', waitTimeoutMs: 20_000 })
+  @Idempotent({ duplicates: { mode: 'wait', timeoutMs: 20_000 } })
   waitingCharge(
     @InScenario() scenario: Scenario,
     @Args('amount', { type: () => Int }) amount: number,
@@ -35,7 +35,7 @@ describe.each(['memory', 'redis'] as const)(
         store: stores.fresh(kind),
         resolvers: [PaymentsResolver],
         // Tolerate a busy machine.
-        options: { commandTimeoutMs: 5_000 },
+        options: { storeErrors: { commandTimeoutMs: 5_000 } },
       }),
     );
 
@@ -101,7 +101,7 @@ describe('a waiting duplicate whose client has disconnected', () => {
     startGraphqlApp({
       store,
       resolvers: [WaitingResolver],
-      options: { maxWaiters: 1 },
+      options: { limits: { maxWaiters: 1 } },
     }),
   );
 
@@ -147,7 +147,7 @@ const lookUp: Recover = ({ key }, services) => ({
 @Resolver()
 class TakeoverResolver {
   @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ leaseMs: LEASE_MS, onTakeover: lookUp })
+  @Idempotent({ lease: { durationMs: LEASE_MS, onTakeover: lookUp } })
   looksUpFirst(@InScenario() scenario: Scenario) {
     return charged(scenario, 5);
   }

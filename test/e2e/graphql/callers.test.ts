@@ -23,31 +23,31 @@ class CallersResolver {
   }
 
   @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ scope: tenantAndUser })
+  @Idempotent({ caller: { scope: tenantAndUser } })
   byTenant(@InScenario() scenario: Scenario) {
     return charged(scenario, 0);
   }
 
   @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ anonymous: 'ignore' })
+  @Idempotent({ caller: { anonymous: 'ignore' } })
   unprotected(@InScenario() scenario: Scenario) {
     return charged(scenario, 0);
   }
 
   @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ anonymous: 'shared' })
+  @Idempotent({ caller: { anonymous: 'shared' } })
   shared(@InScenario() scenario: Scenario) {
     return charged(scenario, 0);
   }
 
   @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ keyScope: 'principal' })
+  @Idempotent({ key: { uniqueFor: 'principal' } })
   overAllOperations(@InScenario() scenario: Scenario) {
     return charged(scenario, 0);
   }
 
   @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ keyScope: 'principal' })
+  @Idempotent({ key: { uniqueFor: 'principal' } })
   overAllOperationsToo(@InScenario() scenario: Scenario) {
     return charged(scenario, 0);
   }

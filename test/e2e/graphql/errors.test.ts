@@ -63,7 +63,7 @@ class FailingResolver {
   }
 
   @Mutation(() => Receipt, { nullable: true })
-  @Idempotent({ keep: () => true })
+  @Idempotent({ outcome: () => true })
   async failsForGood(@InScenario() scenario: Scenario, @Args('error') error: string) {
     await scenario.run();
     throw ERRORS[error]!();
@@ -83,7 +83,7 @@ class FailingResolver {
   }
 
   @Mutation(() => Receipt, { nullable: true })
-  @Idempotent({ storeBody: false })
+  @Idempotent({ outcome: { storeBody: false } })
   async isNotStored(@InScenario() scenario: Scenario) {
     return { execution: await scenario.run() };
   }

@@ -246,7 +246,7 @@ describe('the key in the header', () => {
     const other = await startGraphqlApp({
       store: memoryStore(),
       resolvers: [PaymentsResolver],
-      options: { anonymous: 'shared' },
+      options: { caller: { anonymous: 'shared' } },
       guard: { canActivate: () => true },
       driver: {
         context: ({ req }: { readonly req: IncomingMessage }) => ({ req: requestOf(req) }),

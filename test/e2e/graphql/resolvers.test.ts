@@ -90,7 +90,7 @@ class PipelineResolver {
 
   @Mutation(() => Charge, { nullable: true })
   @UsePipes(ExactAmount)
-  @Idempotent({ keep: () => true, fingerprint: false })
+  @Idempotent({ outcome: () => true, fingerprint: false })
   piped(@InScenario() scenario: Scenario, @Args('amount', amountArgument) amount: number) {
     return charged(scenario, amount);
   }
@@ -143,7 +143,7 @@ class ProtectedResolver {
   }
 
   @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ required: false })
+  @Idempotent({ key: { required: false } })
   protectedByBoth(@InScenario() scenario: Scenario) {
     return charged(scenario, 0);
   }
@@ -159,7 +159,7 @@ const app = useServer(() =>
   startGraphqlApp({
     store: stores.fresh('redis'),
     resolvers: [PipelineResolver, RequestScopedResolver, ProtectedResolver],
-    options: { commandTimeoutMs: 5_000 },
+    options: { storeErrors: { commandTimeoutMs: 5_000 } },
   }),
 );
 

@@ -83,7 +83,7 @@ class OtherResolver {
 @Resolver()
 class OptionResolver {
   @Mutation(() => Int)
-  @Idempotent({ maxKeyLength: 0 })
+  @Idempotent({ key: { maxLength: 0 } })
   make(): number {
     return 1;
   }

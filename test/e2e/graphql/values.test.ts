@@ -108,13 +108,13 @@ class OrdersResolver {
   }
 
   @Mutation(() => Order)
-  @Idempotent({ codec: jsonCodec({ dates: 'text' }) })
+  @Idempotent({ outcome: { codec: jsonCodec({ dates: 'text' }) } })
   async orderWithTextDate(@InScenario() scenario: Scenario): Promise<Order> {
     return { execution: await scenario.run(), at: AT, atAsText: AT };
   }
 
   @Mutation(() => Order)
-  @Idempotent({ codec: messagePackCodec() })
+  @Idempotent({ outcome: { codec: messagePackCodec() } })
   async orderWithDate(@InScenario() scenario: Scenario): Promise<Order> {
     return { execution: await scenario.run(), at: AT };
   }

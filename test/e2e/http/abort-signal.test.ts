@@ -32,7 +32,7 @@ afterAll(async () => {
 @Controller()
 class ProviderController {
   @Post('pay')
-  @Idempotent({ leaseMs: LEASE_MS, waitTimeoutMs: 1 })
+  @Idempotent({ lease: { durationMs: LEASE_MS }, duplicates: { timeoutMs: 1 } })
   async pay(@InScenario() scenario: Scenario) {
     scenario.started.add();
     const { signal } = requireIdempotencyContext();
@@ -57,7 +57,7 @@ describe.each(platforms)('the signal of an attempt on %s', (platform) => {
       platform,
       store,
       controllers: [ProviderController],
-      options: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+      options: { storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 } },
     });
   });
   afterAll(async () => {

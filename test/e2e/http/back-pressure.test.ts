@@ -54,7 +54,10 @@ const done = new Tally();
 @Controller()
 class BackPressureController {
   @Post('ways/:way')
-  @Idempotent({ maxStoredBytes: 1_000, onSaveFailure: 'error', saveTimeoutMs: 100 })
+  @Idempotent({
+    outcome: { maxBytes: 1_000 },
+    storeErrors: { whenNotSaved: 'error', saveTimeoutMs: 100 },
+  })
   async write(
     @InScenario() scenario: Scenario,
     @Res() reply: ExpressResponse | FastifyReply,
@@ -80,7 +83,7 @@ describe.each(platforms)('back pressure on %s', (platform) => {
         platform,
         store,
         controllers: [BackPressureController],
-        options: { shutdownTimeoutMs: 100 },
+        options: { limits: { shutdownTimeoutMs: 100 } },
       }),
     );
   const app = started(slowStore());

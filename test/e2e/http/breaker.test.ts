@@ -21,13 +21,13 @@ class GuardedController {
   }
 
   @Post('strictly-saved')
-  @Idempotent({ onSaveFailure: 'error' })
+  @Idempotent({ storeErrors: { whenNotSaved: 'error' } })
   strictlySaved(@InScenario() scenario: Scenario) {
     return scenario.response();
   }
 
   @Post('fail-open')
-  @Idempotent({ onStoreUnavailable: 'execute' })
+  @Idempotent({ storeErrors: { whenUnavailable: 'execute' } })
   failOpen(@InScenario() scenario: Scenario) {
     return scenario.response();
   }
@@ -46,7 +46,11 @@ describe.each(platforms)('the circuit breaker on %s, with a killed Redis', (plat
       platform,
       store,
       controllers: [GuardedController],
-      options: { breaker: BREAKER, commandTimeoutMs: 1_000, leaseMs: 30_000 },
+      options: {
+        breaker: BREAKER,
+        storeErrors: { commandTimeoutMs: 1_000 },
+        lease: { durationMs: 30_000 },
+      },
     });
   });
   const events: IdempotencyEvent[] = [];

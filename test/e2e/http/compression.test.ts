@@ -28,7 +28,7 @@ class CompressedController {
   }
 
   @Post('large')
-  @Idempotent({ maxStoredBytes: 1_000 })
+  @Idempotent({ outcome: { maxBytes: 1_000 } })
   async large(@InScenario() scenario: Scenario) {
     await scenario.run();
     return new StreamableFile(Readable.from(chunks()), { type: 'text/plain' });

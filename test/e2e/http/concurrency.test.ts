@@ -48,7 +48,7 @@ class ConcurrencyController {
   }
 
   @Post('waiting')
-  @Idempotent({ whenInProgress: 'wait' })
+  @Idempotent({ duplicates: 'wait' })
   async waiting(@InScenario() scenario: Scenario) {
     const execution = await scenario.run();
     if (scenario.planned(execution) === 'fail') throw new InternalServerErrorException();
@@ -105,7 +105,7 @@ describe.each(combinations)('concurrency on $platform with $store', ({ platform,
   const app = started({
     configure: (nest) => nest.useGlobalInterceptors(new TimeoutInterceptor()),
   });
-  const crowdedApp = started({ options: { maxWaiters: 1 } });
+  const crowdedApp = started({ options: { limits: { maxWaiters: 1 } } });
 
   /** Starts a request and returns once its handler waits at the scenario's gate. */
   async function startHeld(scenario: Scenario, path: string, headers: [string, string][] = []) {

@@ -43,7 +43,7 @@ class ProblemsController {
   }
 
   @Post('unstored')
-  @Idempotent({ storeBody: false })
+  @Idempotent({ outcome: { storeBody: false } })
   async unstored(@InScenario() scenario: Scenario) {
     return { execution: await scenario.run() };
   }
@@ -75,7 +75,7 @@ describe.each(platforms)('error documents on %s', (platform) => {
     );
   const app = started();
   const ownBaseApp = started({
-    options: { problemTypeBase: 'https://api.example.com/problems' },
+    options: { http: { problemTypeBase: 'https://api.example.com/problems' } },
   });
   const mappingApp = started({
     configure: (nest) => nest.useGlobalFilters(new OwnErrorsFilter()),

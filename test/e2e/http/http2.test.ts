@@ -38,7 +38,7 @@ class Http2Controller {
   }
 
   @Post('too-large')
-  @Idempotent({ maxStoredBytes: 1_000 })
+  @Idempotent({ outcome: { maxBytes: 1_000 } })
   async tooLarge(@InScenario() scenario: Scenario) {
     await scenario.run();
     return new StreamableFile(Readable.from([CHUNK, CHUNK, CHUNK]));

@@ -18,13 +18,13 @@ function headerNamed(name: string) {
 @Controller()
 class KeysController {
   @Post('uuid')
-  @Idempotent({ keySyntax: 'uuid' })
+  @Idempotent({ key: { syntax: 'uuid' } })
   uuid(@InScenario() scenario: Scenario) {
     return scenario.response();
   }
 
   @Post('own-syntax')
-  @Idempotent({ keySyntax: (key: string) => key.startsWith('order-') })
+  @Idempotent({ key: { syntax: (key: string) => key.startsWith('order-') } })
   ownSyntax(@InScenario() scenario: Scenario) {
     return scenario.response();
   }
@@ -57,14 +57,14 @@ class CallersController {
   }
 
   @Post('by-header')
-  @Idempotent({ scope: headerNamed('x-caller') })
+  @Idempotent({ caller: { scope: headerNamed('x-caller') } })
   byHeader(@InScenario() scenario: Scenario) {
     return scenario.response();
   }
 
   @Post('public-optional')
   @Public()
-  @Idempotent({ required: false })
+  @Idempotent({ key: { required: false } })
   anonymousOptional(@InScenario() scenario: Scenario) {
     return scenario.response();
   }

@@ -142,7 +142,7 @@ class Marking {
 @Controller('passes')
 class Passing {
   @Post('what-is-too-large')
-  @Idempotent({ maxStoredBytes: 10 })
+  @Idempotent({ outcome: { maxBytes: 10 } })
   async large(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
     await scenario.run();
     reply.header(MARKER, 'true');
@@ -191,7 +191,9 @@ describe.each(platforms)('the replay marker on %s', (platform) => {
   };
   const app = useServer(() => startApp(start));
   /** The same application with another `replayHeader`. */
-  const other = useServer(() => startApp({ ...start, options: { replayHeader: 'X-Replayed' } }));
+  const other = useServer(() =>
+    startApp({ ...start, options: { http: { replayHeader: 'X-Replayed' } } }),
+  );
 
   it.each([...routesOf(Marking).map((path) => `/marks${path}`), '/gateway'])(
     'is set on replays of %s only, and is not part of the outcome',

@@ -84,7 +84,9 @@ async function start(way: Way): Promise<void> {
     platform: 'express',
     controllers: [OrdersController],
     store: opened.store,
-    options: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000, onSaveFailure: 'error' },
+    options: {
+      storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000, whenNotSaved: 'error' },
+    },
   });
   events = [];
   app.nest

@@ -53,7 +53,9 @@ const installed = findPostgres();
       platform: 'express',
       controllers: [OrdersController],
       store,
-      options: { commandTimeoutMs: 5_000, saveTimeoutMs: 1_500, onSaveFailure: 'error' },
+      options: {
+        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 1_500, whenNotSaved: 'error' },
+      },
     });
   }, START_HOOK_MS);
   afterAll(async () => {

@@ -39,7 +39,7 @@ describe.each(platforms)('records in PostgreSQL on %s', (platform) => {
     pool.on('acquire', () => void (statements += 1));
     store = postgresStore({ client: pool, listenUrl: url });
     await store.migrate();
-    const options = { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 };
+    const options = { storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 } };
     app = await startApp({ platform, controllers: [ThingsController], store, options });
   });
   afterAll(async () => {

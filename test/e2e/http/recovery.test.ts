@@ -40,7 +40,7 @@ const recover = (context: IdempotencyContext, services: Services) =>
 @Controller()
 class RecoveryController {
   @Post('payments')
-  @Idempotent({ leaseMs: LEASE_MS, onTakeover: recover })
+  @Idempotent({ lease: { durationMs: LEASE_MS, onTakeover: recover } })
   async pay(@InScenario() scenario: Scenario, @Body() body: object) {
     const execution = scenario.started.add();
     // The first execution never returns by itself.
@@ -49,19 +49,19 @@ class RecoveryController {
   }
 
   @Post('careless')
-  @Idempotent({ leaseMs: LEASE_MS, onTakeover: () => 'perhaps' as never })
+  @Idempotent({ lease: { durationMs: LEASE_MS, onTakeover: () => 'perhaps' as never } })
   careless(@InScenario() scenario: Scenario) {
     return this.pay(scenario, {});
   }
 
   @Post('never-repeats')
-  @Idempotent({ leaseMs: LEASE_MS, onTakeover: 'reject' })
+  @Idempotent({ lease: { durationMs: LEASE_MS, onTakeover: 'reject' } })
   neverRepeats(@InScenario() scenario: Scenario) {
     return this.pay(scenario, {});
   }
 
   @Post('failures-shorter')
-  @Idempotent({ retentionMs: ({ state }) => (state === 'failed' ? 1_000 : DAY_MS) })
+  @Idempotent({ outcome: { retentionMs: ({ state }) => (state === 'failed' ? 1_000 : DAY_MS) } })
   async failuresShorter(@InScenario() scenario: Scenario) {
     const execution = await scenario.run();
     if (scenario.planned(execution) === 'fail') throw new NotFoundException({ execution });
@@ -222,7 +222,7 @@ describe.each(platforms)('onTakeover on %s, by the clock of the store,', (platfo
     @Controller()
     class NativeController {
       @Post('native')
-      @Idempotent({ onTakeover: recover })
+      @Idempotent({ lease: { onTakeover: recover } })
       native(@Res() response: { send(): void }) {
         response.send();
       }

@@ -223,7 +223,7 @@ class SendingController {
   }
 
   @Post('waits-for-drain')
-  @Idempotent({ maxStoredBytes: 1_000 })
+  @Idempotent({ outcome: { maxBytes: 1_000 } })
   async waitsForDrain(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
     await scenario.run();
     const raw = takeRaw(reply);
@@ -235,7 +235,7 @@ class SendingController {
   }
 
   @Post('large-failure')
-  @Idempotent({ maxStoredBytes: 1_000 })
+  @Idempotent({ outcome: { maxBytes: 1_000 } })
   async largeFailure(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
     await scenario.run();
     const raw = takeRaw(reply);
@@ -245,7 +245,7 @@ class SendingController {
   }
 
   @Post('large-failure-by-callback')
-  @Idempotent({ maxStoredBytes: 1_000 })
+  @Idempotent({ outcome: { maxBytes: 1_000 } })
   largeFailureByCallback(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
     const raw = takeRaw(reply);
     void scenario.run().then(() => {
@@ -280,7 +280,7 @@ describe.each(platforms)('sending on %s', (platform) => {
       platform,
       store: slowStore(),
       controllers: [SendingController],
-      options: { shutdownTimeoutMs: 1_000 },
+      options: { limits: { shutdownTimeoutMs: 1_000 } },
       configure: withMiddleware,
     }),
   );
@@ -424,7 +424,7 @@ describe('sending on fastify only', () => {
       platform: 'fastify',
       store: slowStore(),
       controllers: [FastifySendingController],
-      options: { shutdownTimeoutMs: 1_000 },
+      options: { limits: { shutdownTimeoutMs: 1_000 } },
     }),
   );
 

@@ -21,7 +21,7 @@ const BEYOND_THE_GRACE_MS = 1_200;
 const MAX_STORED_BYTES = 1_000;
 
 @Controller()
-@Idempotent({ maxStoredBytes: MAX_STORED_BYTES })
+@Idempotent({ outcome: { maxBytes: MAX_STORED_BYTES } })
 class SettledController {
   @Post('value')
   async value(@InScenario() scenario: Scenario) {
@@ -117,7 +117,7 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
       platform,
       store,
       controllers: [SettledController, GivenUpInsideController],
-      options: { keep: ({ status = 0 }) => status < 500 },
+      options: { outcome: ({ status = 0 }) => status < 500 },
     });
   });
   afterEach(() => {

@@ -89,7 +89,7 @@ class SlowlyStoredController {
   }
 
   @Post('unprotected-given-up-outside')
-  @Idempotent({ onStoreUnavailable: 'execute' })
+  @Idempotent({ storeErrors: { whenUnavailable: 'execute' } })
   @Around(givingUp)
   async unprotectedGivenUpOutside(
     @InScenario() scenario: Scenario,
@@ -119,7 +119,7 @@ describe.each(platforms)('a slow store on %s', (platform) => {
       platform,
       store,
       controllers: [SlowlyStoredController],
-      options: { shutdownTimeoutMs: 1_000 },
+      options: { limits: { shutdownTimeoutMs: 1_000 } },
     });
   };
   beforeAll(async () => {
@@ -185,7 +185,7 @@ describe.each(platforms)('a slow store on %s', (platform) => {
         store: ownStore,
         controllers: [SlowlyStoredController],
         // Both exceed the test's own timeout.
-        options: { shutdownTimeoutMs: 600_000, leaseMs: 300_000 },
+        options: { limits: { shutdownTimeoutMs: 600_000 }, lease: { durationMs: 300_000 } },
       });
       const scenario = ownApp.scenario();
       const gate = new Gate();

@@ -59,7 +59,7 @@ class Pages {
 
   @Post('page/waiting')
   @Render('page.text')
-  @Idempotent({ whenInProgress: 'wait' })
+  @Idempotent({ duplicates: 'wait' })
   waiting(@InScenario() scenario: Scenario) {
     return scenario.response();
   }

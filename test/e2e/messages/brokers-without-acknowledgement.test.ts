@@ -109,13 +109,13 @@ describe.each(Object.keys(transports))('on %s', (name) => {
   ): Promise<FaultyStore> {
     @Controller()
     class Orders {
-      @Idempotent({ consumer: 'billing', ...options })
+      @Idempotent({ ...options, message: { consumer: 'billing', ...options.message } })
       @EventPattern([PLACED])
       place(@Payload() order: { id: number }): unknown {
         return handle(order);
       }
 
-      @Idempotent({ consumer: 'billing', ...options })
+      @Idempotent({ ...options, message: { consumer: 'billing', ...options.message } })
       @MessagePattern(PRICE)
       price(@Payload() order: { id: number }): unknown {
         return handle(order);
@@ -170,7 +170,7 @@ describe.each(Object.keys(transports))('on %s', (name) => {
       () => {
         runs += 1;
       },
-      { retryAfterMs: 10 },
+      { duplicates: { retryAfterMs: 10 } },
       store,
     );
     await emit('m1');
@@ -184,7 +184,7 @@ describe.each(Object.keys(transports))('on %s', (name) => {
       rejected += 1;
       return undefined;
     };
-    await start(() => undefined, { redeliveryDelayMs: 600_000, key });
+    await start(() => undefined, { message: { redeliveryDelayMs: 600_000 }, key });
     // The first one opens resources that stay open.
     await emit(undefined);
     await until(() => rejected === 1);

@@ -20,7 +20,7 @@ describe('an event', () => {
     const queue = await openQueue();
     @Controller()
     class Orders {
-      @Idempotent({ consumer: 'billing' })
+      @Idempotent({ message: { consumer: 'billing' } })
       @EventPattern(['order.placed'])
       place() {
         return { receipt: 'x'.repeat(10_000) };

@@ -49,13 +49,13 @@ async function start(
 ) {
   @Controller()
   class Orders {
-    @Idempotent({ consumer: 'billing-group', ...options })
+    @Idempotent({ ...options, message: { consumer: 'billing-group', ...options.message } })
     @EventPattern(['orders.placed'])
     place(@Payload() order: { id: number }): unknown {
       return handle(order);
     }
 
-    @Idempotent({ consumer: 'billing-group', ...options })
+    @Idempotent({ ...options, message: { consumer: 'billing-group', ...options.message } })
     @MessagePattern('orders.price')
     price(@Payload() order: { id: number }): unknown {
       return handle(order);
@@ -143,7 +143,7 @@ describe('a Kafka event', () => {
         runs += 1;
         await gate.pass();
       },
-      { retryAfterMs: 50, waitTimeoutMs: 50 },
+      { duplicates: { retryAfterMs: 50, timeoutMs: 50 } },
       store,
     );
     const first = deliver(1);
@@ -160,7 +160,7 @@ describe('a Kafka event', () => {
     store.always(unavailable, 'begin');
     const { deliver } = await start(
       () => undefined,
-      { retryAfterMs: 300, maxPauseMs: 1_000 },
+      { duplicates: { retryAfterMs: 300 }, message: { maxPauseMs: 1_000 } },
       store,
     );
     await expect(deliver(1)).rejects.toBeDefined();
@@ -183,7 +183,7 @@ describe('a Kafka event whose consumer loses its group', () => {
     await inStandingTime(async ({ pass, flow }) => {
       const { deliver, heartbeats, loseGroup } = await start(() => undefined, {
         key: payloadField('nowhere'),
-        redeliveryDelayMs,
+        message: { redeliveryDelayMs },
       });
       loseGroup();
       await flow(expect(deliver(1)).rejects.toBeDefined());
@@ -198,7 +198,11 @@ describe('a Kafka event whose consumer loses its group', () => {
   it('that is paused rejects, without an unhandled rejection', async () => {
     const store = new FaultyStore(memoryStore());
     store.always(unavailable, 'begin');
-    const { deliver, loseGroup } = await start(() => undefined, { retryAfterMs: 20 }, store);
+    const { deliver, loseGroup } = await start(
+      () => undefined,
+      { duplicates: { retryAfterMs: 20 } },
+      store,
+    );
     loseGroup();
     await expect(deliver(1)).rejects.toBeDefined();
     await setImmediate();

@@ -45,7 +45,7 @@ describe('a message that cannot be handled', () => {
   it('because it has no key is handled unprotected, and acknowledged, with required: false', async () => {
     const { queue } = await openLimitedQueue();
     let runs = 0;
-    const controller = orders(() => (runs += 1), { required: false });
+    const controller = orders(() => (runs += 1), { key: { required: false } });
     await consumers.start(queue, controller, { store: memoryStore() });
     await queue.emit('order.placed', { id: 1 });
     await queue.emit('order.placed', { id: 1 });
@@ -57,7 +57,7 @@ describe('a message that cannot be handled', () => {
     const { queue, deadLettered } = await openLimitedQueue();
     const handled: number[] = [];
     const controller = orders(({ id }) => handled.push(id), {
-      onFailure: 'dead-letter',
+      message: { onFailure: 'dead-letter' },
     });
     const { events } = await consumers.start(queue, controller, { store: memoryStore() });
     await emitOrder(queue, 1);

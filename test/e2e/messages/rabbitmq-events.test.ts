@@ -76,7 +76,7 @@ describe('an event', () => {
         runs += 1;
         throw new Error('planned');
       },
-      { onFailure },
+      { message: { onFailure } },
     );
     await consumers.start(queue, controller, { store: memoryStore() });
     await emitOrder(queue, 1);
@@ -92,7 +92,7 @@ describe('an event', () => {
         runs += 1;
         throw new Error('planned');
       },
-      { keep: () => true },
+      { outcome: () => true },
     );
     await consumers.start(queue, controller, { store: memoryStore() });
     await emitOrder(queue, 1);
@@ -106,7 +106,7 @@ describe('an event', () => {
     const reported: IdempotencyContext[] = [];
     @Controller()
     class Orders {
-      @Idempotent({ consumer: 'billing' })
+      @Idempotent({ message: { consumer: 'billing' } })
       @EventPattern(['order.placed'])
       place(@IdempotencyContext() context: IdempotencyContext): void {
         reported.push(context);
@@ -135,7 +135,7 @@ describe('a copy of an event in progress', () => {
         await gate.pass();
       },
       {
-        consumer: queue.name,
+        message: { consumer: queue.name },
         key: (context: ExecutionContext) => {
           const { fields, properties } = context
             .switchToRpc()
@@ -168,10 +168,12 @@ describe('a copy of an event in progress', () => {
     gate.close();
     let runs = 0;
     const options: IdempotencyOptions = {
-      consumer: queue.name,
-      whenInProgress: 'reject',
-      // Less than the library allows.
-      retryAfterMs: 1,
+      message: { consumer: queue.name },
+      duplicates: {
+        mode: 'reject',
+        // Less than the library allows.
+        retryAfterMs: 1,
+      },
     };
     const controller = orders(async () => {
       runs += 1;
@@ -202,7 +204,7 @@ describe('a copy of an event in progress', () => {
         runs += 1;
         await gate.pass();
       },
-      { consumer: queue.name },
+      { message: { consumer: queue.name } },
     );
     const store = () => redisStore({ url: redis.url });
     await consumers.start(queue, controller, { store: store() }, { prefetch: 1 });
@@ -233,7 +235,9 @@ async function onFaultyStore(queue: TestQueue, options: IdempotencyOptions) {
 describe('while the store is unavailable', () => {
   it('an event is neither handled nor acknowledged, and is handled once after the store has recovered', async () => {
     const queue = await openQueue();
-    const { events, store, runs } = await onFaultyStore(queue, { retryAfterMs: 10 });
+    const { events, store, runs } = await onFaultyStore(queue, {
+      duplicates: { retryAfterMs: 10 },
+    });
     for (let times = 0; times < 5; times += 1) store.next('begin', unavailable);
     await emitOrder(queue, 1);
     await until(() => runs() === 1);
@@ -245,8 +249,8 @@ describe('while the store is unavailable', () => {
   it('the broker gets an event back after the maximum pause', async () => {
     const queue = await openQueue();
     const { app, events, store, runs } = await onFaultyStore(queue, {
-      retryAfterMs: 400,
-      maxPauseMs: 1_000,
+      duplicates: { retryAfterMs: 400 },
+      message: { maxPauseMs: 1_000 },
     });
     store.always(unavailable, 'begin');
     await emitOrder(queue, 1);
@@ -261,8 +265,8 @@ describe('when the store becomes unavailable before the outcome is stored', () =
   it('the broker keeps the event, which is acknowledged once the outcome is stored, and does not run again', async () => {
     const queue = await openQueue();
     const { events, store, runs } = await onFaultyStore(queue, {
-      saveTimeoutMs: 50,
-      retryAfterMs: 50,
+      storeErrors: { saveTimeoutMs: 50 },
+      duplicates: { retryAfterMs: 50 },
     });
     store.always(unavailable, 'complete');
     await emitOrder(queue, 1);
@@ -281,7 +285,7 @@ describe('the same event', () => {
     const start = (queue: TestQueue, consumer: string) =>
       consumers.start(
         queue,
-        orders(() => handled.push(consumer), { consumer }),
+        orders(() => handled.push(consumer), { message: { consumer } }),
         { store: redisStore({ url: redis.url }) },
       );
     await start(billing, 'billing-of-two');
@@ -300,8 +304,8 @@ describe('the same event', () => {
     const tenantOf = (context: ExecutionContext) =>
       context.switchToRpc().getData<{ tenant: string }>().tenant;
     const controller = orders(({ tenant }) => handled.push(tenant!), {
-      consumer: queue.name,
-      scope: tenantOf,
+      message: { consumer: queue.name },
+      caller: { scope: tenantOf },
     });
     await consumers.start(queue, controller, { store: redisStore({ url: redis.url }) });
     for (const tenant of ['a', 'b', 'a', 'b']) {
@@ -328,7 +332,7 @@ describe('the same event', () => {
     await consumers.start(
       queue,
       controller,
-      { store: memoryStore(), scope: ofRequests },
+      { store: memoryStore(), caller: { scope: ofRequests } },
       { configure: (app) => app.useGlobalFilters(new Noting()) },
     );
     await emitOrder(queue, 1);
@@ -341,7 +345,7 @@ describe('the same event', () => {
     const { queue, deadLettered } = await openLimitedQueue(1);
     const handled: number[] = [];
     const controller = orders(({ id }) => handled.push(id), {
-      scope: () => undefined,
+      caller: { scope: () => undefined },
     });
     const { app } = await consumers.start(queue, controller, { store: memoryStore() });
     app.useLogger(false);

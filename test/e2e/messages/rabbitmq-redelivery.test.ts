@@ -39,7 +39,7 @@ describe('a message whose outcome', () => {
     const store = new FaultyStore(redisStore({ url: redis.url }));
     const stored = closedGate();
     store.next('complete', held(stored));
-    const { gate, runs, controller } = noting({ consumer: queue.name });
+    const { gate, runs, controller } = noting({ message: { consumer: queue.name } });
     await consumers.start(queue, controller, { store }, { connection });
     const record = () => {
       const { recordKey } = store.sentOf('begin')[0]!.command as Begin;
@@ -83,9 +83,9 @@ describe('a delivery that the broker has requeued is not handled', () => {
         await failure.pass();
         throw new Error('planned');
       },
-      { consumer: queue.name },
+      { message: { consumer: queue.name } },
     );
-    const { runs, controller } = noting({ consumer: queue.name });
+    const { runs, controller } = noting({ message: { consumer: queue.name } });
     const first = await consumers.start(queue, failing, { store: store() }, { prefetch: 1 });
     await emitOrder(queue, 1);
     await until(() => fails === 1);
@@ -110,7 +110,7 @@ describe('a delivery that the broker has requeued is not handled', () => {
     const { log, cut, connection } = await openRelay();
     const store = new FaultyStore(memoryStore());
     store.always(unavailable, 'begin');
-    const { runs, controller } = noting({ retryAfterMs: 20 });
+    const { runs, controller } = noting({ duplicates: { retryAfterMs: 20 } });
     const { events } = await consumers.start(queue, controller, { store }, { connection });
     await emitOrder(queue, 1);
     await until(() => events.length >= 2);

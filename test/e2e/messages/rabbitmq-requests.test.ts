@@ -24,7 +24,7 @@ type ApiResponse = () => unknown;
 function prices(reply: ApiResponse, options: IdempotencyOptions = {}): Type {
   @Controller()
   class Prices {
-    @Idempotent({ consumer: 'prices', ...options })
+    @Idempotent({ ...options, message: { consumer: 'prices', ...options.message } })
     @MessagePattern('price.set')
     set(@Payload() _price: unknown): unknown {
       return reply();
@@ -110,7 +110,7 @@ describe('a request', () => {
     ],
     ['emitted', (): Observable<never> => throwError(() => new RpcException({ code: 'SOLD_OUT' }))],
   ])('whose kept RpcException was %s gets the same one on a retry', async (_, reply) => {
-    const { failing, runs } = await asking(reply, { keep: () => true });
+    const { failing, runs } = await asking(reply, { outcome: () => true });
     expect(await failing('m1')).toEqual({ code: 'SOLD_OUT' });
     expect(await failing('m1')).toEqual({ code: 'SOLD_OUT' });
     expect(runs()).toBe(1);
@@ -129,7 +129,9 @@ describe('a request', () => {
   });
 
   it('while the store is unavailable is rejected with the time to retry after', async () => {
-    const { ask, failing, store, queue, runs } = await asking(() => 'done', { retryAfterMs: 250 });
+    const { ask, failing, store, queue, runs } = await asking(() => 'done', {
+      duplicates: { retryAfterMs: 250 },
+    });
     store.next('begin', unavailable);
     expect(await failing('m1')).toMatchObject({
       code: 'idempotency_store_unavailable',
@@ -157,7 +159,7 @@ describe('a request', () => {
   });
 
   it('whose value was not kept says so', async () => {
-    const { ask, failing } = await asking(() => 'done', { storeBody: false });
+    const { ask, failing } = await asking(() => 'done', { outcome: { storeBody: false } });
     expect(await ask('m1')).toEqual(['done']);
     expect(await failing('m1')).toMatchObject({ code: 'idempotency_response_not_kept' });
   });

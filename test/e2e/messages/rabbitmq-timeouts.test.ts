@@ -123,7 +123,7 @@ describe('a handler that continues after an inner interceptor has timed out', ()
     @Controller()
     class Prices {
       @UseInterceptors(withShortTimeout())
-      @Idempotent({ consumer: 'prices' })
+      @Idempotent({ message: { consumer: 'prices' } })
       @MessagePattern('price.set')
       async set(): Promise<string> {
         await work.run();
@@ -152,7 +152,7 @@ describe('a handler that continues after an inner interceptor has timed out', ()
 /** Less than two heartbeats of the connection, whose timers are driven too. */
 const ENDING_MS = 2_000;
 /** The lease and the attempt expire at the same time. */
-const ENDING = { leaseMs: ENDING_MS, maxExecutionMs: ENDING_MS };
+const ENDING = { lease: { durationMs: ENDING_MS, maxExecutionMs: ENDING_MS } };
 
 describe('a message whose handler is still running at its deadline', () => {
   it.each(['before', 'after'] as const)(

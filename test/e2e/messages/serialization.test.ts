@@ -33,7 +33,7 @@ class Account {
 }
 
 const protect = () =>
-  Idempotent({ consumer: 'accounts', key: () => 'k1', fingerprint: false as const });
+  Idempotent({ message: { consumer: 'accounts' }, key: () => 'k1', fingerprint: false as const });
 
 @Injectable()
 class OwnSerializer extends ClassSerializerInterceptor {}

@@ -12,7 +12,10 @@ function handlerOfBoth(options: IdempotencyOptions): { controller: Type; handled
   const handled: string[] = [];
   @Controller()
   class Orders {
-    @Idempotent({ consumer: 'billing', onFailure: 'dead-letter', ...options })
+    @Idempotent({
+      ...options,
+      message: { consumer: 'billing', onFailure: 'dead-letter', ...options.message },
+    })
     @EventPattern(['order.placed', 'order.cancelled'])
     follow(@Ctx() context: RmqContext): void {
       handled.push(context.getPattern());

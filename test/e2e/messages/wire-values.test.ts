@@ -43,14 +43,18 @@ async function start(
   let runs = 0;
   @Controller()
   class Orders {
-    @Idempotent({ consumer: 'billing', key: () => 'k1', ...options })
+    @Idempotent({
+      key: () => 'k1',
+      ...options,
+      message: { consumer: 'billing', ...options.message },
+    })
     @MessagePattern('order.price')
     price(): unknown {
       runs += 1;
       return reply();
     }
 
-    @Idempotent({ consumer: 'billing', ...options })
+    @Idempotent({ ...options, message: { consumer: 'billing', ...options.message } })
     @EventPattern(['order.placed'])
     place(): unknown {
       runs += 1;

@@ -139,8 +139,15 @@ describeWithClock(`on ${name}`, () => {
 
   async function appOn(store: IdempotencyStore): Promise<ReconcilingApp> {
     const reconcile = { intervalMs: 86_400_000, afterMs: 0 };
-    const limits = { commandTimeoutMs: COMMAND_TIMEOUT_MS, saveTimeoutMs: COMMAND_TIMEOUT_MS };
-    const app = await reconcilingApp({ store, leaseMs: LEASE_MS, reconcile, ...limits });
+    const limits = {
+      storeErrors: { commandTimeoutMs: COMMAND_TIMEOUT_MS, saveTimeoutMs: COMMAND_TIMEOUT_MS },
+    };
+    const app = await reconcilingApp({
+      store,
+      lease: { durationMs: LEASE_MS },
+      reconcile,
+      ...limits,
+    });
     apps.push(app);
     return app;
   }
@@ -173,11 +180,14 @@ describeWithClock(`on ${name}`, () => {
     const [reached, gate] = [new Tally(), new Gate()];
     gate.close();
     const settled = slow.map((key) =>
-      alive.service.run({ ...callOf(key), onTakeover: () => 'run' }, async ({ attempt }) => {
-        reached.add();
-        await gate.pass();
-        return { ...settle(key), attempt };
-      }),
+      alive.service.run(
+        { ...callOf(key), lease: { onTakeover: () => 'run' } },
+        async ({ attempt }) => {
+          reached.add();
+          await gate.pass();
+          return { ...settle(key), attempt };
+        },
+      ),
     );
     await Promise.all([untilSaid(dead, 'stopped'), reached.reached(KEYS)]);
     await dead.kill();
@@ -207,7 +217,7 @@ describeWithClock(`on ${name}`, () => {
 
     // A complete round finds nothing more; new calls replay what was done, and run what was not.
     const heir = await appOn(database.open());
-    heir.reconciler.register(OPERATION, { onTakeover: () => 'run' });
+    heir.reconciler.register(OPERATION, { lease: { onTakeover: () => 'run' } });
     let report: ReconcileReport;
     await until(async () => {
       report = await heir.reconciler.reconcile();

@@ -33,9 +33,8 @@ const open = store.kind === 'redis' ? redisStore : postgresStore;
   imports: [
     IdempotencyModule.forRoot({
       store: open({ url: store.url }),
-      leaseMs,
-      commandTimeoutMs: COMMAND_TIMEOUT_MS,
-      saveTimeoutMs: COMMAND_TIMEOUT_MS,
+      lease: { durationMs: leaseMs },
+      storeErrors: { commandTimeoutMs: COMMAND_TIMEOUT_MS, saveTimeoutMs: COMMAND_TIMEOUT_MS },
       reconcile: role === 'reconciler' && { intervalMs: 100, batchSize: 5, afterMs: 100 },
     }),
   ],
@@ -55,7 +54,7 @@ const lookUp: Recover = ({ key, attempt }) => {
 process.stdin.resume();
 
 if (role === 'reconciler') {
-  app.get(IdempotencyReconciler).register(OPERATION, { onTakeover: lookUp });
+  app.get(IdempotencyReconciler).register(OPERATION, { lease: { onTakeover: lookUp } });
   app.get(IdempotencyEvents).subscribe(({ type, recordKey }) => {
     report({ said: 'event', type, recordKey });
   });
@@ -70,11 +69,14 @@ if (role === 'reconciler') {
   };
   await Promise.all(
     calls.map(({ key, stopsAt }) =>
-      service.run({ operation: OPERATION, key, scope: SCOPE, onTakeover: lookUp }, async () => {
-        if (stopsAt === 'before') await stop();
-        appendFileSync(ledger, `${key}\n`);
-        await stop();
-      }),
+      service.run(
+        { operation: OPERATION, key, scope: SCOPE, lease: { onTakeover: lookUp } },
+        async () => {
+          if (stopsAt === 'before') await stop();
+          appendFileSync(ledger, `${key}\n`);
+          await stop();
+        },
+      ),
     ),
   );
 }

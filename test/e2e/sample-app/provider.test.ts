@@ -21,7 +21,11 @@ class Checkout {
 
   constructor(private readonly provider: PaymentProvider) {}
 
-  @Idempotent({ operation: 'checkout', key: (order: string) => order, leaseMs: LEASE_MS })
+  @Idempotent({
+    operation: 'checkout',
+    key: (order: string) => order,
+    lease: { durationMs: LEASE_MS },
+  })
   async pay(order: string) {
     const { attempt, isTakeover, fencingToken, signal, downstreamKey } =
       requireIdempotencyContext();

@@ -107,7 +107,7 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
       'all',
     ];
     await start({
-      scope,
+      caller: { scope },
       fingerprint: { exclude: ['tenant'] },
     });
     const scenario = app.scenario();
@@ -120,7 +120,7 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
   });
 
   it("have one key for all operations with keyScope: 'principal'", async () => {
-    await start({ keyScope: 'principal' });
+    await start({ key: { uniqueFor: 'principal' } });
     const scenario = app.scenario();
     const client = await app.connect('alice');
     await client.ask('pay', payloadOf(scenario));

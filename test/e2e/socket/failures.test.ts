@@ -37,13 +37,13 @@ class Payments extends KnownCallers {
   }
 
   @SubscribeMessage('pay-once-and-for-all')
-  @Idempotent({ keep: () => true })
+  @Idempotent({ outcome: () => true })
   payOnceAndForAll(@InScenario() scenario: Scenario) {
     return follow(scenario);
   }
 
   @SubscribeMessage('pay-unless-declined')
-  @Idempotent({ keep: ({ error }) => error === undefined || error instanceof WsException })
+  @Idempotent({ outcome: ({ error }) => error === undefined || error instanceof WsException })
   payUnlessDeclined(@InScenario() scenario: Scenario) {
     return follow(scenario);
   }
@@ -61,7 +61,7 @@ class Payments extends KnownCallers {
   }
 
   @SubscribeMessage('pay-a-number')
-  @Idempotent({ keep: () => true })
+  @Idempotent({ outcome: () => true })
   async payANumber(
     @InScenario() scenario: Scenario,
     @MessageBody('count', ParseIntPipe) count: number,

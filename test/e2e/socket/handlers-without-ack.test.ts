@@ -22,7 +22,7 @@ const withShortTimeout: NestInterceptor = {
 @WebSocketGateway()
 class Payments extends KnownCallers {
   @SubscribeMessage('pay')
-  @Idempotent({ whenInProgress: 'wait', waitTimeoutMs: 60_000 })
+  @Idempotent({ duplicates: { mode: 'wait', timeoutMs: 60_000 } })
   async pay(@InScenario() scenario: Scenario) {
     return { event: 'paid', data: await scenario.response() };
   }

@@ -43,7 +43,7 @@ class PaymentsGateway extends KnownCallers {
   }
 
   @SubscribeMessage('refund')
-  @Idempotent({ required: false })
+  @Idempotent({ key: { required: false } })
   async refund(@InScenario() scenario: Scenario) {
     return { event: 'refunded', data: await this.till.take(scenario) };
   }

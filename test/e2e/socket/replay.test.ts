@@ -53,7 +53,7 @@ class Payments extends KnownCallers {
   }
 
   @SubscribeMessage('pay-with-or-without')
-  @Idempotent({ required: false })
+  @Idempotent({ key: { required: false } })
   async payWithOrWithout(@InScenario() scenario: Scenario) {
     return { event: 'paid', data: await scenario.response() };
   }

@@ -69,13 +69,13 @@ class NamesHeader {
 @WebSocketGateway()
 class WellFormed {
   @SubscribeMessage('pay')
-  @Idempotent({ key: payloadField('order.id'), anonymous: 'shared' })
+  @Idempotent({ key: payloadField('order.id'), caller: { anonymous: 'shared' } })
   async pay(@InScenario() scenario: Scenario, @ConnectedSocket() _client: unknown) {
     return { event: 'paid', data: await scenario.response() };
   }
 
   @SubscribeMessage('list')
-  @Idempotent({ anonymous: 'shared' })
+  @Idempotent({ caller: { anonymous: 'shared' } })
   list(_client: unknown, { idempotencyKey }: { idempotencyKey: string }) {
     return { event: 'listed', data: idempotencyKey };
   }

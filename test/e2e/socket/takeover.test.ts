@@ -21,8 +21,10 @@ const found = new Map<string, unknown>();
 class Payments extends KnownCallers {
   @SubscribeMessage('pay')
   @Idempotent({
-    leaseMs: LEASE_MS,
-    onTakeover: ({ key }) => (found.has(key) ? { value: found.get(key) } : 'run'),
+    lease: {
+      durationMs: LEASE_MS,
+      onTakeover: ({ key }) => (found.has(key) ? { value: found.get(key) } : 'run'),
+    },
   })
   async pay(@InScenario() scenario: Scenario) {
     const execution = await scenario.run();

@@ -15,47 +15,50 @@ class OptionsController {
   byDefault() {}
 
   @Post('named')
-  @Idempotent({ key: 'X-Request-Key', replayHeader: 'X-Replayed', problemTypeBase: pages })
+  @Idempotent({
+    key: 'X-Request-Key',
+    http: { replayHeader: 'X-Replayed', problemTypeBase: pages },
+  })
   named() {}
 
   @Post('optional')
-  @Idempotent({ required: false })
+  @Idempotent({ key: { required: false } })
   optional() {}
 
   @Post('strict')
-  @Idempotent({ keySyntax: 'strict', maxKeyLength: 40 })
+  @Idempotent({ key: { syntax: 'strict', maxLength: 40 } })
   strict() {}
 
   @Post('uuid')
-  @Idempotent({ keySyntax: 'uuid' })
+  @Idempotent({ key: { syntax: 'uuid' } })
   uuid() {}
 
   @Post('predicate')
-  @Idempotent({ keySyntax: (key) => key.startsWith('order-'), maxKeyLength: 64 })
+  @Idempotent({ key: { syntax: (key) => key.startsWith('order-'), maxLength: 64 } })
   predicate() {}
 
   @Post('function')
-  @Idempotent({ key: () => 'from-the-body', retentionMs: 7 * 86_400_000 })
+  @Idempotent({ key: () => 'from-the-body', outcome: { retentionMs: 7 * 86_400_000 } })
   fromFunction(@Body() _: object) {}
 
   @Post('waiting')
-  @Idempotent({ whenInProgress: 'wait', waitTimeoutMs: 90_000, retryAfterMs: 2_500 })
+  @Idempotent({ duplicates: { mode: 'wait', timeoutMs: 90_000, retryAfterMs: 2_500 } })
   waiting() {}
 
   @Post('fact')
-  @Idempotent({ storeBody: false })
+  @Idempotent({ outcome: { storeBody: false } })
   fact() {}
 
   @Post('never-twice')
-  @Idempotent({ onTakeover: 'reject', keep: () => true })
+  @Idempotent({ lease: { onTakeover: 'reject' }, outcome: () => true })
   neverTwice() {}
 
   @Post('open')
-  @Idempotent({ onStoreUnavailable: 'execute' })
+  @Idempotent({ storeErrors: { whenUnavailable: 'execute' } })
   open() {}
 
   @Post('open-but-saved')
-  @Idempotent({ onStoreUnavailable: 'execute', onSaveFailure: 'error' })
+  @Idempotent({ storeErrors: { whenUnavailable: 'execute', whenNotSaved: 'error' } })
   openButSaved() {}
 
   @Post('uncompared')
@@ -63,23 +66,23 @@ class OptionsController {
   uncompared() {}
 
   @Post('uncompared-principal')
-  @Idempotent({ fingerprint: false, keyScope: 'principal' })
+  @Idempotent({ fingerprint: false, key: { uniqueFor: 'principal' } })
   uncomparedPrincipal() {}
 
   @Post('principal')
-  @Idempotent({ keyScope: 'principal' })
+  @Idempotent({ key: { uniqueFor: 'principal' } })
   principal() {}
 
   @Post('shared')
-  @Idempotent({ anonymous: 'shared' })
+  @Idempotent({ caller: { anonymous: 'shared' } })
   shared() {}
 
   @Post('ignoring')
-  @Idempotent({ anonymous: 'ignore' })
+  @Idempotent({ caller: { anonymous: 'ignore' } })
   ignoring() {}
 
   @Post('by-outcome')
-  @Idempotent({ retentionMs: ({ status }) => (status === 201 ? 1_000 : 1) })
+  @Idempotent({ outcome: { retentionMs: ({ status }) => (status === 201 ? 1_000 : 1) } })
   byOutcome() {}
 
   @Post('no-content')
@@ -276,7 +279,7 @@ describe('the document of an idempotent route', () => {
   });
 
   it('uses the defaults of the module', async () => {
-    const options = { retentionMs: 3_600_000, key: 'X-Key', maxKeyLength: 36 };
+    const options = { outcome: { retentionMs: 3_600_000 }, key: { from: 'X-Key', maxLength: 36 } };
     const app = await createApp([OptionsController], options);
     const [key] = operationOf(documentOf(app), '/default').parameters;
     expect(key).toMatchObject({

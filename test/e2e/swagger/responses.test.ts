@@ -16,7 +16,7 @@ const pages = 'https://errors.example.com';
 class OrdersController {
   @Post()
   @Public()
-  @Idempotent({ problemTypeBase: pages, retryAfterMs: 4_000 })
+  @Idempotent({ http: { problemTypeBase: pages }, duplicates: { retryAfterMs: 4_000 } })
   async create(@InScenario() scenario: Scenario, @Body() _: unknown) {
     return { order: await scenario.run() };
   }

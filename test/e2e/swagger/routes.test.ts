@@ -103,7 +103,7 @@ class CreatingController {
 class OneController extends CreatingController {}
 
 @Controller('other')
-@Idempotent({ required: false })
+@Idempotent({ key: { required: false } })
 class OtherController extends CreatingController {}
 
 @Controller('users')
@@ -125,7 +125,7 @@ class OutsidePrefixController {
 
 @Module({
   imports: [
-    IdempotencyModule.forRoot({ store: memoryStore(), anonymous: 'shared' }),
+    IdempotencyModule.forRoot({ store: memoryStore(), caller: { anonymous: 'shared' } }),
     AdminModule,
     RouterModule.register([{ path: 'admin', module: AdminModule }]),
   ],

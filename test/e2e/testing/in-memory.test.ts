@@ -21,7 +21,7 @@ import {
 } from 'nestjs-idempotency/testing';
 import { startShop, testShop, type Shop } from './support/shop.js';
 
-const options: IdempotencyTestingOptions = { anonymous: 'shared' };
+const options: IdempotencyTestingOptions = { caller: { anonymous: 'shared' } };
 
 /** Created once, as in an application's test file; each application still has its own records. */
 const inMemory = IdempotencyTestingModule.inMemory(options);
@@ -172,7 +172,7 @@ describe('the records', () => {
 
   it('show failures that are kept', async () => {
     const { module, calls, list } = await service();
-    const failing = calls.run({ ...call, keep: () => true }, () => {
+    const failing = calls.run({ ...call, outcome: () => true }, () => {
       throw new TypeError('no mail ever');
     });
     await expect(failing).rejects.toThrow('no mail ever');
@@ -187,18 +187,20 @@ describe('the records', () => {
 
   it('show values by the codec of the module, and none by another one', async () => {
     const codec = messagePackCodec();
-    const { module, calls, list } = await service({ codec });
+    const { module, calls, list } = await service({ outcome: { codec } });
     await calls.run(call, () => new Map([[1, 2n]]));
     expect(await list()).toMatchObject([{ outcome: { value: new Map([[1, 2n]]) } }]);
     await module.close();
     const other = await service();
-    await other.calls.run({ ...call, codec }, () => new Map());
+    await other.calls.run({ ...call, outcome: { codec } }, () => new Map());
     expect(await other.list()).toMatchObject([{ state: 'completed', outcome: undefined }]);
     await other.module.close();
   });
 
   it('do not count the outcome of onTakeover as an execution', async () => {
-    const { module, calls, list } = await service({ onTakeover: () => ({ value: 'found' }) });
+    const { module, calls, list } = await service({
+      lease: { onTakeover: () => ({ value: 'found' }) },
+    });
     module.get(IdempotencyTestRecords).abandon('k');
     expect(await calls.run(call, () => 'sent again')).toBe('found');
     expect(await list()).toMatchObject([{ executions: 0, outcome: { value: 'found' } }]);
@@ -223,7 +225,7 @@ describe('the records', () => {
   });
 
   it("are not taken over with onTakeover: 'reject'", async () => {
-    const { module, calls } = await service({ onTakeover: 'reject' });
+    const { module, calls } = await service({ lease: { onTakeover: 'reject' } });
     module.get(IdempotencyTestRecords).abandon('k');
     const rejected = calls.run(call, () => 'sent again');
     await expect(rejected).rejects.toMatchObject({ code: 'idempotency_outcome_unknown' });
@@ -261,7 +263,7 @@ describe('the records', () => {
     }
     @Injectable()
     class Transfers {
-      @Idempotent({ key: (id: string) => id, transactional: true })
+      @Idempotent({ key: (id: string) => id, transaction: true })
       async transfer(_id: string): Promise<void> {
         return Promise.resolve();
       }

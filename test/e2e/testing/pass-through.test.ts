@@ -110,7 +110,7 @@ describe('transactional operations that pass through', () => {
   const mails: string[] = [];
 
   @Controller('transfers')
-  @Idempotent({ transactional: true })
+  @Idempotent({ transaction: true })
   class Transfers {
     @Post()
     transfer(
@@ -123,14 +123,14 @@ describe('transactional operations that pass through', () => {
     }
 
     @Post('failing')
-    @Idempotent({ isolation: 'serializable' })
+    @Idempotent({ transaction: { isolation: 'serializable' } })
     failing(@IdempotencyTransaction() transaction: Transaction): object {
       transaction?.write('transfer');
       throw new Error('no money');
     }
 
     @Post('plain')
-    @Idempotent({ transactional: false })
+    @Idempotent({ transaction: false })
     plain(): object {
       return { transaction: currentIdempotencyTransaction() ?? null };
     }
@@ -186,11 +186,11 @@ describe('transactional operations that pass through', () => {
 
   it("run in one as the module's option says, also methods; failing hooks are reported", async () => {
     const database = new Database();
-    const { app, events } = await start({ unitOfWork: database, transactional: true });
+    const { app, events } = await start({ unitOfWork: database, transaction: true });
     await app.get(Ledger).book('one');
     const call = { operation: 'o', key: 'k', scope: 'a' };
     await app.get(IdempotencyService).run(call, () => undefined);
-    await app.get(IdempotencyService).run({ ...call, transactional: false }, () => undefined);
+    await app.get(IdempotencyService).run({ ...call, transaction: false }, () => undefined);
     expect(database.log).toEqual([
       ...['begin default', 'write one', 'commit'],
       ...['begin default', 'commit'],
@@ -204,7 +204,7 @@ describe('transactional operations that pass through', () => {
     const noTransaction = { statusCode: 500 };
     expect(await post('/transfers')).toMatchObject(noTransaction);
     expect(await post('/transfers/plain')).toEqual({ transaction: null });
-    const call = { operation: 'o', key: 'k', scope: 'a', transactional: true };
+    const call = { operation: 'o', key: 'k', scope: 'a', transaction: true };
     await app.get(IdempotencyService).run(call, (context) => {
       context.onCommitted(() => mails.push('called'));
     });

@@ -24,14 +24,17 @@ describe('A transactional call', () => {
       platform: 'fastify',
       controllers: [],
       store: bank.newStore(),
-      options: { unitOfWork: bank.unitOfWork, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+      options: {
+        unitOfWork: bank.unitOfWork,
+        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+      },
     });
     service = app.nest.get(IdempotencyService, { strict: false });
   });
   afterAll(() => app.close());
 
   const callOf = (key: string) =>
-    ({ operation: 'transfers.book', key, scope: 'alice', transactional: true }) as const;
+    ({ operation: 'transfers.book', key, scope: 'alice', transaction: true }) as const;
 
   async function book({ key, attempt }: IdempotencyContext): Promise<void> {
     const transaction = requireIdempotencyTransaction<Transaction>();
@@ -72,7 +75,7 @@ describe('A transactional call', () => {
   it('rolls back a failure that is kept', async () => {
     const key = randomUUID();
     const failing = () =>
-      service.run({ ...callOf(key), keep: () => true }, async (context) => {
+      service.run({ ...callOf(key), outcome: () => true }, async (context) => {
         await book(context);
         throw new Error('no cover');
       });
@@ -111,7 +114,7 @@ describe('A transactional call', () => {
     const key = randomUUID();
     let runs = 0;
     const run = (conflicts: number) =>
-      service.run({ ...callOf(key), conflictRetries: 1 }, async (context) => {
+      service.run({ ...callOf(key), transaction: { conflictRetries: 1 } }, async (context) => {
         runs += 1;
         await book(context);
         if (runs <= conflicts) throw Object.assign(new Error(), { code: '40001' });
@@ -176,9 +179,8 @@ describe('A transactional call', () => {
       store: bank.newStore(),
       options: {
         unitOfWork,
-        commandTimeoutMs: 5_000,
-        saveTimeoutMs: 5_000,
-        shutdownTimeoutMs: 1_000,
+        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+        limits: { shutdownTimeoutMs: 1_000 },
       },
     });
     try {
@@ -190,11 +192,11 @@ describe('A transactional call', () => {
 
   it('does not expose a transaction outside its operation', async () => {
     expect(currentIdempotencyTransaction()).toBeUndefined();
-    const asking = service.run({ ...callOf(randomUUID()), transactional: false }, () =>
+    const asking = service.run({ ...callOf(randomUUID()), transaction: false }, () =>
       requireIdempotencyTransaction(),
     );
     await expect(asking).rejects.toMatchObject({ code: 'idempotency_no_transaction' });
-    const hooking = service.run({ ...callOf(randomUUID()), transactional: false }, (context) =>
+    const hooking = service.run({ ...callOf(randomUUID()), transaction: false }, (context) =>
       context.onCommitted(() => undefined),
     );
     await expect(hooking).rejects.toMatchObject({ code: 'idempotency_no_transaction' });

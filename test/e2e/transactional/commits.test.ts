@@ -61,7 +61,11 @@ describe('A commit of a transactional operation', () => {
       controllers: [TransfersController],
       providers: [Transfers],
       store: bank.newStore(),
-      options: { unitOfWork, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000, ...options },
+      options: {
+        unitOfWork,
+        ...options,
+        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000, ...options.storeErrors },
+      },
     });
     events.length = 0;
     app.nest
@@ -157,7 +161,7 @@ describe('A commit of a transactional operation', () => {
     'that exceeds "saveTimeoutMs" gets 503, and its later outcome counts: it %s',
     async (_, end, rows, isReplay) => {
       const unitOfWork = new FaultyUnitOfWork();
-      await start(unitOfWork, { saveTimeoutMs: 1_000, commandTimeoutMs: 1_000 });
+      await start(unitOfWork, { storeErrors: { saveTimeoutMs: 1_000, commandTimeoutMs: 1_000 } });
       const commit = new Gate();
       commit.close();
       unitOfWork.beforeCommit = async () => {
@@ -179,7 +183,7 @@ describe('A commit of a transactional operation', () => {
 
   it('is not reached when no connection is free in time: the request gets 503, and nothing has run', async () => {
     const pool = openPostgresPool(bank.url, { max: 1 });
-    await start(pgUnitOfWork(pool), { leaseMs: 500, maxExecutionMs: 60_000 });
+    await start(pgUnitOfWork(pool), { lease: { durationMs: 500, maxExecutionMs: 60_000 } });
     const holder = await pool.connect();
     const scenario = app.scenario();
     expectProblem(await scenario.post('/transfers'), 'store-unavailable');

@@ -22,8 +22,7 @@ describe('The connections of transactional operations', () => {
       store: bank.newStore(),
       options: {
         unitOfWork: pgUnitOfWork(pool),
-        commandTimeoutMs: 5_000,
-        saveTimeoutMs: 5_000,
+        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
         ...options,
       },
     });

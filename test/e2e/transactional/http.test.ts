@@ -34,8 +34,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
       store: bank.newStore(),
       options: {
         unitOfWork: bank.unitOfWork,
-        commandTimeoutMs: 5_000,
-        saveTimeoutMs: 5_000,
+        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
       },
     }),
   );

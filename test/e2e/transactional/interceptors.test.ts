@@ -15,7 +15,10 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
       controllers: [TransfersController],
       providers: [Transfers],
       store: bank.newStore(),
-      options: { unitOfWork: bank.unitOfWork, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+      options: {
+        unitOfWork: bank.unitOfWork,
+        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+      },
     }),
   );
 

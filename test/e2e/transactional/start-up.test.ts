@@ -8,7 +8,7 @@ import { useBank } from './support/bank.js';
 @Controller()
 class TransactionalController {
   @Post()
-  @Idempotent({ transactional: true })
+  @Idempotent({ transaction: true })
   create() {
     return {};
   }
@@ -17,7 +17,7 @@ class TransactionalController {
 @Controller()
 class NativeController {
   @Post()
-  @Idempotent({ transactional: true })
+  @Idempotent({ transaction: true })
   create(@Res() response: { end(): void }) {
     response.end();
   }
@@ -63,7 +63,7 @@ describe('The application does not start with a transactional route', () => {
   });
 
   it('that may run without the store', async () => {
-    await expect(starting({ onStoreUnavailable: 'execute' })).rejects.toThrow(
+    await expect(starting({ storeErrors: { whenUnavailable: 'execute' } })).rejects.toThrow(
       `"transactional" contradicts "onStoreUnavailable": 'execute'`,
     );
   });

@@ -47,7 +47,7 @@ describe.each([HOUR_MS, -HOUR_MS])("A worker's wall clock that jumps by %d ms", 
     const attempt = await alice.run(request);
     setWallClock(jumpMs);
     const heartbeats = () => alice.store.sentOf('extend').length;
-    const third = Math.ceil(request.options.leaseMs / 3);
+    const third = Math.ceil(request.options.lease.durationMs / 3);
     jest.advanceTimersByTime(third);
     await until(() => heartbeats() > 0);
     expect(attempt.signal.aborted).toBe(false);

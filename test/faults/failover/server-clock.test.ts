@@ -97,7 +97,7 @@ describeWithClock("The server's clock", () => {
       await alice.run(request);
       clock.setOffset(-HOUR_MS);
       expect(await bob.request(request)).toEqual({ kind: 'rejected', reason: 'in_progress' });
-      clock.setOffset(-HOUR_MS + request.options.leaseMs);
+      clock.setOffset(-HOUR_MS + request.options.lease.durationMs);
       expect(await bob.request(request)).toMatchObject({ kind: 'success', replayed: false });
       expect(scene.ledger.effectsOn(request)).toMatchObject([{ attempt: 2, isTakeover: true }]);
       expect(scene.objections()).toEqual([]);

@@ -22,9 +22,13 @@ describe(`${WORKERS} processes on one Redis`, () => {
   beforeAll(async () => {
     lab = await Lab.set();
     store = { kind: 'redis', url: redis.url };
-    const options = { leaseMs: LEASE_MS, maxStoredBytes: 2 * BYTES, waitTimeoutMs: LEASE_MS };
+    const options = {
+      lease: { durationMs: LEASE_MS },
+      outcome: { maxBytes: 2 * BYTES },
+      duplicates: { timeoutMs: LEASE_MS },
+    };
     const start = (whenInProgress: 'reject' | 'wait') =>
-      lab.start(store, { options: { ...options, whenInProgress }, effectDelayMs: 100 });
+      lab.start(store, { options: { ...options, duplicates: whenInProgress }, effectDelayMs: 100 });
     const ways = ['reject', 'wait', 'reject'] as const;
     workers = await Promise.all(ways.slice(0, WORKERS).map(start));
   }, 60_000);

@@ -19,7 +19,7 @@ describe('a worker paused for longer than its lease, by SIGSTOP,', () => {
   beforeAll(async () => {
     lab = await Lab.set();
     const start = () =>
-      lab.start({ kind: 'redis', url: redis.url }, { options: { leaseMs: 1_000 } });
+      lab.start({ kind: 'redis', url: redis.url }, { options: { lease: { durationMs: 1_000 } } });
     [paused, other] = await Promise.all([start(), start()]);
   }, 60_000);
 

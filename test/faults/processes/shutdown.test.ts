@@ -7,7 +7,7 @@ import type { StoreSettings } from '../../lab/faults/worker/settings.js';
 
 const RUNNING = 20;
 /** Longer than anything in here takes: a key that waits for its lease is detected. */
-const options = { leaseMs: 60_000, shutdownTimeoutMs: 60_000 };
+const options = { lease: { durationMs: 60_000 }, limits: { shutdownTimeoutMs: 60_000 } };
 
 describe('SIGTERM under load', () => {
   const redis = useRedis();

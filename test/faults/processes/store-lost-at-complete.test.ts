@@ -34,7 +34,10 @@ describe('a worker whose store is unavailable when its outcome is to be stored',
     'responds %s, and stores the outcome once the store is back',
     async (onSaveFailure, _, expected) => {
       // The heartbeats fail, too: the lease has to last until the store is back.
-      const options = { leaseMs: 60_000, saveTimeoutMs: 300, onSaveFailure };
+      const options = {
+        lease: { durationMs: 60_000 },
+        storeErrors: { saveTimeoutMs: 300, whenNotSaved: onSaveFailure },
+      };
       const worker = await lab.start({ kind: 'redis', url: proxy!.url }, { options });
       const key = `gone-${onSaveFailure}`;
       const mishap = { point: 'after_effect', action: { kind: 'hold' } } as const;

@@ -33,8 +33,8 @@ it("A black hole rejects begins in time, and does not lose an attempt's outcome"
   const { scene } = used;
   const worker = await scene.worker({ connection: { socketTimeout: 300 } });
   const [running, fresh] = [
-    labRequest({ saveTimeoutMs: 20_000 }),
-    labRequest({ commandTimeoutMs: 300 }),
+    labRequest({ storeErrors: { saveTimeoutMs: 20_000 } }),
+    labRequest({ storeErrors: { commandTimeoutMs: 300 } }),
   ];
   const withLongTimeout = { ...fresh, options: labRequest().options };
   const response = await worker.request(running, async () => {

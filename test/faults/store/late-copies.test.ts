@@ -51,12 +51,12 @@ describeWithClock('A copy that reaches the server late', () => {
       const { scene } = used;
       const owner = await scene.worker({ connection: { socketTimeout: 300 } });
       const successor = await scene.worker();
-      const request = labRequest({ saveTimeoutMs: 100_000 });
+      const request = labRequest({ storeErrors: { saveTimeoutMs: 100_000 } });
       const captured = owner.proxy.capture(step, 'silence');
       const late = owner.request(request, prepare);
       const command = await captured;
       owner.proxy.swallowEverything();
-      await scene.pass(request.options.leaseMs);
+      await scene.pass(request.options.lease.durationMs);
       const taken = await successor.request(request);
       const record = await scene.admin.get(scene.redisKey(request));
 

@@ -58,7 +58,7 @@ describeWithClock.each(FAULTS)('A connection to the store that will %s', (fault)
     const aim = owner.proxy.aim('extend', fault);
     const response = await owner.request(request, async () => {
       const { leaseUntil } = await recordIn(scene, request);
-      await scene.pass(request.options.leaseMs / 3);
+      await scene.pass(request.options.lease.durationMs / 3);
       await aim.hit;
       const { leaseUntil: sinceThen } = await recordIn(scene, request);
       expect(sinceThen > leaseUntil).toBe(fault.endsWith('reply'));
@@ -76,7 +76,7 @@ it('A begin without a reply, whose caller gives up, leaves a key that is free at
   const hasty = await scene.worker({ connection });
   const other = await scene.worker();
   // Less than the silent connection lasts: a resend would find that it has begun.
-  const request = labRequest({ commandTimeoutMs: 200, saveTimeoutMs: 10_000 });
+  const request = labRequest({ storeErrors: { commandTimeoutMs: 200, saveTimeoutMs: 10_000 } });
   const aim = hasty.proxy.aim('begin', 'swallow the reply');
   expect(await hasty.request(request)).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
   await aim.hit;

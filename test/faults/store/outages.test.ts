@@ -10,7 +10,7 @@ describeWithClock('Redis is down at begin', () => {
   it('fails closed: nothing runs, and the key is unused afterwards', async () => {
     const { scene, die, comeBack } = await mortalScene('durable');
     const worker = await scene.worker();
-    const request = labRequest({ commandTimeoutMs: 300 });
+    const request = labRequest({ storeErrors: { commandTimeoutMs: 300 } });
     await die();
     expect(await worker.request(request)).toEqual(UNAVAILABLE);
     expect(scene.ledger.effectsOn(request)).toEqual([]);
@@ -28,7 +28,9 @@ describeWithClock('Redis is down at begin', () => {
   it('fails open: it runs unprotected, and is saved once the store is back', async () => {
     const { scene, die, comeBack } = await mortalScene('durable');
     const worker = await scene.worker();
-    const request = labRequest({ commandTimeoutMs: 300, onStoreUnavailable: 'execute' });
+    const request = labRequest({
+      storeErrors: { commandTimeoutMs: 300, whenUnavailable: 'execute' },
+    });
     await die();
     expect(await worker.request(request)).toMatchObject({ kind: 'success', replayed: false });
     expect(worker.reported).toEqual(['store_unavailable', 'unprotected']);
@@ -44,7 +46,9 @@ describeWithClock('Redis is down at begin', () => {
   it('fails open: two workers that both run report it, and one outcome remains', async () => {
     const { scene, die, comeBack } = await mortalScene('durable');
     const workers = [await scene.worker(), await scene.worker()];
-    const request = labRequest({ commandTimeoutMs: 300, onStoreUnavailable: 'execute' });
+    const request = labRequest({
+      storeErrors: { commandTimeoutMs: 300, whenUnavailable: 'execute' },
+    });
     await die();
     for (const worker of workers) await worker.request(request);
     await comeBack();
@@ -71,10 +75,12 @@ describeWithClock('Redis is down at complete', () => {
       const { scene, die, comeBack } = await mortalScene('durable');
       const worker = await scene.worker();
       const other = await scene.worker();
-      const request = labRequest({ saveTimeoutMs: 300, onSaveFailure });
+      const request = labRequest({
+        storeErrors: { saveTimeoutMs: 300, whenNotSaved: onSaveFailure },
+      });
       expect(await worker.request(request, die)).toMatchObject(reported);
       expect(worker.reported).toEqual(['acquired', 'save_delayed']);
-      await scene.pass(request.options.leaseMs / 3);
+      await scene.pass(request.options.lease.durationMs / 3);
       await until(() => worker.store.sentOf('extend').length > 0);
       await comeBack();
       await until(() => worker.reported.includes('completed'));
@@ -88,7 +94,7 @@ describeWithClock('Redis is down at complete', () => {
   it('and returns without its records: the outcome is restored, and the loss reported', async () => {
     const { scene, die, comeBack } = await mortalScene('ephemeral');
     const worker = await scene.worker();
-    const request = labRequest({ saveTimeoutMs: 300 });
+    const request = labRequest({ storeErrors: { saveTimeoutMs: 300 } });
     expect(await worker.request(request, die)).toMatchObject({ kind: 'success' });
     await comeBack();
     await until(() => worker.reported.includes('completed'));
@@ -101,10 +107,10 @@ describeWithClock('Redis is down at complete', () => {
     const { scene } = await mortalScene('durable');
     const owner = await scene.worker({ connection: { socketTimeout: 300 } });
     const successor = await scene.worker();
-    const request = labRequest({ saveTimeoutMs: 300, onSaveFailure: 'error' });
+    const request = labRequest({ storeErrors: { saveTimeoutMs: 300, whenNotSaved: 'error' } });
     const cutOff = () => owner.proxy.swallowEverything();
     expect(await owner.request(request, cutOff)).toEqual(UNAVAILABLE);
-    await scene.pass(request.options.leaseMs);
+    await scene.pass(request.options.lease.durationMs);
     const taken = await successor.request(request);
     owner.proxy.heal();
     await until(() => owner.reported.includes('superseded'));
@@ -115,9 +121,12 @@ describeWithClock('Redis is down at complete', () => {
   it('and stays down: saving ends at the hard deadline, with an event', async () => {
     const { scene, die } = await mortalScene('durable');
     const worker = await scene.worker();
-    const request = labRequest({ maxExecutionMs: 60_000, saveTimeoutMs: 100 });
+    const request = labRequest({
+      lease: { maxExecutionMs: 60_000 },
+      storeErrors: { saveTimeoutMs: 100 },
+    });
     expect(await worker.request(request, die)).toMatchObject({ kind: 'success' });
-    await scene.pass(request.options.maxExecutionMs);
+    await scene.pass(request.options.lease.maxExecutionMs);
     await until(() => worker.reported.includes('save_failed'));
     expect(worker.reported.at(1)).toBe('save_delayed');
   });
@@ -125,7 +134,10 @@ describeWithClock('Redis is down at complete', () => {
   it('and the process ends: the drain has a limit, and reports what is left', async () => {
     const { scene, die } = await mortalScene('durable');
     const worker = await scene.worker({ shutdownTimeoutMs: 300 });
-    await worker.request(labRequest({ commandTimeoutMs: 300, saveTimeoutMs: 100 }), die);
+    await worker.request(
+      labRequest({ storeErrors: { commandTimeoutMs: 300, saveTimeoutMs: 100 } }),
+      die,
+    );
     expect(await worker.engine.drain()).toBe(1);
     await until(() => worker.reported.includes('save_failed'));
   });

@@ -26,10 +26,10 @@ describeWithClock('An attempt that outlives its lease', () => {
   it('keeps its outcome without a takeover', async () => {
     const { scene } = used;
     const owner = await scene.worker({ connection: { socketTimeout: 300 } });
-    const request = labRequest({ saveTimeoutMs: 10_000 });
+    const request = labRequest({ storeErrors: { saveTimeoutMs: 10_000 } });
     const response = await owner.request(request, async ({ signal }) => {
       owner.proxy.swallowEverything();
-      await scene.pass(request.options.leaseMs);
+      await scene.pass(request.options.lease.durationMs);
       await until(() => signal.aborted);
       expect(signal.reason).toBe('expired');
       owner.proxy.heal();
@@ -43,11 +43,11 @@ describeWithClock('An attempt that outlives its lease', () => {
     const { scene } = used;
     const owner = await scene.worker({ connection: { socketTimeout: 300 } });
     const successor = await scene.worker();
-    const request = labRequest({ saveTimeoutMs: 10_000 });
+    const request = labRequest({ storeErrors: { saveTimeoutMs: 10_000 } });
     const attempt = await owner.run(request);
     const { signal } = attempt;
     owner.proxy.swallowEverything();
-    await scene.pass(request.options.leaseMs);
+    await scene.pass(request.options.lease.durationMs);
     const next = await successor.run(request);
     owner.proxy.heal();
     // As soon as it has a connection again.
@@ -68,11 +68,11 @@ describeWithClock('An operation that hangs', () => {
     const { scene } = used;
     const hung = await scene.worker();
     const successor = await scene.worker();
-    const request = labRequest({ maxExecutionMs: 60_000 });
+    const request = labRequest({ lease: { maxExecutionMs: 60_000 } });
     const { signal } = await hung.run(request);
     for (let beat = 0; beat < 5; beat += 1) await scene.passToHeartbeat(hung, request);
     expect(await successor.request(request)).toEqual({ kind: 'rejected', reason: 'in_progress' });
-    await scene.pass(request.options.leaseMs / 3);
+    await scene.pass(request.options.lease.durationMs / 3);
     const response = await successor.request(request);
     expect(response).toMatchObject({ kind: 'success', replayed: false });
     await until(() => signal.aborted);
@@ -82,14 +82,14 @@ describeWithClock('An operation that hangs', () => {
 });
 
 describeWithClock('A connection to the store that takes two leases', () => {
-  const request = () => labRequest({ commandTimeoutMs: 600_000 });
+  const request = () => labRequest({ storeErrors: { commandTimeoutMs: 600_000 } });
   const connection = { socketTimeout: 600_000 };
 
   it('to the server: nothing runs on a lease that has already ended', async () => {
     const { scene } = used;
     const slow = await scene.worker({ connection });
     const asked = request();
-    const twoLeases = 2 * asked.options.leaseMs;
+    const twoLeases = 2 * asked.options.lease.durationMs;
     const [begin, extend] = (['begin', 'extend'] as const).map((step) =>
       slow.proxy.aim(step, { requestDelayMs: twoLeases }),
     );
@@ -108,7 +108,7 @@ describeWithClock('A connection to the store that takes two leases', () => {
     const slow = await scene.worker({ connection });
     const quick = await scene.worker();
     const asked = request();
-    const { leaseMs } = asked.options;
+    const { durationMs: leaseMs } = asked.options.lease;
     const begin = slow.proxy.aim('begin', { replyDelayMs: 2 * leaseMs });
     const begun = slow.request(asked);
     await begin.hit;

@@ -9,7 +9,9 @@ describe('Redis is killed and restarted', () => {
   it('with appendfsync always under load: no acknowledged record is lost', async () => {
     const { scene, die, comeBack } = await mortalScene('durable');
     const workers = [await scene.worker(), await scene.worker()];
-    const loaded = load(workers, 150, { commandTimeoutMs: 20_000, saveTimeoutMs: 20_000 });
+    const loaded = load(workers, 150, {
+      storeErrors: { commandTimeoutMs: 20_000, saveTimeoutMs: 20_000 },
+    });
     for (const share of [30, 80]) {
       await until(() => scene.ledger.effects.length > share);
       await die();
@@ -27,7 +29,7 @@ describe('Redis is killed and restarted', () => {
   it('without AOF: the holder of a record reports its loss, and restores the outcome', async () => {
     const { scene, die, comeBack } = await mortalScene('ephemeral');
     const worker = await scene.worker();
-    const request = labRequest({ saveTimeoutMs: 20_000 });
+    const request = labRequest({ storeErrors: { saveTimeoutMs: 20_000 } });
     const response = await worker.request(request, async () => {
       await die();
       await comeBack();

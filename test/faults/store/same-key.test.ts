@@ -15,7 +15,7 @@ describe('Other data under the key', () => {
   it('runs nothing, even when the route fails open', async () => {
     const { scene } = used;
     const worker = await scene.worker();
-    const request = labRequest({ onStoreUnavailable: 'execute' });
+    const request = labRequest({ storeErrors: { whenUnavailable: 'execute' } });
     const others = ['not', 'a', 'record'];
     await scene.admin.rpush(scene.redisKey(request), ...others);
     const response = await worker.request(request);

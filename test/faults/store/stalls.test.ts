@@ -72,8 +72,8 @@ describeWithClock.each<[string, Stall]>([
     const { scene } = used;
     const owner = await scene.worker();
     const others = [await scene.worker(), await scene.worker()];
-    const request = labRequest({ saveTimeoutMs: 20_000 });
-    const twoLeases = 2 * request.options.leaseMs;
+    const request = labRequest({ storeErrors: { saveTimeoutMs: 20_000 } });
+    const twoLeases = 2 * request.options.lease.durationMs;
     let stalled: Promise<unknown> | undefined;
     const [late, ...repeated] = await Promise.all([
       owner.request(request, async ({ signal }) => {

@@ -7,7 +7,7 @@ import type { RemoteWorker } from './support/remote-worker.js';
 import { useScene } from './support/use-scene.js';
 
 const KEYS = 150;
-const LONG_TIMEOUTS = { commandTimeoutMs: 20_000, saveTimeoutMs: 20_000 };
+const LONG_TIMEOUTS = { storeErrors: { commandTimeoutMs: 20_000, saveTimeoutMs: 20_000 } };
 /** Between two disturbances; on a starved machine there may be no quiet moment between them. */
 const PAUSE_MS = 10;
 const FAULTS = 100;

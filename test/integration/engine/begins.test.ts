@@ -132,7 +132,7 @@ describe('a begin with an unknown result', () => {
 
   it('blocks the key for at most its lease when the release is lost as well', async () => {
     const worker = time.worker();
-    const request = newRequest({ leaseMs: 1_000 });
+    const request = newRequest({ lease: { durationMs: 1_000 } });
     worker.store.next('begin', lostReply);
     worker.store.next('release', unavailable);
     expect(await worker.begin(request)).toEqual(STORE_UNAVAILABLE);
@@ -185,7 +185,7 @@ describe('a begin that was not executed', () => {
 
 describe('a begin with a late reply', () => {
   const LEASE_MS = 900;
-  const OPTIONS = { leaseMs: LEASE_MS, commandTimeoutMs: 10_000 };
+  const OPTIONS = { lease: { durationMs: LEASE_MS }, storeErrors: { commandTimeoutMs: 10_000 } };
 
   /** Begins, and delays the reply or the request by `ms`. */
   async function delayed(worker: Worker, ms: number, held: (gate: Gate) => Fault) {
@@ -265,7 +265,7 @@ describe('a begin with a late reply', () => {
 describe('a begin of an operation that can be recovered', () => {
   it('stores operation, scope and key in the record for the reconciler', async () => {
     const worker = time.worker();
-    const request = newRequest({ onTakeover: () => 'run' });
+    const request = newRequest({ lease: { onTakeover: () => 'run' } });
     await worker.run(request);
     const record = await worker.store.inspect(request.recordKey, { timeoutMs: COMMAND_TIMEOUT_MS });
     const origin = Buffer.from(record?.origin ?? '', 'base64url').toString();
@@ -276,7 +276,7 @@ describe('a begin of an operation that can be recovered', () => {
     'stores no origin with onTakeover: %j',
     async (onTakeover) => {
       const worker = time.worker();
-      const request = newRequest({ onTakeover });
+      const request = newRequest({ lease: { onTakeover } });
       await worker.run(request);
       const record = await worker.store.inspect(request.recordKey, {
         timeoutMs: COMMAND_TIMEOUT_MS,
@@ -290,7 +290,7 @@ describe('a begin of an operation that can be recovered', () => {
 describe('a begin after a released takeover', () => {
   it('is also a takeover: the outcome of the first attempt is still unknown', async () => {
     const [first, second, third] = [time.worker(), time.worker(), time.worker()];
-    const request = newRequest({ leaseMs: 3_000 });
+    const request = newRequest({ lease: { durationMs: 3_000 } });
     await first.run(request);
     first.store.always(unavailable, 'extend');
     await time.pass(3_100);

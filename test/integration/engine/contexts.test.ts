@@ -7,7 +7,10 @@ import { ENGINE_DEFAULTS } from '../../support/internals/core/operation.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import { newRequest } from './support/worker.js';
 
-const OPTIONS = { leaseMs: 300, maxExecutionMs: 600, retentionMs: 10_000 };
+const OPTIONS = {
+  lease: { durationMs: 300, maxExecutionMs: 600 },
+  outcome: { retentionMs: 10_000 },
+};
 
 const time = inFakeTime();
 

@@ -13,7 +13,10 @@ import {
 } from './support/worker.js';
 
 const LEASE_MS = 3_000;
-const OPTIONS = { onStoreUnavailable: 'execute', leaseMs: LEASE_MS } as const;
+const OPTIONS = {
+  storeErrors: { whenUnavailable: 'execute' },
+  lease: { durationMs: LEASE_MS },
+} as const;
 
 describe("with onStoreUnavailable: 'execute'", () => {
   const time = inFakeTime();
@@ -177,7 +180,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     expect(await other.begin(withOtherPayload(request))).toMatchObject({ reason: 'mismatch' });
     worker.store.always(unavailable, 'extend');
     await time.pass(2 * LEASE_MS);
-    const never = withOptions(request, { onTakeover: 'reject' });
+    const never = withOptions(request, { lease: { onTakeover: 'reject' } });
     expect(await other.begin(never)).toMatchObject({ reason: 'outcome_unknown' });
     await attempt.complete(success('paid'));
     expect(await other.begin(request)).toMatchObject({ kind: 'replay' });
@@ -244,7 +247,9 @@ describe('the signal of an unprotected attempt', () => {
   async function unprotected() {
     const worker = time.worker();
     worker.store.next('begin', unavailable);
-    return worker.run(newRequest({ ...OPTIONS, maxExecutionMs: 10_000 }));
+    return worker.run(
+      newRequest({ ...OPTIONS, lease: { ...OPTIONS.lease, maxExecutionMs: 10_000 } }),
+    );
   }
 
   it('aborts at the hard deadline, measured from the start, whenever it is first read', async () => {

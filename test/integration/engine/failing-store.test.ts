@@ -66,10 +66,9 @@ function watched<Result extends object>(promise: Promise<Result>) {
 
 describe('a waiting duplicate', () => {
   const OPTIONS = {
-    whenInProgress: 'wait',
-    waitTimeoutMs: 10_000,
-    leaseMs: LEASE_MS,
-    onStoreUnavailable: 'execute',
+    duplicates: { mode: 'wait', timeoutMs: 10_000 },
+    lease: { durationMs: LEASE_MS },
+    storeErrors: { whenUnavailable: 'execute' },
   } as const;
 
   it.each<[string, Fault]>([
@@ -111,13 +110,16 @@ describe('a waiting duplicate', () => {
     expect(waiting.result).toEqual({ kind: 'reject', reason: 'shutting_down' });
     await time.pass(20);
     expect(await drained).toBe(0);
-    const next = withOptions(request, { whenInProgress: 'reject' });
+    const next = withOptions(request, { duplicates: 'reject' });
     expect(await time.worker().begin(next)).toMatchObject({ kind: 'run' });
   });
 
   it('that released an unusable lease is rejected at once, and the key is free', async () => {
     const [worker, other] = [time.worker(), time.worker()];
-    const request = newRequest({ ...OPTIONS, commandTimeoutMs: 10_000 });
+    const request = newRequest({
+      ...OPTIONS,
+      storeErrors: { ...OPTIONS.storeErrors, commandTimeoutMs: 10_000 },
+    });
     const attempt = await worker.run(request);
     const waiting = watched(other.begin(request));
     await time.pass(1_000);
@@ -136,7 +138,10 @@ describe('a waiting duplicate', () => {
 });
 
 describe("with onStoreUnavailable: 'execute'", () => {
-  const OPTIONS = { onStoreUnavailable: 'execute', leaseMs: LEASE_MS } as const;
+  const OPTIONS = {
+    storeErrors: { whenUnavailable: 'execute' },
+    lease: { durationMs: LEASE_MS },
+  } as const;
 
   it.each(GARBAGE)('nothing runs when the store replies to begin with %s', async (_, fault) => {
     const worker = time.worker();
@@ -182,7 +187,9 @@ describe("with onStoreUnavailable: 'execute'", () => {
 describe('an unprotected attempt that failed', () => {
   it('releases with commandTimeoutMs in the background', async () => {
     const worker = time.worker();
-    const request = newRequest({ onStoreUnavailable: 'execute', commandTimeoutMs: 500 });
+    const request = newRequest({
+      storeErrors: { whenUnavailable: 'execute', commandTimeoutMs: 500 },
+    });
     worker.store.next('begin', lostReply);
     const attempt = await worker.run(request);
     await attempt.release();
@@ -191,7 +198,10 @@ describe('an unprotected attempt that failed', () => {
 });
 
 describe('a store with a reply that is not part of the port', () => {
-  const OPTIONS = { leaseMs: LEASE_MS, maxExecutionMs: 30_000, saveTimeoutMs: 1_000 };
+  const OPTIONS = {
+    lease: { durationMs: LEASE_MS, maxExecutionMs: 30_000 },
+    storeErrors: { saveTimeoutMs: 1_000 },
+  };
 
   it.each(GARBAGE)('has not stored the outcome: %s', async (_, fault) => {
     const worker = time.worker();
@@ -281,7 +291,10 @@ describe('a begin that cannot be placed in time', () => {
 describe('a heartbeat without a reply', () => {
   it('does not lose the lease, although a command may take longer than the lease', async () => {
     const [worker, other] = [time.worker(), time.worker()];
-    const request = newRequest({ leaseMs: 900, commandTimeoutMs: 2_000 });
+    const request = newRequest({
+      lease: { durationMs: 900 },
+      storeErrors: { commandTimeoutMs: 2_000 },
+    });
     const attempt = await worker.run(request);
     const { signal } = attempt;
     const silent: Fault = async () => {
@@ -304,7 +317,7 @@ describe('a heartbeat without a reply', () => {
 describe('a record that vanished', () => {
   it('is reported once, by the heartbeat or by the save', async () => {
     const worker = time.worker();
-    const request = newRequest({ leaseMs: LEASE_MS });
+    const request = newRequest({ lease: { durationMs: LEASE_MS } });
     const attempt = await worker.run(request);
     worker.store.next('extend', responses({ kind: 'gone' }));
     worker.store.next('complete', responses({ kind: 'restored' }));

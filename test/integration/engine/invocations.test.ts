@@ -71,7 +71,7 @@ describe('a kept failure that is hard to serialize', () => {
     ['null', null],
     ['a circle', Object.assign(new Error('circle'), { cause: globalThis })],
   ])('ends its attempt: %s', async (_, thrown) => {
-    const call = newCall({ leaseMs: LEASE_MS }, () => true);
+    const call = newCall({ lease: { durationMs: LEASE_MS } }, () => true);
     const failing = counted(() => {
       throw thrown;
     });
@@ -105,7 +105,7 @@ describe('a value that cannot be stored', () => {
 
 describe('an operation that returns a thenable', () => {
   it('is executed once, and keeps its lease until the thenable is settled', async () => {
-    const call = newCall({ leaseMs: LEASE_MS });
+    const call = newCall({ lease: { durationMs: LEASE_MS } });
     const slow = counted(() =>
       thenable(new Promise((resolve) => setTimeout(resolve, 5 * LEASE_MS, 'paid'))),
     );

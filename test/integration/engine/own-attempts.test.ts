@@ -6,7 +6,7 @@ import { inWords, newRequest, success, withOptions, type Worker } from './suppor
 
 const LEASE_MS = 3_000;
 const MAX_EXECUTION_MS = 10_000;
-const OPTIONS = { leaseMs: LEASE_MS, maxExecutionMs: MAX_EXECUTION_MS } as const;
+const OPTIONS = { lease: { durationMs: LEASE_MS, maxExecutionMs: MAX_EXECUTION_MS } } as const;
 const IN_PROGRESS = { kind: 'reject', reason: 'in_progress' };
 const OUTCOME_UNKNOWN = { kind: 'reject', reason: 'outcome_unknown' };
 
@@ -44,7 +44,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 
   it('keeps waiting duplicates waiting for its outcome', async () => {
     const worker = losesItsLeases();
-    const request = newRequest({ ...OPTIONS, whenInProgress: 'wait' });
+    const request = newRequest({ ...OPTIONS, duplicates: 'wait' });
     const attempt = await worker.run(request);
     await time.pass(LEASE_MS);
     const waiting = worker.begin(request);
@@ -57,7 +57,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 
   it('is in progress while its outcome is still being saved', async () => {
     const worker = losesItsLeases();
-    const request = newRequest({ ...OPTIONS, saveTimeoutMs: 1 });
+    const request = newRequest({ ...OPTIONS, storeErrors: { saveTimeoutMs: 1 } });
     const attempt = await worker.run(request);
     worker.store.always(unavailable, 'complete');
     const settled = attempt.complete(success('paid'));
@@ -71,7 +71,11 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 
   it('is taken over by a duplicate with a recovery once its operation is over', async () => {
     const worker = losesItsLeases();
-    const request = newRequest({ ...OPTIONS, saveTimeoutMs: 1, onTakeover: () => 'run' });
+    const request = newRequest({
+      ...OPTIONS,
+      storeErrors: { saveTimeoutMs: 1 },
+      lease: { ...OPTIONS.lease, onTakeover: () => 'run' },
+    });
     const attempt = await worker.run(request);
     await time.pass(LEASE_MS);
     expect(await worker.begin(request)).toEqual(IN_PROGRESS);
@@ -84,7 +88,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 
   it("has an unknown outcome with onTakeover: 'reject' only past its hard deadline", async () => {
     const worker = losesItsLeases();
-    const request = newRequest({ ...OPTIONS, onTakeover: 'reject' });
+    const request = newRequest({ ...OPTIONS, lease: { ...OPTIONS.lease, onTakeover: 'reject' } });
     await worker.run(request);
     await time.pass(LEASE_MS);
     expect(await worker.begin(request)).toEqual(IN_PROGRESS);
@@ -95,7 +99,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 
   it('stays in progress when the result of its begin was unknown', async () => {
     const worker = time.worker();
-    const request = newRequest({ ...OPTIONS, onStoreUnavailable: 'execute' });
+    const request = newRequest({ ...OPTIONS, storeErrors: { whenUnavailable: 'execute' } });
     worker.store.next('begin', lostReply);
     const attempt = await worker.run(request);
     await time.pass(LEASE_MS);
@@ -122,10 +126,10 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
     expect(await worker.begin(request)).toEqual(IN_PROGRESS);
     await time.pass(LEASE_MS);
     expect(await worker.run(request)).toMatchObject({ number: 3, isTakeover: true });
-    const rejecting = withOptions(newRequest(OPTIONS), { onTakeover: 'reject' });
+    const rejecting = withOptions(newRequest(OPTIONS), { lease: { onTakeover: 'reject' } });
     await worker.run(rejecting);
     await time.pass(LEASE_MS);
-    await dead.run(withOptions(rejecting, { onTakeover: 'run' }));
+    await dead.run(withOptions(rejecting, { lease: { onTakeover: 'run' } }));
     await time.pass(LEASE_MS);
     expect(await worker.begin(rejecting)).toEqual(OUTCOME_UNKNOWN);
   });
@@ -166,8 +170,8 @@ describe('A begin whose reply has not been read', () => {
       const worker = time.worker();
       const gate = new Gate();
       gate.close();
-      const request = newRequest({ ...OPTIONS, onTakeover });
-      await losesItsLeases().run(withOptions(request, { onTakeover: 'run' }));
+      const request = newRequest({ ...OPTIONS, lease: { ...OPTIONS.lease, onTakeover } });
+      await losesItsLeases().run(withOptions(request, { lease: { onTakeover: 'run' } }));
       await time.pass(LEASE_MS);
       worker.store.next('begin', heldRequest(gate));
       const onItsWay = worker.begin(request);

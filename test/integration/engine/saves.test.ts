@@ -8,9 +8,8 @@ const SAVE_TIMEOUT_MS = 1_000;
 const LEASE_MS = 3_000;
 const MAX_EXECUTION_MS = 60_000;
 const OPTIONS = {
-  leaseMs: LEASE_MS,
-  maxExecutionMs: MAX_EXECUTION_MS,
-  saveTimeoutMs: SAVE_TIMEOUT_MS,
+  lease: { durationMs: LEASE_MS, maxExecutionMs: MAX_EXECUTION_MS },
+  storeErrors: { saveTimeoutMs: SAVE_TIMEOUT_MS },
 };
 
 describe('saving an outcome', () => {
@@ -53,7 +52,9 @@ describe('saving an outcome', () => {
 
   it('never exceeds the time left for the response', async () => {
     const worker = time.worker();
-    const attempt = await worker.run(newRequest({ ...OPTIONS, commandTimeoutMs: 700 }));
+    const attempt = await worker.run(
+      newRequest({ ...OPTIONS, storeErrors: { ...OPTIONS.storeErrors, commandTimeoutMs: 700 } }),
+    );
     worker.store.always(unavailable, 'complete');
     void attempt.complete(success('paid'));
     await time.pass(SAVE_TIMEOUT_MS - 1);
@@ -81,7 +82,9 @@ describe('saving an outcome', () => {
 
     it("returns unsaved after saveTimeoutMs with onSaveFailure: 'error'", async () => {
       const worker = time.worker();
-      const attempt = await worker.run(newRequest({ ...OPTIONS, onSaveFailure: 'error' }));
+      const attempt = await worker.run(
+        newRequest({ ...OPTIONS, storeErrors: { ...OPTIONS.storeErrors, whenNotSaved: 'error' } }),
+      );
       worker.store.always(unavailable, 'complete');
       const settled = timed(attempt.complete(success('paid')));
       await time.pass(SAVE_TIMEOUT_MS + 1);
@@ -105,7 +108,10 @@ describe('saving an outcome', () => {
     (onSaveFailure) => {
       async function unsaved() {
         const worker = time.worker();
-        const request = newRequest({ ...OPTIONS, onSaveFailure });
+        const request = newRequest({
+          ...OPTIONS,
+          storeErrors: { ...OPTIONS.storeErrors, whenNotSaved: onSaveFailure },
+        });
         const attempt = await worker.run(request);
         worker.store.always(unavailable, 'complete');
         void attempt.complete(success('paid'));
@@ -176,7 +182,7 @@ describe('saving an outcome', () => {
 
   it('keeps the lease while it waits for the first confirmation', async () => {
     const worker = time.worker();
-    const request = newRequest({ ...OPTIONS, leaseMs: 300 });
+    const request = newRequest({ ...OPTIONS, lease: { ...OPTIONS.lease, durationMs: 300 } });
     const attempt = await worker.run(request);
     worker.store.always(unavailable, 'complete');
     void attempt.complete(success('paid'));
@@ -198,7 +204,7 @@ describe('waiting for the attempt that took over', () => {
 
   async function overtaken(waitTimeoutMs: number) {
     const late = time.worker();
-    const request = newRequest({ ...OPTIONS, waitTimeoutMs });
+    const request = newRequest({ ...OPTIONS, duplicates: { timeoutMs: waitTimeoutMs } });
     const attempt = await late.run(request);
     late.store.always(unavailable, 'extend');
     await time.pass(LEASE_MS + 1);
@@ -267,7 +273,9 @@ describe('releasing a record', () => {
 
   it('keeps the tombstone for the retention', async () => {
     const worker = time.worker();
-    const attempt = await worker.run(withOptions(newRequest(OPTIONS), { retentionMs: 1_234 }));
+    const attempt = await worker.run(
+      withOptions(newRequest(OPTIONS), { outcome: { retentionMs: 1_234 } }),
+    );
     await attempt.release();
     expect(worker.store.sentOf('release')).toMatchObject([{ command: { tombstoneMs: 1_234 } }]);
   });

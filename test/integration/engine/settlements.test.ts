@@ -27,7 +27,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
   let one: Worker;
   let other: Worker;
   const operationRequest = () =>
-    newRequest({ leaseMs: LEASE_MS, waitTimeoutMs: AS_LONG_AS_IT_TAKES });
+    newRequest({ lease: { durationMs: LEASE_MS }, duplicates: { timeoutMs: AS_LONG_AS_IT_TAKES } });
 
   beforeEach(async () => {
     harness = await underTest.create();
@@ -177,7 +177,9 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
     });
 
     it('returns in progress when the attempt that took over does not end', async () => {
-      const { late } = await overtaken(withOptions(operationRequest(), { waitTimeoutMs: 150 }));
+      const { late } = await overtaken(
+        withOptions(operationRequest(), { duplicates: { timeoutMs: 150 } }),
+      );
       expect(await late.complete(success('the late one’s'))).toEqual({ kind: 'in_progress' });
       expect(one.reported).toEqual(['acquired', 'outcome_diverged']);
     });
@@ -233,7 +235,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
 
   describe('with onTakeover: reject', () => {
     it('never runs again: the outcome is unknown until the late owner stores it', async () => {
-      const request = withOptions(operationRequest(), { onTakeover: 'reject' });
+      const request = withOptions(operationRequest(), { lease: { onTakeover: 'reject' } });
       const late = await one.run(request);
       await passTime(LEASE_MS);
       const unknown = { kind: 'reject', reason: 'outcome_unknown' };
@@ -266,7 +268,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
     });
 
     it('detects it at the next heartbeat: the signal aborts and events are emitted', async () => {
-      const attempt = await one.run(newRequest({ leaseMs: 900 }));
+      const attempt = await one.run(newRequest({ lease: { durationMs: 900 } }));
       const { signal } = attempt;
       await passTime(2 * RETENTION_MS);
       await until(() => signal.aborted);
@@ -278,7 +280,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
 
   describe('that was taken over', () => {
     it('detects it at the next heartbeat', async () => {
-      const request = newRequest({ leaseMs: 900 });
+      const request = newRequest({ lease: { durationMs: 900 } });
       const { signal } = await one.run(request);
       await passTime(900);
       await other.run(request);

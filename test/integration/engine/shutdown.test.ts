@@ -32,7 +32,7 @@ describe('a process that shuts down', () => {
 
   it('waits for running operations, keeps their heartbeats, and stores their outcomes', async () => {
     const worker = time.worker();
-    const request = newRequest({ leaseMs: 1_000 });
+    const request = newRequest({ lease: { durationMs: 1_000 } });
     const attempt = await worker.run(request);
     const drained = drain(worker);
     await time.pass(5_000);
@@ -101,7 +101,7 @@ describe('a process that shuts down', () => {
 
   it('stops waiting for the attempt that took over when it gives up', async () => {
     const worker = time.worker({ shutdownTimeoutMs: 1_000 });
-    const request = newRequest({ leaseMs: 1_000, waitTimeoutMs: 60_000 });
+    const request = newRequest({ lease: { durationMs: 1_000 }, duplicates: { timeoutMs: 60_000 } });
     const attempt = await worker.run(request);
     worker.store.always(unavailable, 'extend');
     await time.pass(1_000);

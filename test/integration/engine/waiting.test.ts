@@ -17,9 +17,8 @@ import {
 const WAIT_TIMEOUT_MS = 10_000;
 const LEASE_MS = 3_000;
 const OPTIONS = {
-  whenInProgress: 'wait',
-  waitTimeoutMs: WAIT_TIMEOUT_MS,
-  leaseMs: LEASE_MS,
+  duplicates: { mode: 'wait', timeoutMs: WAIT_TIMEOUT_MS },
+  lease: { durationMs: LEASE_MS },
 } as const;
 const IN_PROGRESS = { kind: 'reject', reason: 'in_progress' };
 
@@ -129,7 +128,7 @@ describe('a duplicate that waits', () => {
 
   it('keeps waiting while the store is down, and never runs concurrently with the first one', async () => {
     const [worker, other] = [time.worker(), time.worker()];
-    const request = newRequest({ ...OPTIONS, onStoreUnavailable: 'execute' });
+    const request = newRequest({ ...OPTIONS, storeErrors: { whenUnavailable: 'execute' } });
     const attempt = await worker.run(request);
     const waiting = watched(other.begin(request));
     await time.pass(1_000);
@@ -236,7 +235,7 @@ describe('A duplicate that waits on a store with push', () => {
   it('polls from time to time, because a push may be lost', async () => {
     const [worker, other] = [time.worker(), pushed()];
     const request = newRequest(OPTIONS);
-    const attempt = await worker.run(withOptions(request, { whenInProgress: 'reject' }));
+    const attempt = await worker.run(withOptions(request, { duplicates: 'reject' }));
     const waiting = watched(other.begin(request));
     await time.pass(5_000);
     // Its own route does not wait, so that no push is published.

@@ -56,7 +56,7 @@ describe('the module option "breaker"', () => {
     jest.useFakeTimers();
     const { store, reported, call } = await start({
       breaker: { volumeThreshold: 2 },
-      commandTimeoutMs: 321,
+      storeErrors: { commandTimeoutMs: 321 },
     });
     store.always(unavailable, 'begin', 'inspect');
     for (const key of ['first', 'second']) await expect(call(key)).rejects.toThrow();
@@ -97,7 +97,7 @@ describe('around a real Redis', () => {
 
   it('the circuit stays closed when Redis is out of memory: Redis itself rejects the begins', async () => {
     const store = redisStore({ url: server.url });
-    const { reported, call } = await start({ breaker, commandTimeoutMs }, store);
+    const { reported, call } = await start({ breaker, storeErrors: { commandTimeoutMs } }, store);
     await client.config('SET', 'maxmemory', '1', 'maxmemory-policy', 'noeviction');
     try {
       for (const key of keys) {
@@ -114,7 +114,11 @@ describe('around a real Redis', () => {
   it('the circuit stays closed with too few replicas: the begins are written, then rejected', async () => {
     const waitReplicas = { count: 1, timeoutMs: 50 };
     const store = redisStore({ url: server.url, waitReplicas });
-    const { store: sent, reported, call } = await start({ breaker, commandTimeoutMs }, store);
+    const {
+      store: sent,
+      reported,
+      call,
+    } = await start({ breaker, storeErrors: { commandTimeoutMs } }, store);
     for (const key of keys) {
       await expect(call(`replicated ${key}`)).rejects.toMatchObject({
         code: 'idempotency_store_unavailable',
@@ -127,7 +131,7 @@ describe('around a real Redis', () => {
   it('the circuit opens when the connection is closed: Redis does not reply', async () => {
     const given = new Redis(server.url);
     const { reported, call } = await start(
-      { breaker, commandTimeoutMs },
+      { breaker, storeErrors: { commandTimeoutMs } },
       redisStore({ client: given }),
     );
     await given.quit();

@@ -31,7 +31,7 @@ class Crud {
 }
 
 @Controller('orders')
-@Idempotent({ required: false, retryAfterMs: 7_000 })
+@Idempotent({ key: { required: false }, duplicates: { retryAfterMs: 7_000 } })
 class Orders extends Crud {
   @Post('own')
   async own(@InScenario() scenario: Scenario) {
@@ -39,7 +39,7 @@ class Orders extends Crud {
   }
 
   @Post('strict')
-  @Idempotent({ required: true, operation: 'strict-order' })
+  @Idempotent({ key: { required: true }, operation: 'strict-order' })
   async strict(@InScenario() scenario: Scenario) {
     scenario.notes.push(currentIdempotencyContext()?.operation);
     return { execution: await scenario.run() };
@@ -66,7 +66,7 @@ class Orders extends Crud {
 class Drafts extends Crud {}
 
 @Controller('orders-v2')
-@Idempotent({ required: false })
+@Idempotent({ key: { required: false } })
 class OrdersV2 extends Orders {
   @Put(':id')
   override async replace(@InScenario() scenario: Scenario, @Param('id') id: string) {
@@ -171,7 +171,7 @@ class ContextController {
   constructor(private readonly service: IdempotencyService) {}
 
   @Post('context/:id')
-  @Idempotent({ scope: () => ['acme', 7] })
+  @Idempotent({ caller: { scope: () => ['acme', 7] } })
   async context(
     @IdempotencyContext() context: IdempotencyContext,
     @InScenario() scenario: Scenario,
@@ -182,7 +182,7 @@ class ContextController {
   }
 
   @Post('optional')
-  @Idempotent({ required: false })
+  @Idempotent({ key: { required: false } })
   async optional(@InScenario() scenario: Scenario) {
     scenario.notes.push(currentIdempotencyContext());
     return { execution: await scenario.run() };

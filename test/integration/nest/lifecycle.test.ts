@@ -115,7 +115,7 @@ describe('the shutdown', () => {
 
   it('does not wait for ever, and logs the number of running operations', async () => {
     const store = new FaultyStore(memoryStore());
-    const { app, service, log } = await start({ store, shutdownTimeoutMs: 50 });
+    const { app, service, log } = await start({ store, limits: { shutdownTimeoutMs: 50 } });
     const gate = new Gate();
     gate.close();
     const running = service.run(call, () => gate.pass());
@@ -130,7 +130,10 @@ describe('the shutdown', () => {
 });
 
 describe('the log', () => {
-  const OPTIONS = { saveTimeoutMs: 20, commandTimeoutMs: 20, shutdownTimeoutMs: 0 };
+  const OPTIONS = {
+    storeErrors: { saveTimeoutMs: 20, commandTimeoutMs: 20 },
+    limits: { shutdownTimeoutMs: 0 },
+  };
 
   async function storeIsDown(options: Partial<IdempotencyModuleOptions> = {}) {
     const store = new FaultyStore(memoryStore());
@@ -152,7 +155,7 @@ describe('the log', () => {
   });
 
   it('has every critical event', async () => {
-    const { service, log } = await storeIsDown({ onStoreUnavailable: 'execute' });
+    const { service, log } = await storeIsDown({ storeErrors: { whenUnavailable: 'execute' } });
     expect(await service.run(call, () => 1)).toBe(1);
     expect(log.own).toEqual([
       'warn: store_unavailable in pay: planned: unavailable',

@@ -38,8 +38,8 @@ describe('options', () => {
       { leaseMs: undefined, keySyntax: 'uuid' },
       { keySyntax: undefined, operation: undefined },
     );
-    expect(protocol.leaseMs).toBe(2_000);
-    expect(http.keySyntax).toBe('uuid');
+    expect(protocol.lease.durationMs).toBe(2_000);
+    expect(http.key.syntax).toBe('uuid');
     expect(Object.keys(http)).toEqual(expect.not.arrayContaining(['scope', 'operation']));
     expect(resolveEngineOptions({ store, maxWaiters: undefined } as never)).toEqual(
       ENGINE_DEFAULTS,
@@ -49,14 +49,14 @@ describe('options', () => {
   it('may be false or 0 without falling back to the default', () => {
     const { http } = resolve({ required: true }, { required: false, maxStoredBytes: 0 });
     expect(http).toMatchObject({ required: false, maxStoredBytes: 0 });
-    expect(resolveEngineOptions({ store, maxWaiters: 0 }).maxWaiters).toBe(0);
+    expect(resolveEngineOptions({ store, limits: { maxWaiters: 0 } }).limits.maxWaiters).toBe(0);
   });
 
   it('are a frozen copy', () => {
     const given = { leaseMs: 2_000 };
     const { protocol, http } = resolve({}, given);
     given.leaseMs = 3_000;
-    expect(protocol.leaseMs).toBe(2_000);
+    expect(protocol.lease.durationMs).toBe(2_000);
     expect([protocol, http, resolveEngineOptions({ store })].every(Object.isFrozen)).toBe(true);
   });
 

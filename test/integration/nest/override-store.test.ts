@@ -140,7 +140,7 @@ describe('An overridden store', () => {
     @Controller()
     class Payments {
       @Post()
-      @Idempotent({ transactional: true })
+      @Idempotent({ transaction: true })
       pay() {
         return 'paid';
       }

@@ -283,7 +283,7 @@ describe('Two modules with isGlobal: false', () => {
     @Module({})
     class BillingModule {}
     const idempotency = IdempotencyModule.forRoot({
-      ...{ store: memoryStore(), consumer: 'billing', isGlobal: false },
+      ...{ store: memoryStore(), message: { consumer: 'billing' }, isGlobal: false },
     });
     return { module: BillingModule, imports: [idempotency], controllers };
   };

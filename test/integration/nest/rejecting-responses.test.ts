@@ -146,7 +146,7 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
       platform,
       store: memoryStore(),
       controllers: [ThingsController],
-      options: { anonymous: 'shared', ...options },
+      options: { caller: { anonymous: 'shared' }, ...options },
       configure: (nest) => nest.useGlobalFilters(new TenantUnknownFilter()),
     });
     const scenario = app.scenario();
@@ -233,7 +233,7 @@ describe('An option function of a call that returns a rejected promise', () => {
       this.runs += 1;
     }
 
-    @Idempotent({ key: () => 'k', scope: rejecting })
+    @Idempotent({ key: () => 'k', caller: { scope: rejecting } })
     async byScope() {
       this.runs += 1;
     }
@@ -290,12 +290,14 @@ describe('An option function of a call that returns a rejected promise', () => {
     const service = app.nest.get(IdempotencyService, { strict: false });
     const call = { operation: 'codec', key: 'k', scope: 'alice' };
     const encoding = { name: 'own', encode: rejecting, decode: () => 1 } as unknown as OutcomeCodec;
-    await expect(service.run({ ...call, codec: encoding }, () => 1)).rejects.toMatchObject({
+    await expect(
+      service.run({ ...call, outcome: { codec: encoding } }, () => 1),
+    ).rejects.toMatchObject({
       code: 'idempotency_value_not_storable',
     });
     const encode = () => Buffer.from('1');
     const decoding = { name: 'own', encode, decode: rejecting } as unknown as OutcomeCodec;
-    const read = { ...call, key: 'read', codec: decoding };
+    const read = { ...call, key: 'read', outcome: { codec: decoding } };
     await expect(service.run(read, () => 1)).rejects.toMatchObject({
       code: 'idempotency_response_not_kept',
     });

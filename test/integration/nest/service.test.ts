@@ -48,7 +48,11 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
   beforeAll(async () => {
     const store = stores.fresh(kind);
     // A machine that is busy with other tests must not look like a store that is down.
-    const options = { store, retryAfterMs: 3_000, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 };
+    const options = {
+      store,
+      duplicates: { retryAfterMs: 3_000 },
+      storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+    };
     app = await Test.createTestingModule({
       imports: [IdempotencyModule.forRoot(options)],
     }).compile();
@@ -91,7 +95,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
     });
 
     it('the JSON form of a value, to the first caller as well', async () => {
-      const request = call({ codec: jsonCodec({ dates: 'text' }) });
+      const request = call({ outcome: { codec: jsonCodec({ dates: 'text' }) } });
       const stored = { at: '1970-01-01T00:00:00.000Z', zero: 0 };
       expect(await twice(() => ({ at: new Date(0), zero: -0, not: undefined }), request)).toEqual({
         values: [stored, stored],
@@ -104,7 +108,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       ['a Map of BigInts', new Map([['total', 10n ** 30n]])],
       ['bytes inside an object', { bytes: Buffer.from([0, 0xff, 0xc1, 0x0a]) }],
     ])('%s, as MessagePack', async (_, value) => {
-      const request = call({ codec: messagePackCodec() });
+      const request = call({ outcome: { codec: messagePackCodec() } });
       expect(await twice(() => value, request)).toStrictEqual({
         values: [value, value],
         executions: 1,
@@ -119,7 +123,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
     it('a value that an earlier release stored as JSON, with any codec', async () => {
       const request = call();
       await service.run(request, () => ({ id: 7 }));
-      const later = { ...request, codec: messagePackCodec() };
+      const later = { ...request, outcome: { codec: messagePackCodec() } };
       expect(await service.run(later, () => 'other')).toEqual({ id: 7 });
     });
 
@@ -164,7 +168,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
 
   it('a value of a removed codec does not run again', async () => {
     const request = call();
-    await service.run({ ...request, codec: messagePackCodec() }, () => new Date(7));
+    await service.run({ ...request, outcome: { codec: messagePackCodec() } }, () => new Date(7));
     let executions = 0;
     const error = await rejection(service.run(request, () => (executions += 1)));
     expect(error).toBeInstanceOf(OperationRejectedError);
@@ -197,7 +201,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       class Declined extends Error {
         override readonly name = 'Declined';
       }
-      const request = call({ keep: () => true });
+      const request = call({ outcome: () => true });
       const declined = new Declined('no funds');
       let executions = 0;
       const failing = () => {
@@ -218,7 +222,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       ['a symbol', Symbol('s')],
       ['an error whose message is a BigInt', Object.assign(new Error(), { message: 1n })],
     ])('can throw anything: %s', async (_, thrown) => {
-      const request = call({ keep: () => true });
+      const request = call({ outcome: () => true });
       const failing = () => {
         throw thrown;
       };
@@ -232,7 +236,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
   describe('keep', () => {
     it('decides by the thrown value', async () => {
       const keep: IdempotentCall['keep'] = ({ error }) => error instanceof RangeError;
-      const [kept, released] = [call({ keep }), call({ keep })];
+      const [kept, released] = [call({ outcome: keep }), call({ outcome: keep })];
       const failing = (error: Error) => () => Promise.reject(error);
       await rejection(service.run(kept, failing(new RangeError('kept'))));
       await rejection(service.run(released, failing(new Error('released'))));
@@ -241,7 +245,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
     });
 
     it('can discard the returned value: the caller gets it unchanged', async () => {
-      const request = call({ keep: () => false });
+      const request = call({ outcome: () => false });
       const at = new Date(0);
       expect(await service.run(request, () => at)).toBe(at);
       expect(await service.run(request, () => 'again')).toBe('again');
@@ -251,7 +255,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       const keep = () => {
         throw new Error('a bug in the policy');
       };
-      const request = call({ keep });
+      const request = call({ outcome: keep });
       const bug = new Error('the provider is down');
       expect(await rejection(service.run(request, () => Promise.reject(bug)))).toBe(bug);
       expect(await service.run(request, () => 'paid')).toBe('paid');
@@ -314,7 +318,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
     });
 
     it('can wait for the first one: many at once are one execution', async () => {
-      const request = call({ whenInProgress: 'wait' });
+      const request = call({ duplicates: 'wait' });
       let executions = 0;
       const operation = async () => {
         executions += 1;

@@ -105,7 +105,7 @@ describe('a route stops the start', () => {
     ['with an invalid option', paying('Bad', { leaseMs: 10 }), '"leaseMs"'],
     [
       'with an invalid option on its class',
-      declared('Bad', [Controller(), Idempotent({ replayHeader: 'not a name' })], {
+      declared('Bad', [Controller(), Idempotent({ http: { replayHeader: 'not a name' } })], {
         pay: [Post()],
       }),
       '"replayHeader"',

@@ -60,7 +60,7 @@ const things = (methods: Record<string, MethodDecorator[]>, ...ofClass: ClassDec
 
 describe('@Idempotent() on a class', () => {
   it('does not affect event streams and other safe routes', async () => {
-    const idempotent = Idempotent({ operation: 'things.make', onTakeover: () => 'run' });
+    const idempotent = Idempotent({ operation: 'things.make', lease: { onTakeover: () => 'run' } });
     const type = things({ events: [Sse('events')], list: [Get()], make: [Post()] }, idempotent);
     // It shows that the response is the route's own.
     Res()(type.prototype as object, 'list', 0);
@@ -88,12 +88,13 @@ describe('a warning at the start', () => {
   });
 
   it('reports two with different options', async () => {
-    const leases = (...each: number[]) => each.map((leaseMs) => Idempotent({ leaseMs }));
+    const leases = (...each: number[]) =>
+      each.map((leaseMs) => Idempotent({ lease: { durationMs: leaseMs } }));
     const methods = {
       twice: [Post('twice'), ...leases(10_000, 20_000)],
       alike: [Post('alike'), ...leases(10_000, 10_000)],
     };
-    expect(await said(things(methods, Idempotent({ required: false })))).toEqual([
+    expect(await said(things(methods, Idempotent({ key: { required: false } })))).toEqual([
       expect.stringMatching(/^warn: .*Things\.twice more than once, with different options/),
     ]);
   });

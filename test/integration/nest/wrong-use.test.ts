@@ -86,7 +86,7 @@ async function start(
 const forRoot = (options: object = {}) =>
   IdempotencyModule.forRoot({
     store: memoryStore(),
-    consumer: 'orders',
+    message: { consumer: 'orders' },
     ...options,
   });
 
@@ -122,7 +122,7 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
   it('with an IdempotencyModule that its module does not import', async () => {
     const local = IdempotencyModule.forRoot({
       store: memoryStore(),
-      consumer: 'orders',
+      message: { consumer: 'orders' },
       isGlobal: false,
     });
     const message = await rejection(() => start(type(idempotent()), of, local));

@@ -30,7 +30,7 @@ const lookUp: Recover = (context, services) => {
 @Controller()
 class Payments {
   @Post('payments')
-  @Idempotent({ operation: 'payments.charge', onTakeover: lookUp })
+  @Idempotent({ operation: 'payments.charge', lease: { onTakeover: lookUp } })
   charge() {
     return { charged: true };
   }
@@ -58,7 +58,7 @@ afterEach(async () => {
 async function started(options: object = {}) {
   const reconcile = { intervalMs: 86_400_000, afterMs: AFTER_MS, ...options };
   app = await reconcilingApp(
-    { store, reconcile, shutdownTimeoutMs: 0 },
+    { store, reconcile, limits: { shutdownTimeoutMs: 0 } },
     { controllers: [Payments], providers: [Ledger] },
   );
   return { ...app, ledger: app.nest.get(Ledger) };
@@ -74,7 +74,7 @@ const never = () => {
 describe('A round of the reconciler', () => {
   it('completes a call with the recovered value, which every retry gets', async () => {
     const { reconciler, service, ledger, events } = await started();
-    reconciler.register('settle', { onTakeover: lookUp });
+    reconciler.register('settle', { lease: { onTakeover: lookUp } });
     const { operation, key } = await abandon(store, 'settle');
     ledger.done.set(key, { settled: 7 });
     untilLeftBehind();
@@ -84,13 +84,13 @@ describe('A round of the reconciler', () => {
       coverage: 'complete',
     });
     expect(events.map(({ type }) => type)).toEqual(['takeover', 'recovered', 'completed']);
-    const call = { operation, key, scope: 'alice', onTakeover: lookUp };
+    const call = { operation, key, scope: 'alice', lease: { onTakeover: lookUp } };
     expect(await service.run<unknown>(call, never)).toEqual({ settled: 7 });
   });
 
   it('releases a call without an effect: a retry runs at once, as a takeover', async () => {
     const { reconciler, service, events } = await started();
-    reconciler.register('settle', { onTakeover: lookUp });
+    reconciler.register('settle', { lease: { onTakeover: lookUp } });
     const { operation, key } = await abandon(store, 'settle');
     untilLeftBehind();
     expect(await reconciler.reconcile()).toEqual({ ...NOTHING, released: 1, coverage: 'complete' });
@@ -155,7 +155,7 @@ describe('A round of the reconciler', () => {
       asked.push([{ ...context }, currentIdempotencyContext()]);
       return 'run';
     };
-    reconciler.register('settle', { onTakeover });
+    reconciler.register('settle', { lease: { onTakeover } });
     const { key, lease } = await abandon(store, 'settle');
     untilLeftBehind();
     await reconciler.reconcile();
@@ -182,7 +182,7 @@ describe('A round of the reconciler', () => {
       if (key === 'a') throw error;
       return { value: key };
     };
-    reconciler.register('settle', { onTakeover });
+    reconciler.register('settle', { lease: { onTakeover } });
     const [a, b] = [await abandon(store, 'settle', 'a'), await abandon(store, 'settle', 'b')];
     untilLeftBehind();
     expect(await reconciler.reconcile()).toEqual({
@@ -208,8 +208,8 @@ describe('A round of the reconciler', () => {
       signal = context.signal;
       return new Promise<Recovery>(() => undefined);
     };
-    const times = { leaseMs: 1_000, maxExecutionMs: 1_000 };
-    reconciler.register('settle', { onTakeover, ...times });
+    const times = { lease: { durationMs: 1_000, maxExecutionMs: 1_000 } };
+    reconciler.register('settle', { ...times, lease: { onTakeover, ...times.lease } });
     await abandon(store, 'settle');
     const payment = await abandon(store, 'payments.charge');
     untilLeftBehind();
@@ -227,7 +227,9 @@ describe('A round of the reconciler', () => {
       await gate.pass();
       return { value: 'too late' };
     };
-    reconciler.register('settle', { onTakeover, leaseMs: 1_000, maxExecutionMs: 1_000 });
+    reconciler.register('settle', {
+      lease: { onTakeover, durationMs: 1_000, maxExecutionMs: 1_000 },
+    });
     const settled = await abandon(store, 'settle');
     untilLeftBehind();
     expect(await reconciler.reconcile()).toMatchObject({ failed: 1 });
@@ -258,7 +260,7 @@ describe('A round of the reconciler', () => {
       await begun.pass();
       return page;
     };
-    reconciler.register('settle', { onTakeover: never, whenInProgress: 'wait' });
+    reconciler.register('settle', { lease: { onTakeover: never }, duplicates: 'wait' });
     untilLeftBehind();
     const report = { ...NOTHING, overtaken: 1, released: 1, coverage: 'complete' };
     expect(await reconciler.reconcile()).toEqual(report);
@@ -270,7 +272,7 @@ describe('A round of the reconciler', () => {
 
   it('does not run a recovery for a record that has expired since the list', async () => {
     const { reconciler } = await started();
-    reconciler.register('settle', { onTakeover: never });
+    reconciler.register('settle', { lease: { onTakeover: never } });
     const settled = await abandon(store, 'settle');
     const list = store.abandoned.bind(store);
     store.abandoned = async (command) => {
@@ -295,7 +297,7 @@ describe('A round of the reconciler', () => {
       await other.service.run(call, () => 'first');
       return { value: 'second' };
     };
-    reconciler.register('settle', { onTakeover });
+    reconciler.register('settle', { lease: { onTakeover } });
     expect(await reconciler.reconcile()).toMatchObject({ overtaken: 1 });
     const call = { operation: 'settle', key: settled.key, scope: 'alice' };
     expect(await service.run<unknown>(call, never)).toBe('first');
@@ -304,7 +306,10 @@ describe('A round of the reconciler', () => {
 
   it('applies the keep policy of a call: an outcome that is not kept is released', async () => {
     const { reconciler } = await started();
-    reconciler.register('settle', { onTakeover: () => ({ value: 1 }), keep: () => false });
+    reconciler.register('settle', {
+      lease: { onTakeover: () => ({ value: 1 }) },
+      outcome: () => false,
+    });
     const settled = await abandon(store, 'settle');
     untilLeftBehind();
     expect(await reconciler.reconcile()).toMatchObject({ released: 1 });
@@ -316,7 +321,7 @@ describe('A round of the reconciler', () => {
     ['is larger than maxStoredBytes', 'x'.repeat(2 ** 20)],
   ])('stores that the operation is done when the value %s', async (_, value) => {
     const { reconciler, service } = await started();
-    reconciler.register('settle', { onTakeover: () => ({ value }) });
+    reconciler.register('settle', { lease: { onTakeover: () => ({ value }) } });
     const { key } = await abandon(store, 'settle');
     untilLeftBehind();
     expect(await reconciler.reconcile()).toMatchObject({ completed: 1 });
@@ -326,7 +331,10 @@ describe('A round of the reconciler', () => {
 
   it('keeps the recovered value for the retention of its operation', async () => {
     const { reconciler } = await started();
-    reconciler.register('settle', { onTakeover: () => ({ value: 1 }), retentionMs: 5_000 });
+    reconciler.register('settle', {
+      lease: { onTakeover: () => ({ value: 1 }) },
+      outcome: { retentionMs: 5_000 },
+    });
     const settled = await abandon(store, 'settle');
     untilLeftBehind();
     await reconciler.reconcile();
@@ -378,9 +386,12 @@ describe('A store that is down', () => {
   it("prevents the recovery, even with onStoreUnavailable: 'execute'", async () => {
     const faulty = new FaultyStore(store);
     const reconcile = { intervalMs: 86_400_000, afterMs: AFTER_MS };
-    app = await reconcilingApp({ store: faulty, reconcile, shutdownTimeoutMs: 0 });
+    app = await reconcilingApp({ store: faulty, reconcile, limits: { shutdownTimeoutMs: 0 } });
     const { reconciler, events } = app;
-    reconciler.register('settle', { onTakeover: never, onStoreUnavailable: 'execute' });
+    reconciler.register('settle', {
+      lease: { onTakeover: never },
+      storeErrors: { whenUnavailable: 'execute' },
+    });
     await abandon(store, 'settle');
     untilLeftBehind();
     faulty.next('begin', (execute) => execute(), unavailable);
@@ -391,9 +402,12 @@ describe('A store that is down', () => {
   it('leaves the record for another recovery when the value cannot be stored', async () => {
     const faulty = new FaultyStore(store);
     const reconcile = { intervalMs: 86_400_000, afterMs: AFTER_MS };
-    app = await reconcilingApp({ store: faulty, reconcile, shutdownTimeoutMs: 0 });
+    app = await reconcilingApp({ store: faulty, reconcile, limits: { shutdownTimeoutMs: 0 } });
     const { reconciler, events } = app;
-    reconciler.register('settle', { onTakeover: () => ({ value: 1 }), saveTimeoutMs: 50 });
+    reconciler.register('settle', {
+      lease: { onTakeover: () => ({ value: 1 }) },
+      storeErrors: { saveTimeoutMs: 50 },
+    });
     await abandon(store, 'settle');
     untilLeftBehind();
     faulty.always(unavailable, 'complete');
@@ -421,8 +435,8 @@ describe('register()', () => {
 
   it('rejects an operation that is already registered', async () => {
     const { reconciler } = await started();
-    reconciler.register('settle', { onTakeover: lookUp });
-    expect(() => reconciler.register('settle', { onTakeover: lookUp })).toThrow(
+    reconciler.register('settle', { lease: { onTakeover: lookUp } });
+    expect(() => reconciler.register('settle', { lease: { onTakeover: lookUp } })).toThrow(
       'is registered already',
     );
   });

@@ -73,7 +73,7 @@ describe('The reconciler', () => {
   it('runs rounds on a schedule, one after the other', async () => {
     const { store, calls } = await abandoned(1);
     const { reconciler } = await started({ store, reconcile: OFTEN });
-    reconciler.register('settle', { onTakeover: (): Recovery => ({ value: 1 }) });
+    reconciler.register('settle', { lease: { onTakeover: (): Recovery => ({ value: 1 }) } });
     await until(async () => (await recordOf(store, calls[0]!))?.state === 'completed');
     const before = store.asked;
     await until(() => store.asked >= before + 3);
@@ -83,7 +83,7 @@ describe('The reconciler', () => {
   it('does not run on a schedule by default', async () => {
     const { store, calls } = await abandoned(1);
     const { reconciler } = await started({ store });
-    reconciler.register('settle', { onTakeover: (): Recovery => ({ value: 1 }) });
+    reconciler.register('settle', { lease: { onTakeover: (): Recovery => ({ value: 1 }) } });
     // It does not even check whether the store can list records.
     expect(store.asked).toBe(0);
     // With its defaults, this record is too young.
@@ -101,9 +101,11 @@ describe('The reconciler', () => {
     });
     let asked = 0;
     reconciler.register('settle', {
-      onTakeover: (): Recovery => {
-        asked += 1;
-        return { value: 1 };
+      lease: {
+        onTakeover: (): Recovery => {
+          asked += 1;
+          return { value: 1 };
+        },
       },
     });
     const reports = await Promise.all([reconciler.reconcile(), reconciler.reconcile()]);
@@ -121,10 +123,12 @@ describe('The reconciler', () => {
     const options = { store, reconcile: { ...OFTEN, intervalMs: 86_400_000 } };
     const [one, other] = [await started(options), await started(options)];
     one.reconciler.register('settle', {
-      onTakeover: async (): Promise<Recovery> => {
-        lookingUp.open();
-        await gate.pass();
-        return 'run';
+      lease: {
+        onTakeover: async (): Promise<Recovery> => {
+          lookingUp.open();
+          await gate.pass();
+          return 'run';
+        },
       },
     });
     const first = one.reconciler.reconcile();
@@ -143,11 +147,13 @@ describe('The reconciler', () => {
     const options = {
       store,
       reconcile: { ...OFTEN, intervalMs: 86_400_000 },
-      shutdownTimeoutMs: 0,
+      limits: { shutdownTimeoutMs: 0 },
     };
     const [one, other] = [await started(options), await started(options)];
-    one.reconciler.register('settle', { onTakeover: () => new Promise<Recovery>(() => undefined) });
-    other.reconciler.register('settle', { onTakeover: (): Recovery => ({ value: 1 }) });
+    one.reconciler.register('settle', {
+      lease: { onTakeover: () => new Promise<Recovery>(() => undefined) },
+    });
+    other.reconciler.register('settle', { lease: { onTakeover: (): Recovery => ({ value: 1 }) } });
     void one.reconciler.reconcile();
     await until(() => one.events.length > 0);
     expect(await other.reconciler.reconcile()).toMatchObject({ coverage: 'already_running' });
@@ -160,7 +166,7 @@ describe('The reconciler', () => {
     const { store, calls } = await abandoned(1);
     const faulty = new FaultyStore(store);
     const { reconciler, events } = await started({ store: faulty, reconcile: OFTEN });
-    reconciler.register('settle', { onTakeover: (): Recovery => ({ value: 1 }) });
+    reconciler.register('settle', { lease: { onTakeover: (): Recovery => ({ value: 1 }) } });
     faulty.always(unavailable, 'begin');
     await expect(reconciler.reconcile()).rejects.toThrow(StoreUnavailableError);
     faulty.always(misconfigured, 'begin');
@@ -192,14 +198,20 @@ describe('The reconciler', () => {
     gate.close();
     const lookingUp: string[] = [];
     const leaseMs = 300;
-    const options = { store, leaseMs, reconcile: { ...OFTEN, intervalMs: 86_400_000 } };
+    const options = {
+      store,
+      lease: { durationMs: leaseMs },
+      reconcile: { ...OFTEN, intervalMs: 86_400_000 },
+    };
     const [slow, other] = [await started(options), await started(options)];
     slow.reconciler.register('settle', {
-      leaseMs: 60_000,
-      onTakeover: async ({ key }): Promise<Recovery> => {
-        lookingUp.push(key);
-        await gate.pass();
-        return { value: key };
+      lease: {
+        durationMs: 60_000,
+        onTakeover: async ({ key }): Promise<Recovery> => {
+          lookingUp.push(key);
+          await gate.pass();
+          return { value: key };
+        },
       },
     });
     const round = slow.reconciler.reconcile();
@@ -220,7 +232,7 @@ describe('The reconciler', () => {
       constructor(private readonly reconciler: IdempotencyReconciler) {}
 
       onModuleInit(): void {
-        this.reconciler.register('settle', { onTakeover: () => ({ value: 1 }) });
+        this.reconciler.register('settle', { lease: { onTakeover: () => ({ value: 1 }) } });
       }
     }
     await started({ store, reconcile: OFTEN }, [Settlements as new () => object]);
@@ -251,10 +263,12 @@ describe('The shutdown', () => {
     const app = await reconcilingApp({ store, reconcile, ...options }, { providers });
     const lookingUp: string[] = [];
     app.reconciler.register('settle', {
-      onTakeover: async ({ key }): Promise<Recovery> => {
-        lookingUp.push(key);
-        await gate.pass();
-        return { value: key };
+      lease: {
+        onTakeover: async ({ key }): Promise<Recovery> => {
+          lookingUp.push(key);
+          await gate.pass();
+          return { value: key };
+        },
       },
     });
     // Closing deletes the records of a memory store.
@@ -279,7 +293,7 @@ describe('The shutdown', () => {
   });
 
   it('does not wait for ever', async () => {
-    const { nest, gate, round, states } = await inTheMiddle({ shutdownTimeoutMs: 50 });
+    const { nest, gate, round, states } = await inTheMiddle({ limits: { shutdownTimeoutMs: 50 } });
     await nest.close();
     expect(states).toEqual(['in_progress', 'in_progress', 'in_progress']);
     gate.open();

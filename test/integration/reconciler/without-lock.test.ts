@@ -60,7 +60,11 @@ describe(`Without the lock, on ${name}`, () => {
       await delay(1);
       return { value: key };
     };
-    const options = { ...PROTOCOL_DEFAULTS, commandTimeoutMs: TIMEOUT_MS, onTakeover };
+    const options = {
+      ...PROTOCOL_DEFAULTS,
+      storeErrors: { commandTimeoutMs: TIMEOUT_MS },
+      lease: { onTakeover },
+    };
     const operation = recoverableCall(options, {
       keep: () => true,
       format: valueFormat(JSON_CODEC),

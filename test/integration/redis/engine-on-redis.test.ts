@@ -45,7 +45,7 @@ describe('a process that shuts down under a burst of requests', () => {
       const call = () =>
         caller
           .call(
-            newCall({ commandTimeoutMs: 10_000, saveTimeoutMs: 10_000 }),
+            newCall({ storeErrors: { commandTimeoutMs: 10_000, saveTimeoutMs: 10_000 } }),
             () => (executions += 1),
           )
           .then(
@@ -103,7 +103,12 @@ describe('a process whose event loop was blocked for longer than the lease', () 
     const leaseMs = 6_000;
     driveTimers(true);
     const worker = new Worker(freshStore());
-    const attempt = await worker.run(newRequest({ leaseMs, commandTimeoutMs: 2 * leaseMs }));
+    const attempt = await worker.run(
+      newRequest({
+        lease: { durationMs: leaseMs },
+        storeErrors: { commandTimeoutMs: 2 * leaseMs },
+      }),
+    );
     const { signal } = attempt;
     const blocked = new Promise<void>((resolve) => {
       const blocking: Fault = (execute) => {
@@ -142,7 +147,7 @@ describe('a wrong password', () => {
     const store = open({ url, onConnectionError: () => undefined });
     const caller = new Caller(store);
     let executions = 0;
-    const call = newCall({ onStoreUnavailable: 'execute', commandTimeoutMs: 5_000 });
+    const call = newCall({ storeErrors: { whenUnavailable: 'execute', commandTimeoutMs: 5_000 } });
     const rejection = await caller.rejected(call, () => (executions += 1));
     expect(rejection).toMatchObject({ code: 'idempotency_store_unavailable' });
     expect(executions).toBe(0);

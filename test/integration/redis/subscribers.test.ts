@@ -61,7 +61,7 @@ describe('a logger that throws', () => {
     const engine = new IdempotencyEngine(store, events, ENGINE_DEFAULTS);
     const calls = new CallTransport(engine, noServices);
     store.next('begin', unavailable);
-    const call = newCall({ onStoreUnavailable: 'execute' });
+    const call = newCall({ storeErrors: { whenUnavailable: 'execute' } });
     const paid = { kind: 'value', value: 'paid' };
     expect(await calls.settle(call, () => 'paid')).toMatchObject(paid);
     expect(await calls.settle(call, () => 'paid again')).toMatchObject(paid);

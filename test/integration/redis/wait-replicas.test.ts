@@ -106,7 +106,7 @@ describe('With waitReplicas', () => {
 
   it('a waiting duplicate is rejected when no replica confirms its begin', async () => {
     const [owner, other] = [new Worker(ownStore(primary.url)), new Worker(durableStore())];
-    const request = newRequest({ whenInProgress: 'wait', waitTimeoutMs: 60_000 });
+    const request = newRequest({ duplicates: { mode: 'wait', timeoutMs: 60_000 } });
     const attempt = await owner.run(request);
     const waiting = other.begin(request);
     await until(() => other.store.sentOf('begin').length > 0);
@@ -118,7 +118,7 @@ describe('With waitReplicas', () => {
 
   it('a completion that no replica confirms is sent again until one does', async () => {
     const worker = new Worker(durableStore());
-    const request = newRequest({ saveTimeoutMs: 60_000 });
+    const request = newRequest({ storeErrors: { saveTimeoutMs: 60_000 } });
     const attempt = await worker.run(request);
     replica.kill('SIGSTOP');
     const settlement = attempt.complete(success('paid'));

@@ -37,7 +37,10 @@ export class WorkerPool extends ProcessPool<LabWorker> {
   protected override launch(slot: number): Promise<LabWorker> {
     const { effectMs: effectDelayMs, leaseMs, onSaveFailure } = this.plan;
     const { saveTimeoutMs, commandTimeoutMs, transactional, mutant } = this.plan;
-    const options = { leaseMs, onSaveFailure, saveTimeoutMs, commandTimeoutMs };
+    const options = {
+      lease: { durationMs: leaseMs },
+      storeErrors: { whenNotSaved: onSaveFailure, saveTimeoutMs, commandTimeoutMs },
+    };
     return this.lab.start(this.storeFor(slot), {
       options,
       effectDelayMs,

@@ -68,14 +68,18 @@ class Orders {
   }
 
   @EventPattern(['order.placed'])
-  @Idempotent({ consumer: 'billing' })
+  @Idempotent({ message: { consumer: 'billing' } })
   place() {
     return work();
   }
 }
 
 function optionsFor(redisUrl: string): IdempotencyModuleOptions {
-  return { store: redisStore({ url: redisUrl }), anonymous: 'shared', commandTimeoutMs: 10_000 };
+  return {
+    store: redisStore({ url: redisUrl }),
+    caller: { anonymous: 'shared' },
+    storeErrors: { commandTimeoutMs: 10_000 },
+  };
 }
 
 function applicationOf({ redisUrl }: Setup) {

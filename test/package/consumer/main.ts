@@ -72,7 +72,7 @@ class ReceiptsController {
   imports: [
     IdempotencyModule.forRoot({
       store: url === undefined ? memoryStore() : redisStore({ url }),
-      scope: () => 'tester',
+      caller: { scope: () => 'tester' },
       ...(FINGERPRINT === 'bytes' && { fingerprint: FINGERPRINT }),
     }),
   ],

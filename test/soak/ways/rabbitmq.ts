@@ -37,9 +37,9 @@ addOperations(
     return [
       [Payload(), Ctx()],
       Idempotent({
-        ...{ ...options, consumer: QUEUE, redeliveryDelayMs: 20, maxPauseMs: 1_000 },
+        ...{ ...options, message: { consumer: QUEUE, redeliveryDelayMs: 20, maxPauseMs: 1_000 } },
         // Otherwise it is redelivered again and again.
-        onFailure: 'dead-letter',
+        message: { onFailure: 'dead-letter' },
       }),
       ...(kind === 'inner' ? [UseInterceptors(inner('early'))] : []),
       EventPattern([kind]),

@@ -20,9 +20,8 @@ const MAX_EXECUTION_MS = 12_000;
 const HEARTBEAT_MS = LEASE_MS / 3;
 const options = {
   ...PROTOCOL_DEFAULTS,
-  leaseMs: LEASE_MS,
-  maxExecutionMs: MAX_EXECUTION_MS,
-  retentionMs: 60_000,
+  lease: { durationMs: LEASE_MS, maxExecutionMs: MAX_EXECUTION_MS },
+  outcome: { retentionMs: 60_000 },
 };
 const recordKey = 'record' as RecordKey;
 const timeoutMs = 500;

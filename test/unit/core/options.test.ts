@@ -41,7 +41,7 @@ describe('an option of the protocol', () => {
 
   it.each(ranges)('%s below %d or above %d is rejected by name', (option, min, max) => {
     // The maximum of a lease is an hour where the deadline allows it.
-    const room = option === 'leaseMs' ? { maxExecutionMs: DAY_MS } : {};
+    const room = option === 'leaseMs' ? { lease: { maxExecutionMs: DAY_MS } } : {};
     const highest = option === 'leaseMs' ? 3_600_000 : max;
     for (const value of [min - 1, highest + 1, min + 0.5, NaN, Infinity, String(min), null]) {
       const options = { ...PROTOCOL_DEFAULTS, ...room, [option]: value };
@@ -53,7 +53,7 @@ describe('an option of the protocol', () => {
   });
 
   it('maxExecutionMs may not be shorter than the lease', () => {
-    const options = { ...PROTOCOL_DEFAULTS, leaseMs: 5_000, maxExecutionMs: 4_999 };
+    const options = { ...PROTOCOL_DEFAULTS, lease: { durationMs: 5_000, maxExecutionMs: 4_999 } };
     expect(messageOf(() => checkProtocolOptions(options))).toContain('from 5000 to 86400000');
   });
 
@@ -106,7 +106,7 @@ describe('an option of the engine', () => {
 
 describe('the retention', () => {
   it('that is a number applies to every outcome', () => {
-    const options = { ...PROTOCOL_DEFAULTS, retentionMs: 5 };
+    const options = { ...PROTOCOL_DEFAULTS, outcome: { retentionMs: 5 } };
     expect(unfinishedRetentionMs(options)).toBe(5);
     expect(finishedRetentionMs(options, { state: 'failed', error: new Error() })).toBe(5);
   });
@@ -117,7 +117,7 @@ describe('the retention', () => {
       seen.push(outcome);
       return outcome.state === 'failed' ? 60_000 : 120_000;
     };
-    const options = { ...PROTOCOL_DEFAULTS, retentionMs };
+    const options = { ...PROTOCOL_DEFAULTS, outcome: { retentionMs } };
     expect(unfinishedRetentionMs(options)).toBe(DAY_MS);
     const failure = { state: 'failed', status: 402 } as const;
     expect(finishedRetentionMs(options, failure)).toBe(60_000);
@@ -137,7 +137,7 @@ describe('the retention', () => {
     ['returns a fraction', () => 1.5],
     ['returns more than a year', () => 366 * DAY_MS],
   ])('does not lose the outcome when the function %s', (_, retentionMs) => {
-    const options = { ...PROTOCOL_DEFAULTS, retentionMs };
+    const options = { ...PROTOCOL_DEFAULTS, outcome: { retentionMs } };
     expect(finishedRetentionMs(options, { state: 'completed' })).toBe(DAY_MS);
   });
 });

@@ -63,7 +63,7 @@ const fingerprintOf = requestFingerprint('C.m', { exclude: ['note'] }, false, fa
 const graphqlRoute = {
   keyField: 'idempotency-key',
   keySyntax: 'lenient',
-  options: { maxKeyLength: 255 },
+  options: { key: { maxLength: 255 } },
 } as GraphqlRoute;
 const rabbitMq = (headers: object) => ({
   transport: 'rabbitmq' as const,

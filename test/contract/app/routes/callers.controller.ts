@@ -20,20 +20,20 @@ export class CallersController {
 
   @Post('public-ignored')
   @Public()
-  @Idempotent({ anonymous: 'ignore' })
+  @Idempotent({ caller: { anonymous: 'ignore' } })
   async anonymousIgnored(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }
 
   @Post('public-shared')
   @Public()
-  @Idempotent({ anonymous: 'shared' })
+  @Idempotent({ caller: { anonymous: 'shared' } })
   async anonymousShared(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }
 
   @Post('of-tenants')
-  @Idempotent({ scope: tenantAndUser })
+  @Idempotent({ caller: { scope: tenantAndUser } })
   async ofTenants(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }

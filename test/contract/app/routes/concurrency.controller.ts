@@ -20,25 +20,25 @@ class TimeoutInterceptor implements NestInterceptor {
 @Controller()
 export class ConcurrencyController {
   @Post('waiting')
-  @Idempotent({ whenInProgress: 'wait' })
+  @Idempotent({ duplicates: 'wait' })
   async waiting(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }
 
   @Post('waiting-briefly')
-  @Idempotent({ whenInProgress: 'wait', waitTimeoutMs: 50 })
+  @Idempotent({ duplicates: { mode: 'wait', timeoutMs: 50 } })
   async waitingBriefly(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }
 
   @Post('short-lease')
-  @Idempotent({ leaseMs: 1_000 })
+  @Idempotent({ lease: { durationMs: 1_000 } })
   async shortLease(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }
 
   @Post('later')
-  @Idempotent({ retryAfterMs: 2_500 })
+  @Idempotent({ duplicates: { retryAfterMs: 2_500 } })
   async later(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }

@@ -28,13 +28,13 @@ export class ContentController {
   }
 
   @Patch('principals-own/:id')
-  @Idempotent({ keyScope: 'principal' })
+  @Idempotent({ key: { uniqueFor: 'principal' } })
   async changeOwn(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }
 
   @Put('principals-own/:id')
-  @Idempotent({ keyScope: 'principal' })
+  @Idempotent({ key: { uniqueFor: 'principal' } })
   async replaceOwn(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }

@@ -73,7 +73,7 @@ export class FailuresController {
   }
 
   @Post('keeps-everything/:how/:status')
-  @Idempotent({ keep: () => true })
+  @Idempotent({ outcome: () => true })
   keepsEverything(
     @InScenario() scenario: Scenario,
     @Param('how') how: string,
@@ -85,7 +85,7 @@ export class FailuresController {
 
   @Post('keeps-successes/:how/:status')
   @Idempotent({
-    keep: ({ status, error }) => error === undefined && status !== undefined && status < 400,
+    outcome: ({ status, error }) => error === undefined && status !== undefined && status < 400,
   })
   keepsSuccesses(
     @InScenario() scenario: Scenario,

@@ -19,7 +19,7 @@ export class KeysController {
   }
 
   @Post('optional')
-  @Idempotent({ required: false })
+  @Idempotent({ key: { required: false } })
   async optional(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }
@@ -30,7 +30,7 @@ export class KeysController {
   }
 
   @Post('strict')
-  @Idempotent({ keySyntax: 'strict' })
+  @Idempotent({ key: { syntax: 'strict' } })
   async strict(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }
@@ -42,7 +42,7 @@ export class KeysController {
   }
 
   @Post('short')
-  @Idempotent({ maxKeyLength: 64 })
+  @Idempotent({ key: { maxLength: 64 } })
   async short(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }

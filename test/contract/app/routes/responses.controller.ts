@@ -46,7 +46,7 @@ export class ResponsesController {
   }
 
   @Post('with-chosen-headers')
-  @Idempotent({ replayHeaders: ['ETag', 'Content-Type'] })
+  @Idempotent({ http: { replayHeaders: ['ETag', 'Content-Type'] } })
   async withChosen(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
     reply.header('ETag', '"version 7"').header('X-Own', 'sent once');
     return { execution: await scenario.execute() };
@@ -116,13 +116,13 @@ export class ResponsesController {
   }
 
   @Post('too-large')
-  @Idempotent({ maxStoredBytes: 1_024 })
+  @Idempotent({ outcome: { maxBytes: 1_024 } })
   async tooLarge(@InScenario() scenario: Scenario) {
     return `${await scenario.execute()}${'x'.repeat(2_000)}`;
   }
 
   @Post('streams-too-large/1024')
-  @Idempotent({ maxStoredBytes: 1_024 })
+  @Idempotent({ outcome: { maxBytes: 1_024 } })
   async streamTooLarge(@InScenario() scenario: Scenario) {
     await scenario.execute();
     return new StreamableFile(Readable.from([octets(1_000), octets(1_000), octets(1_000)]));
@@ -136,7 +136,7 @@ export class ResponsesController {
   }
 
   @Post('fails-too-large/:as')
-  @Idempotent({ maxStoredBytes: 1_024 })
+  @Idempotent({ outcome: { maxBytes: 1_024 } })
   async failTooLarge(
     @InScenario() scenario: Scenario,
     @Param('as') as: string,
@@ -156,7 +156,7 @@ export class ResponsesController {
   }
 
   @Post('marked-otherwise')
-  @Idempotent({ replayHeader: 'X-Replayed' })
+  @Idempotent({ http: { replayHeader: 'X-Replayed' } })
   async markedOtherwise(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }
@@ -170,7 +170,7 @@ export class ResponsesController {
   }
 
   @Post('secret')
-  @Idempotent({ storeBody: false })
+  @Idempotent({ outcome: { storeBody: false } })
   async secret(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute(), secret: 'for one pair of eyes' };
   }

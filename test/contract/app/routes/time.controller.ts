@@ -6,19 +6,19 @@ import { InScenario, Scenario } from '../scenario.js';
 @Controller()
 export class TimeController {
   @Post('soon-forgotten')
-  @Idempotent({ retentionMs: 300 })
+  @Idempotent({ outcome: { retentionMs: 300 } })
   async soonForgotten(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }
 
   @Post('quickly-saved')
-  @Idempotent({ saveTimeoutMs: 100 })
+  @Idempotent({ storeErrors: { saveTimeoutMs: 100 } })
   async quicklySaved(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }
 
   @Post('rather-unprotected')
-  @Idempotent({ onStoreUnavailable: 'execute' })
+  @Idempotent({ storeErrors: { whenUnavailable: 'execute' } })
   async ratherUnprotected(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }

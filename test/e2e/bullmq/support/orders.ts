@@ -87,7 +87,7 @@ function processor(
       operation: 'orders.place',
       key: ({ data }: OrderJob) => data.id,
       payload: ({ data }) => data,
-      retryAfterMs: 250,
+      duplicates: { retryAfterMs: 250 },
       onRejected: delayJob,
       ...options,
     })

@@ -43,11 +43,10 @@ class OrdersProcessor extends WorkerHost {
     BullModule.registerQueue({ name: queue }),
     IdempotencyModule.forRoot({
       store: redisStore({ url: `redis://127.0.0.1:${redisPort}` }),
-      leaseMs,
-      retryAfterMs: 250,
+      lease: { durationMs: leaseMs },
+      duplicates: { retryAfterMs: 250 },
       // Long enough that a busy machine is not mistaken for an unavailable store.
-      commandTimeoutMs: 5_000,
-      saveTimeoutMs: 5_000,
+      storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
     }),
   ],
   providers: [OrdersProcessor],

@@ -23,9 +23,8 @@ export async function callingApp(
   const all = {
     store: memoryStore(),
     // Long enough that a busy machine is not mistaken for an unavailable store.
-    commandTimeoutMs: 5_000,
-    saveTimeoutMs: 5_000,
     ...options,
+    storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000, ...options.storeErrors },
   };
 
   @Module({ imports: [IdempotencyModule.forRoot(all), ...imports], ...metadata })

@@ -36,7 +36,9 @@ export function chargesController(
 ): Type {
   const where = (isThere: boolean) => (isThere ? decorate() : nothing);
   const idempotent = (options?: IdempotencyOptions): MethodDecorator =>
-    onClass && options === undefined ? nothing : Idempotent({ transactional, ...options });
+    onClass && options === undefined
+      ? nothing
+      : Idempotent({ transaction: transactional, ...options });
   const onTakeover = () => ({ value: { execution: 'found' } });
 
   async function charge(scenario: Scenario) {
@@ -49,7 +51,7 @@ export function chargesController(
   }
 
   @Controller()
-  @(onClass ? Idempotent({ transactional }) : nothing)
+  @(onClass ? Idempotent({ transaction: transactional }) : nothing)
   class ChargesController {
     @where(onTop)
     @Post('charges')
@@ -73,7 +75,7 @@ export function chargesController(
     @where(onTop)
     @Post('piped')
     @where(above)
-    @idempotent({ keep: () => true })
+    @idempotent({ outcome: () => true })
     @where(below)
     async piped(@InScenario(RejectsFirst) scenario: Scenario) {
       return charge(scenario);
@@ -82,7 +84,7 @@ export function chargesController(
     @where(onTop)
     @Post('recovered')
     @where(above)
-    @idempotent({ leaseMs: LEASE_MS, onTakeover })
+    @idempotent({ lease: { durationMs: LEASE_MS, onTakeover } })
     @where(below)
     async recovered(@InScenario() scenario: Scenario) {
       return charge(scenario);

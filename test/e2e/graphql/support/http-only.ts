@@ -19,7 +19,7 @@ class ChargesController {
 }
 
 @Module({
-  imports: [IdempotencyModule.forRoot({ store: memoryStore(), anonymous: 'shared' })],
+  imports: [IdempotencyModule.forRoot({ store: memoryStore(), caller: { anonymous: 'shared' } })],
   controllers: [ChargesController],
 })
 class AppModule {}

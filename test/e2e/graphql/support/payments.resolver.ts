@@ -98,7 +98,7 @@ export class PaymentsResolver {
   }
 
   @Mutation(() => Charge, nullable)
-  @Idempotent({ key: 'X-Request-Key', maxKeyLength: 40 })
+  @Idempotent({ key: { from: 'X-Request-Key', maxLength: 40 } })
   chargeByOtherHeader(
     @InScenario() scenario: Scenario,
     @Args('idempotencyKey', keyArgument) _key: string | null,
@@ -107,7 +107,7 @@ export class PaymentsResolver {
   }
 
   @Mutation(() => Charge, nullable)
-  @Idempotent({ keySyntax: 'uuid' })
+  @Idempotent({ key: { syntax: 'uuid' } })
   chargeByUuid(
     @InScenario() scenario: Scenario,
     @Args('idempotencyKey', keyArgument) _key: string | null,

@@ -52,7 +52,10 @@ export function orders(
   @Controller()
   class Orders {
     @UseInterceptors(...inner)
-    @Idempotent({ consumer: 'billing', redeliveryDelayMs: 20, ...options })
+    @Idempotent({
+      ...options,
+      message: { consumer: 'billing', redeliveryDelayMs: 20, ...options.message },
+    })
     @EventPattern(['order.placed'])
     place(@Payload() order: Order, @Ctx() context: RmqContext): unknown {
       return handle(delivered(context, order));

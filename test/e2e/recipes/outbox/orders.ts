@@ -19,7 +19,7 @@ export class Orders {
     operation: 'orders.place',
     key: ({ id }: Order) => id,
     payload: (order) => order,
-    transactional: true,
+    transaction: true,
   })
   async place({ id, amount }: Order): Promise<{ placed: string }> {
     const transaction = requireIdempotencyTransaction<PgTransaction<Pool>>();

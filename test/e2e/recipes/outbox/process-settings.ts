@@ -14,10 +14,8 @@ export interface ProcessSettings {
 }
 
 export const MODULE_OPTIONS = {
-  leaseMs: 1_000,
-  whenInProgress: 'wait',
-  waitTimeoutMs: 20_000,
+  lease: { durationMs: 1_000 },
+  duplicates: { mode: 'wait', timeoutMs: 20_000 },
   // A busy machine must not look like a database that is down.
-  commandTimeoutMs: 5_000,
-  saveTimeoutMs: 5_000,
+  storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
 } as const;

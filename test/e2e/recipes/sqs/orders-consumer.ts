@@ -35,7 +35,7 @@ export class OrdersConsumer {
       // Another consumer of the same messages needs another name.
       scope: 'orders-consumer',
       // Delete a message only after its outcome is stored.
-      onSaveFailure: 'error',
+      storeErrors: { whenNotSaved: 'error' },
     } as const;
     try {
       await this.idempotency.run(call, async ({ signal }) => {

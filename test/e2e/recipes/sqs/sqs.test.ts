@@ -49,7 +49,10 @@ class ConsumerProcess {
     handle: (body: any, signal: AbortSignal) => Promise<void>,
   ): Promise<ConsumerProcess> {
     const store = new FaultyStore(records);
-    const app = await callingApp({}, { store, commandTimeoutMs: 500, saveTimeoutMs: 1_000 });
+    const app = await callingApp(
+      {},
+      { store, storeErrors: { commandTimeoutMs: 500, saveTimeoutMs: 1_000 } },
+    );
     const service = app.nest.get(IdempotencyService, { strict: false });
     const connection = new Connection(sqs);
     const consumer = new OrdersConsumer(connection, sqs.url, service, handle);

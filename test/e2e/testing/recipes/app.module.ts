@@ -4,7 +4,10 @@ import { redisStore } from 'nestjs-idempotency/redis';
 import { BillingModule } from './billing.module.js';
 
 /** The part that tests share. */
-export const idempotencyOptions = { anonymous: 'shared', retentionMs: 3_600_000 } as const;
+export const idempotencyOptions = {
+  caller: { anonymous: 'shared' },
+  outcome: { retentionMs: 3_600_000 },
+} as const;
 
 export const idempotency = IdempotencyModule.forRootAsync({
   useFactory: () => ({

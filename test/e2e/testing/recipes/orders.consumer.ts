@@ -8,7 +8,7 @@ export class OrdersConsumer {
   constructor(private readonly payments: Payments) {}
 
   @EventPattern('order.placed')
-  @Idempotent({ consumer: 'billing' })
+  @Idempotent({ message: { consumer: 'billing' } })
   async placed(@Payload() payment: Payment): Promise<void> {
     const { downstreamKey, signal } = requireIdempotencyContext();
     await this.payments.charge(payment, downstreamKey('bank/charge'), signal);

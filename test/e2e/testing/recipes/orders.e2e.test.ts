@@ -50,7 +50,7 @@ describe('POST /orders', () => {
 
   it('charges again under the same key once the outcome has expired', async () => {
     await post('k-1');
-    records.advanceBy(idempotencyOptions.retentionMs);
+    records.advanceBy(idempotencyOptions.outcome.retentionMs);
     await post('k-1');
     expect(payments.charged).toHaveLength(2);
   });

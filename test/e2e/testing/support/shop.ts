@@ -91,13 +91,13 @@ export class OrdersConsumer {
   constructor(private readonly ledger: Ledger) {}
 
   @MessagePattern('price')
-  @Idempotent({ consumer: 'shop' })
+  @Idempotent({ message: { consumer: 'shop' } })
   price(@Payload() _order: object, @IdempotencyContext() context: IdempotencyContext) {
     return this.ledger.charge('message', context);
   }
 
   @EventPattern('placed')
-  @Idempotent({ consumer: 'shop' })
+  @Idempotent({ message: { consumer: 'shop' } })
   placed(@Payload() _order: object): void {
     this.ledger.charge('event', requireIdempotencyContext());
   }

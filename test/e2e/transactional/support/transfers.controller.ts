@@ -65,7 +65,7 @@ class FallsBack implements NestInterceptor {
 }
 
 @Controller()
-@Idempotent({ transactional: true })
+@Idempotent({ transaction: true })
 export class TransfersController {
   constructor(private readonly transfers: Transfers) {}
 
@@ -97,14 +97,14 @@ export class TransfersController {
 
   @Post('fails-afterwards')
   @UseInterceptors(FailsAfterwards)
-  @Idempotent({ transactional: true })
+  @Idempotent({ transaction: true })
   async failsAfterwards(@InScenario() scenario: Scenario) {
     return this.#added(scenario);
   }
 
   /** An outer interceptor retries the handler. */
   @Post('repeated-outside')
-  @Idempotent({ transactional: true })
+  @Idempotent({ transaction: true })
   @UseInterceptors(Repeats)
   async repeatedOutside(@InScenario() scenario: Scenario) {
     return this.#failing(scenario);
@@ -113,20 +113,20 @@ export class TransfersController {
   /** An inner interceptor retries the handler. */
   @Post('repeated-inside')
   @UseInterceptors(Repeats)
-  @Idempotent({ transactional: true })
+  @Idempotent({ transaction: true })
   async repeatedInside(@InScenario() scenario: Scenario) {
     return this.#failing(scenario);
   }
 
   @Post('falls-back')
   @UseInterceptors(FallsBack)
-  @Idempotent({ transactional: true })
+  @Idempotent({ transaction: true })
   async fallsBack(@InScenario() scenario: Scenario) {
     return this.#failing(scenario);
   }
 
   @Post('unkept')
-  @Idempotent({ transactional: true, keep: () => false })
+  @Idempotent({ transaction: true, outcome: () => false })
   async unkept(@InScenario() scenario: Scenario) {
     return this.#added(scenario);
   }
@@ -138,7 +138,7 @@ export class TransfersController {
   }
 
   @Post('persistent')
-  @Idempotent({ transactional: true, conflictRetries: 2 })
+  @Idempotent({ transaction: { conflictRetries: 2 } })
   async persistent(
     @InScenario() scenario: Scenario,
     @IdempotencyTransaction() transaction: Transaction,
@@ -155,19 +155,19 @@ export class TransfersController {
   }
 
   @Post('waiting')
-  @Idempotent({ transactional: true, whenInProgress: 'wait' })
+  @Idempotent({ transaction: true, duplicates: 'wait' })
   async waiting(@InScenario() scenario: Scenario) {
     return this.#added(scenario);
   }
 
   @Post('careful')
-  @Idempotent({ transactional: true, onTakeover: 'reject' })
+  @Idempotent({ transaction: true, lease: { onTakeover: 'reject' } })
   async careful(@InScenario() scenario: Scenario) {
     return this.#added(scenario);
   }
 
   @Post('short')
-  @Idempotent({ transactional: true, leaseMs: 1_000, maxExecutionMs: 2_000 })
+  @Idempotent({ transaction: true, lease: { durationMs: 1_000, maxExecutionMs: 2_000 } })
   async short(@InScenario() scenario: Scenario, @IdempotencyContext() context: IdempotencyContext) {
     const { signal } = context;
     signal.addEventListener('abort', () => scenario.notes.push({ aborted: signal.reason }));
@@ -176,7 +176,7 @@ export class TransfersController {
 
   /** Adds a row and reads the count: of two concurrent transactions, one must fail. */
   @Post('skewed')
-  @Idempotent({ transactional: true, isolation: 'serializable' })
+  @Idempotent({ transaction: { isolation: 'serializable' } })
   async skewed(
     @InScenario() scenario: Scenario,
     @IdempotencyTransaction() transaction: Transaction,
@@ -186,7 +186,7 @@ export class TransfersController {
   }
 
   @Post('settings')
-  @Idempotent({ transactional: true, isolation: 'repeatable read', maxExecutionMs: 123_000 })
+  @Idempotent({ transaction: { isolation: 'repeatable read' }, lease: { maxExecutionMs: 123_000 } })
   async settings(@IdempotencyTransaction() transaction: Transaction) {
     const shown = async (name: string) =>
       (await transaction.query(`SELECT current_setting('${name}', true) AS value`)).rows[0].value;

@@ -6,7 +6,10 @@ import { recordKeyOf } from '../../../lab/faults/extra-executions.js';
 import { OPERATION } from '../../../lab/faults/worker/settings.js';
 
 /** More time than a machine takes that is busy with other tests: a lease ends because a clock has moved. */
-const TIMEOUT = { leaseMs: 30_000, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 };
+const TIMEOUT = {
+  lease: { durationMs: 30_000 },
+  storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+};
 
 /** A request with a new key, in the terms of the laboratory. */
 export function labRequest(options: ProtocolOptions = {}): OperationRequest {

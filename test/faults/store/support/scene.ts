@@ -84,7 +84,7 @@ export class Scene {
     const ended = new Promise<void>((resolve) => {
       worker.store.next('extend', (execute) => execute().finally(resolve));
     });
-    await this.pass(Math.ceil(options.leaseMs / 3));
+    await this.pass(Math.ceil(options.lease.durationMs / 3));
     await ended;
     await new Promise(setImmediate);
   }

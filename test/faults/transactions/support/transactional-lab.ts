@@ -41,7 +41,11 @@ export class TransactionalLab {
 
   start({ leaseMs = LEASE_MS, ...others }: VictimOptions = {}): Promise<LabWorker> {
     const store = { kind: 'postgres', url: this.url } as const;
-    return this.lab.start(store, { transactional: true, options: { leaseMs }, ...others });
+    return this.lab.start(store, {
+      transactional: true,
+      options: { lease: { durationMs: leaseMs } },
+      ...others,
+    });
   }
 
   send(worker: LabWorker, key: string, mishap?: Mishap): Promise<ApiResponse> {

@@ -23,7 +23,7 @@ class EffectsController {
   constructor(@Inject(OPENED) private readonly opened: OpenedUnitOfWork<never>) {}
 
   @Post()
-  @Idempotent({ transactional: true })
+  @Idempotent({ transaction: true })
   async create(
     @Body() { id }: { id: string },
     @Headers('x-plan') plan: Plan,
@@ -54,11 +54,10 @@ export async function startEffectsApp(
       IdempotencyModule.forRoot({
         store: postgresStore({ url }),
         unitOfWork: opened.unitOfWork,
-        scope: () => 'all-callers',
-        leaseMs: LEASE_MS,
+        caller: { scope: () => 'all-callers' },
+        lease: { durationMs: LEASE_MS },
         // A machine that is busy with other tests must not look like a server that is down.
-        commandTimeoutMs: 10_000,
-        saveTimeoutMs: 10_000,
+        storeErrors: { commandTimeoutMs: 10_000, saveTimeoutMs: 10_000 },
       }),
     ],
     controllers: [EffectsController],

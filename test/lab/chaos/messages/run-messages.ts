@@ -49,7 +49,7 @@ export async function runMessagesOn(
     queue,
     consumers,
     prefetch,
-    options: { leaseMs, whenInProgress },
+    options: { lease: { durationMs: leaseMs }, duplicates: whenInProgress },
     effectDelayMs,
     program: await servers.programOf(mutant),
   });

@@ -18,7 +18,7 @@ export class TransactionalEffectsController {
     private readonly mishaps: Mishaps,
   ) {}
 
-  @Idempotent({ operation: OPERATION, transactional: true })
+  @Idempotent({ operation: OPERATION, transaction: true })
   @Post()
   async create(
     @IdempotencyContext() context: IdempotencyContext,

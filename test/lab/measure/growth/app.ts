@@ -18,7 +18,11 @@ const setup = JSON.parse(process.env.GROWTH_SETUP ?? '') as GrowthSetup;
 const records = openRecords(setup, RETENTION_MS);
 
 @Controller()
-@Idempotent({ anonymous: 'shared', retentionMs: RETENTION_MS, commandTimeoutMs: RETENTION_MS })
+@Idempotent({
+  caller: { anonymous: 'shared' },
+  outcome: { retentionMs: RETENTION_MS },
+  storeErrors: { commandTimeoutMs: RETENTION_MS },
+})
 class PaymentsController {
   @Post('payments')
   pay(@Body() { amount }: { amount: number }) {

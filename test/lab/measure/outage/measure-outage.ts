@@ -8,7 +8,7 @@ import { expectResponses, figuresOf, type Figures } from './figures.js';
 import { HttpClient } from './http-client.js';
 import type { Outage } from './outages.js';
 
-const { commandTimeoutMs } = PROTOCOL_DEFAULTS;
+const { commandTimeoutMs } = PROTOCOL_DEFAULTS.storeErrors;
 
 /** What an answer may take on top of the time that the store has. */
 const OVERHEAD_MS = 100;
@@ -35,7 +35,7 @@ class MeasuredController {
   }
 
   @Post('fail-open')
-  @Idempotent({ onStoreUnavailable: 'execute' })
+  @Idempotent({ storeErrors: { whenUnavailable: 'execute' } })
   failOpen() {
     return { done: true };
   }
@@ -63,7 +63,7 @@ export async function measureOutage(
     store: redisStore({ url: outage.url, onConnectionError: () => undefined }),
     controllers: [MeasuredController],
     guard: { canActivate: () => true },
-    options: { breaker, scope: () => 'measurer', shutdownTimeoutMs: 1_000 },
+    options: { breaker, caller: { scope: () => 'measurer' }, limits: { shutdownTimeoutMs: 1_000 } },
   });
   const client = new HttpClient(app.port);
   const row = (what: string, durations: readonly number[], budgetMs?: number): Measurement => ({

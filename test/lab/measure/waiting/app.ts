@@ -26,7 +26,7 @@ class MeasuredController {
   }
 
   @Post('waiting')
-  @Idempotent({ whenInProgress: 'wait' })
+  @Idempotent({ duplicates: 'wait' })
   waiting() {
     return work();
   }
@@ -36,8 +36,8 @@ class MeasuredController {
   imports: [
     IdempotencyModule.forRoot({
       store: redisStore({ url: process.env.REDIS_URL ?? '' }),
-      anonymous: 'shared',
-      commandTimeoutMs: 10_000,
+      caller: { anonymous: 'shared' },
+      storeErrors: { commandTimeoutMs: 10_000 },
     }),
   ],
   controllers: [MeasuredController],

@@ -57,13 +57,13 @@ export class FuzzedController {
   }
 
   @All('optional')
-  @Idempotent({ required: false })
+  @Idempotent({ key: { required: false } })
   async optional(@Effect() execute: Execute) {
     return Promise.resolve(execute('optional'));
   }
 
   @All('strict')
-  @Idempotent({ keySyntax: 'strict' })
+  @Idempotent({ key: { syntax: 'strict' } })
   strict(@Effect() execute: Execute) {
     return execute('strict');
   }

@@ -25,11 +25,11 @@ function withStore(open: (surroundings: Surroundings) => Promise<IdempotencyStor
       modules: [
         IdempotencyModule.forRoot({
           store: await open(surroundings),
-          commandTimeoutMs: COMMAND_TIMEOUT_MS,
+          storeErrors: { commandTimeoutMs: COMMAND_TIMEOUT_MS },
         }),
       ],
       mark: Idempotent(),
-      markWaiting: Idempotent({ whenInProgress: 'wait' }),
+      markWaiting: Idempotent({ duplicates: 'wait' }),
     };
   };
 }
