@@ -40,12 +40,12 @@ const COMMON = {
 } as const;
 
 /** The options of the operation of this kind. */
-export function optionsOf(kind: Kind): ProtocolOptions & { anonymous: 'shared' } {
+export function optionsOf(kind: Kind): ProtocolOptions & { caller: { anonymous: 'shared' } } {
   return {
     ...COMMON,
-    anonymous: 'shared',
-    ...(kind === 'hasty' && { duplicates: { timeoutMs: TIMEOUT_MS } }),
-    ...(kind === 'denied' && { lease: { onTakeover: 'reject' } }),
+    caller: { anonymous: 'shared' },
+    ...(kind === 'hasty' && { duplicates: { ...COMMON.duplicates, timeoutMs: TIMEOUT_MS } }),
+    ...(kind === 'denied' && { lease: { ...COMMON.lease, onTakeover: 'reject' } }),
   };
 }
 

@@ -10,9 +10,10 @@ export function idempotencyOptions(
   const commandTimeoutMs = config.get('COMMAND_TIMEOUT_MS', { infer: true });
   return {
     ...records,
-    leaseMs: config.get('LEASE_MS', { infer: true }),
-    maxExecutionMs: config.get('MAX_EXECUTION_MS', { infer: true }),
-    commandTimeoutMs,
-    saveTimeoutMs: 2 * commandTimeoutMs,
+    lease: {
+      durationMs: config.get('LEASE_MS', { infer: true }),
+      maxExecutionMs: config.get('MAX_EXECUTION_MS', { infer: true }),
+    },
+    storeErrors: { commandTimeoutMs, saveTimeoutMs: 2 * commandTimeoutMs },
   };
 }

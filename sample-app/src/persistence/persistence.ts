@@ -3,10 +3,7 @@ import type { IdempotencyModuleOptions } from 'nestjs-idempotency';
 import type { Ledger } from '../ledger/ledger.js';
 
 /** The module's options that depend on where records are stored. */
-export type RecordOptions = Pick<
-  IdempotencyModuleOptions,
-  'store' | 'unitOfWork' | 'transactional'
->;
+export type RecordOptions = Pick<IdempotencyModuleOptions, 'store' | 'unitOfWork' | 'transaction'>;
 
 /** Depends on STORE: where the idempotency records and the ledger are kept. */
 export class Persistence implements OnApplicationShutdown {

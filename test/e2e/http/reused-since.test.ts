@@ -20,12 +20,16 @@ import { rejection } from '../calls/support/calling-app.js';
 
 const LEASE_MS = 60_000;
 const RETENTION_MS = 3_600_000;
-const ROUTE = { lease: { durationMs: LEASE_MS }, outcome: { retentionMs: RETENTION_MS } };
-
 @Controller()
 class Payments {
   @Post('payments')
-  @Idempotent({ ...ROUTE, outcome: ({ status }) => status !== undefined && status !== 503 })
+  @Idempotent({
+    lease: { durationMs: LEASE_MS },
+    outcome: {
+      keep: ({ status }) => status !== undefined && status !== 503,
+      retentionMs: RETENTION_MS,
+    },
+  })
   async pay(@InScenario() scenario: Scenario) {
     const execution = await scenario.run();
     const status = Number(scenario.plan[execution - 1] ?? 201);

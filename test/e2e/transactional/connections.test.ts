@@ -13,7 +13,7 @@ const bank = useBank();
 describe('The connections of transactional operations', () => {
   let app: TestApp;
   let pool: Pool;
-  async function start(max: number, options: { leaseMs?: number; shutdownTimeoutMs?: number }) {
+  async function start(max: number, options: Pick<IdempotencyModuleOptions, 'lease' | 'limits'>) {
     pool = openPostgresPool(bank.url, { application_name: 'bank', max });
     app = await startApp({
       platform: 'express',
@@ -48,7 +48,7 @@ describe('The connections of transactional operations', () => {
   });
 
   it('are not used for requests that have timed out', async () => {
-    await start(1, { leaseMs: 500 });
+    await start(1, { lease: { durationMs: 500 } });
     let transactions = 0;
     pool.on('connect', (client) => {
       client.query = new Proxy(client.query.bind(client), {
@@ -67,7 +67,7 @@ describe('The connections of transactional operations', () => {
   });
 
   it('hold no transaction when the shutdown no longer waits', async () => {
-    await start(5, { shutdownTimeoutMs: 100 });
+    await start(5, { limits: { shutdownTimeoutMs: 100 } });
     const scenario = app.scenario();
     scenario.gate.close();
     scenario.start('POST', '/transfers').response.catch(() => undefined);

@@ -25,10 +25,11 @@ describe(`${WORKERS} processes on one Redis`, () => {
     const options = {
       lease: { durationMs: LEASE_MS },
       outcome: { maxBytes: 2 * BYTES },
-      duplicates: { timeoutMs: LEASE_MS },
     };
-    const start = (whenInProgress: 'reject' | 'wait') =>
-      lab.start(store, { options: { ...options, duplicates: whenInProgress }, effectDelayMs: 100 });
+    const start = (mode: 'reject' | 'wait') => {
+      const duplicates = { mode, timeoutMs: LEASE_MS };
+      return lab.start(store, { options: { ...options, duplicates }, effectDelayMs: 100 });
+    };
     const ways = ['reject', 'wait', 'reject'] as const;
     workers = await Promise.all(ways.slice(0, WORKERS).map(start));
   }, 60_000);

@@ -3,7 +3,7 @@ import { expect, it } from '@jest/globals';
 import { IdempotencyEvents } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { IdempotencyEngine } from '../../support/internals/core/engine.js';
-import { ENGINE_DEFAULTS } from '../../support/internals/core/operation.js';
+import { DEFAULT_LIMITS } from '../../support/internals/core/operation.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import { newRequest } from './support/worker.js';
 
@@ -17,7 +17,7 @@ const time = inFakeTime();
 it('a timer of an attempt runs in the async context of its begin', async () => {
   const request = new AsyncLocalStorage<string>();
   const events = new IdempotencyEvents();
-  const engine = new IdempotencyEngine(memoryStore(), events, ENGINE_DEFAULTS);
+  const engine = new IdempotencyEngine(memoryStore(), events, DEFAULT_LIMITS);
   const seen: string[] = [];
   const notes = (what: string) =>
     seen.push(`${what} in the context of ${String(request.getStore())}`);

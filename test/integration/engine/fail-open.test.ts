@@ -247,9 +247,7 @@ describe('the signal of an unprotected attempt', () => {
   async function unprotected() {
     const worker = time.worker();
     worker.store.next('begin', unavailable);
-    return worker.run(
-      newRequest({ ...OPTIONS, lease: { ...OPTIONS.lease, maxExecutionMs: 10_000 } }),
-    );
+    return worker.run(newRequest(OPTIONS, { lease: { maxExecutionMs: 10_000 } }));
   }
 
   it('aborts at the hard deadline, measured from the start, whenever it is first read', async () => {

@@ -116,10 +116,7 @@ describe('a waiting duplicate', () => {
 
   it('that released an unusable lease is rejected at once, and the key is free', async () => {
     const [worker, other] = [time.worker(), time.worker()];
-    const request = newRequest({
-      ...OPTIONS,
-      storeErrors: { ...OPTIONS.storeErrors, commandTimeoutMs: 10_000 },
-    });
+    const request = newRequest(OPTIONS, { storeErrors: { commandTimeoutMs: 10_000 } });
     const attempt = await worker.run(request);
     const waiting = watched(other.begin(request));
     await time.pass(1_000);

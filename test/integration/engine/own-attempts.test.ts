@@ -44,7 +44,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 
   it('keeps waiting duplicates waiting for its outcome', async () => {
     const worker = losesItsLeases();
-    const request = newRequest({ ...OPTIONS, duplicates: 'wait' });
+    const request = newRequest(OPTIONS, { duplicates: 'wait' });
     const attempt = await worker.run(request);
     await time.pass(LEASE_MS);
     const waiting = worker.begin(request);
@@ -57,7 +57,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 
   it('is in progress while its outcome is still being saved', async () => {
     const worker = losesItsLeases();
-    const request = newRequest({ ...OPTIONS, storeErrors: { saveTimeoutMs: 1 } });
+    const request = newRequest(OPTIONS, { storeErrors: { saveTimeoutMs: 1 } });
     const attempt = await worker.run(request);
     worker.store.always(unavailable, 'complete');
     const settled = attempt.complete(success('paid'));
@@ -71,10 +71,9 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 
   it('is taken over by a duplicate with a recovery once its operation is over', async () => {
     const worker = losesItsLeases();
-    const request = newRequest({
-      ...OPTIONS,
+    const request = newRequest(OPTIONS, {
       storeErrors: { saveTimeoutMs: 1 },
-      lease: { ...OPTIONS.lease, onTakeover: () => 'run' },
+      lease: { onTakeover: () => 'run' },
     });
     const attempt = await worker.run(request);
     await time.pass(LEASE_MS);
@@ -88,7 +87,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 
   it("has an unknown outcome with onTakeover: 'reject' only past its hard deadline", async () => {
     const worker = losesItsLeases();
-    const request = newRequest({ ...OPTIONS, lease: { ...OPTIONS.lease, onTakeover: 'reject' } });
+    const request = newRequest(OPTIONS, { lease: { onTakeover: 'reject' } });
     await worker.run(request);
     await time.pass(LEASE_MS);
     expect(await worker.begin(request)).toEqual(IN_PROGRESS);
@@ -99,7 +98,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 
   it('stays in progress when the result of its begin was unknown', async () => {
     const worker = time.worker();
-    const request = newRequest({ ...OPTIONS, storeErrors: { whenUnavailable: 'execute' } });
+    const request = newRequest(OPTIONS, { storeErrors: { whenUnavailable: 'execute' } });
     worker.store.next('begin', lostReply);
     const attempt = await worker.run(request);
     await time.pass(LEASE_MS);
@@ -170,7 +169,7 @@ describe('A begin whose reply has not been read', () => {
       const worker = time.worker();
       const gate = new Gate();
       gate.close();
-      const request = newRequest({ ...OPTIONS, lease: { ...OPTIONS.lease, onTakeover } });
+      const request = newRequest(OPTIONS, { lease: { onTakeover } });
       await losesItsLeases().run(withOptions(request, { lease: { onTakeover: 'run' } }));
       await time.pass(LEASE_MS);
       worker.store.next('begin', heldRequest(gate));

@@ -53,7 +53,7 @@ describe('saving an outcome', () => {
   it('never exceeds the time left for the response', async () => {
     const worker = time.worker();
     const attempt = await worker.run(
-      newRequest({ ...OPTIONS, storeErrors: { ...OPTIONS.storeErrors, commandTimeoutMs: 700 } }),
+      newRequest(OPTIONS, { storeErrors: { commandTimeoutMs: 700 } }),
     );
     worker.store.always(unavailable, 'complete');
     void attempt.complete(success('paid'));
@@ -83,7 +83,7 @@ describe('saving an outcome', () => {
     it("returns unsaved after saveTimeoutMs with onSaveFailure: 'error'", async () => {
       const worker = time.worker();
       const attempt = await worker.run(
-        newRequest({ ...OPTIONS, storeErrors: { ...OPTIONS.storeErrors, whenNotSaved: 'error' } }),
+        newRequest(OPTIONS, { storeErrors: { whenNotSaved: 'error' } }),
       );
       worker.store.always(unavailable, 'complete');
       const settled = timed(attempt.complete(success('paid')));
@@ -108,10 +108,7 @@ describe('saving an outcome', () => {
     (onSaveFailure) => {
       async function unsaved() {
         const worker = time.worker();
-        const request = newRequest({
-          ...OPTIONS,
-          storeErrors: { ...OPTIONS.storeErrors, whenNotSaved: onSaveFailure },
-        });
+        const request = newRequest(OPTIONS, { storeErrors: { whenNotSaved: onSaveFailure } });
         const attempt = await worker.run(request);
         worker.store.always(unavailable, 'complete');
         void attempt.complete(success('paid'));
@@ -182,7 +179,7 @@ describe('saving an outcome', () => {
 
   it('keeps the lease while it waits for the first confirmation', async () => {
     const worker = time.worker();
-    const request = newRequest({ ...OPTIONS, lease: { ...OPTIONS.lease, durationMs: 300 } });
+    const request = newRequest(OPTIONS, { lease: { durationMs: 300 } });
     const attempt = await worker.run(request);
     worker.store.always(unavailable, 'complete');
     void attempt.complete(success('paid'));
@@ -204,7 +201,7 @@ describe('waiting for the attempt that took over', () => {
 
   async function overtaken(waitTimeoutMs: number) {
     const late = time.worker();
-    const request = newRequest({ ...OPTIONS, duplicates: { timeoutMs: waitTimeoutMs } });
+    const request = newRequest(OPTIONS, { duplicates: { timeoutMs: waitTimeoutMs } });
     const attempt = await late.run(request);
     late.store.always(unavailable, 'extend');
     await time.pass(LEASE_MS + 1);

@@ -128,7 +128,7 @@ describe('a duplicate that waits', () => {
 
   it('keeps waiting while the store is down, and never runs concurrently with the first one', async () => {
     const [worker, other] = [time.worker(), time.worker()];
-    const request = newRequest({ ...OPTIONS, storeErrors: { whenUnavailable: 'execute' } });
+    const request = newRequest(OPTIONS, { storeErrors: { whenUnavailable: 'execute' } });
     const attempt = await worker.run(request);
     const waiting = watched(other.begin(request));
     await time.pass(1_000);

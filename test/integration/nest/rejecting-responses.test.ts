@@ -263,9 +263,9 @@ describe('An option function of a call that returns a rejected promise', () => {
     expect(payments.runs).toBe(0);
   });
 
-  it.each(['keep', 'retentionMs'])('%s: its default applies', async (option) => {
+  it.each(['keep', 'retentionMs'])('outcome.%s: its default applies', async (option) => {
     const service = app.nest.get(IdempotencyService, { strict: false });
-    const call = { operation: option, key: 'k', scope: 'alice', [option]: rejecting };
+    const call = { operation: option, key: 'k', scope: 'alice', outcome: { [option]: rejecting } };
     expect(await service.run(call, () => 'first')).toBe('first');
     expect(await service.run(call, () => 'second')).toBe('first');
   });

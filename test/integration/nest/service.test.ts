@@ -233,9 +233,9 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
     });
   });
 
-  describe('keep', () => {
+  describe('outcome.keep', () => {
     it('decides by the thrown value', async () => {
-      const keep: IdempotentCall['keep'] = ({ error }) => error instanceof RangeError;
+      const keep: OutcomePolicy = ({ error }) => error instanceof RangeError;
       const [kept, released] = [call({ outcome: keep }), call({ outcome: keep })];
       const failing = (error: Error) => () => Promise.reject(error);
       await rejection(service.run(kept, failing(new RangeError('kept'))));

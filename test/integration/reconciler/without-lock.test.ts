@@ -5,7 +5,7 @@ import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { IdempotencyEvents } from '../../support/internals/core/record.js';
 import { IdempotencyEngine } from '../../support/internals/core/engine.js';
-import { ENGINE_DEFAULTS, PROTOCOL_DEFAULTS } from '../../support/internals/core/operation.js';
+import { DEFAULT_LIMITS } from '../../support/internals/core/operation.js';
 import { Reconciliation } from '../../support/internals/core/recovery.js';
 import { JSON_CODEC } from '../../support/internals/codecs/json.js';
 import { recoverableCall, valueFormat } from '../../support/internals/transports/call.js';
@@ -60,11 +60,10 @@ describe(`Without the lock, on ${name}`, () => {
       await delay(1);
       return { value: key };
     };
-    const options = {
-      ...PROTOCOL_DEFAULTS,
+    const options = protocolOptions({
       storeErrors: { commandTimeoutMs: TIMEOUT_MS },
       lease: { onTakeover },
-    };
+    });
     const operation = recoverableCall(options, {
       keep: () => true,
       format: valueFormat(JSON_CODEC),
@@ -72,7 +71,7 @@ describe(`Without the lock, on ${name}`, () => {
     });
     const settings = { intervalMs: 100, afterMs: 0, batchSize: 10 };
     const rounds = stores.map(async (own) => {
-      const engine = new IdempotencyEngine(own, new IdempotencyEvents(), ENGINE_DEFAULTS);
+      const engine = new IdempotencyEngine(own, new IdempotencyEvents(), DEFAULT_LIMITS);
       const all = new Reconciliation(engine, noServices, () => operation, settings, TIMEOUT_MS);
       let completed = 0;
       for (;;) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { IdempotencyEvents, type IdempotencyEvent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { ENGINE_DEFAULTS } from '../../support/internals/core/operation.js';
+import { DEFAULT_LIMITS } from '../../support/internals/core/operation.js';
 import { IdempotencyEngine } from '../../support/internals/core/engine.js';
 import { LogReporter } from '../../support/internals/nest.js';
 import { CallTransport } from '../../support/internals/transports/call.js';
@@ -58,7 +58,7 @@ describe('a logger that throws', () => {
     events.reportTo(new LogReporter(logger));
     events.subscribe(broken);
     const store = new FaultyStore(memoryStore());
-    const engine = new IdempotencyEngine(store, events, ENGINE_DEFAULTS);
+    const engine = new IdempotencyEngine(store, events, DEFAULT_LIMITS);
     const calls = new CallTransport(engine, noServices);
     store.next('begin', unavailable);
     const call = newCall({ storeErrors: { whenUnavailable: 'execute' } });

@@ -22,7 +22,7 @@ export interface StartOptions extends Pick<WorkerSettings, 'transactional' | 'mu
 const POLL_PAUSE_MS = 10;
 
 /** A machine that is busy with other tests is not to be mistaken for a store that is down. */
-const TIMEOUT: WorkerOptions = { storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 10_000 } };
+const TIMEOUT = { commandTimeoutMs: 5_000, saveTimeoutMs: 10_000 };
 
 /** Worker processes with one ledger, their clients, and the oracle over it all. */
 export class Lab {
@@ -59,7 +59,7 @@ export class Lab {
     const worker = new LabWorker(this.program, {
       name: `worker-${this.#starts}`,
       store,
-      options: { ...TIMEOUT, ...options },
+      options: { ...options, storeErrors: { ...TIMEOUT, ...options?.storeErrors } },
       ledgerFile: this.#ledgerFile,
       eventsFile: this.#eventsFile,
       effectDelayMs,

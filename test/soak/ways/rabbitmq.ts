@@ -33,13 +33,16 @@ addOperations(
     ({ amount }: Order) =>
       work({ kind, amount }),
   (kind) => {
-    const { anonymous: _, ...options } = optionsOf(kind);
+    const { caller: _, ...options } = optionsOf(kind);
     return [
       [Payload(), Ctx()],
       Idempotent({
-        ...{ ...options, message: { consumer: QUEUE, redeliveryDelayMs: 20, maxPauseMs: 1_000 } },
-        // Otherwise it is redelivered again and again.
-        message: { onFailure: 'dead-letter' },
+        ...options,
+        message: {
+          ...{ consumer: QUEUE, redeliveryDelayMs: 20, maxPauseMs: 1_000 },
+          // Otherwise it is redelivered again and again.
+          onFailure: 'dead-letter',
+        },
       }),
       ...(kind === 'inner' ? [UseInterceptors(inner('early'))] : []),
       EventPattern([kind]),

@@ -3,7 +3,6 @@ import type { Lease, LeaseLossReason, OwnerToken, RecordKey } from 'nestjs-idemp
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { DeadlineTimer } from '../../support/internals/core/util.js';
 import { LeaseKeeper } from '../../support/internals/core/engine.js';
-import { PROTOCOL_DEFAULTS } from '../../support/internals/core/operation.js';
 import { NO_FINGERPRINT } from '../../support/internals/core/record.js';
 import {
   FaultyStore,
@@ -14,15 +13,15 @@ import {
 } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { expectNoTimerRenewed } from '../../support/no-timer-renewed.js';
+import { protocolOptions } from '../../support/protocol-options.js';
 
 const LEASE_MS = 1_200;
 const MAX_EXECUTION_MS = 12_000;
 const HEARTBEAT_MS = LEASE_MS / 3;
-const options = {
-  ...PROTOCOL_DEFAULTS,
+const options = protocolOptions({
   lease: { durationMs: LEASE_MS, maxExecutionMs: MAX_EXECUTION_MS },
   outcome: { retentionMs: 60_000 },
-};
+});
 const recordKey = 'record' as RecordKey;
 const timeoutMs = 500;
 

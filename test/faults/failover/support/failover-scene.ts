@@ -1,4 +1,4 @@
-import type { EngineOptions } from 'nestjs-idempotency';
+import type { LimitsOptions } from 'nestjs-idempotency';
 import {
   redisStore,
   type RedisConnectionOptions,
@@ -27,11 +27,11 @@ export class FailoverScene {
   }
 
   /** A further process, connected. */
-  async worker(options: RedisStoreOptions, engine: EngineOptions = {}): Promise<LedgerWorker> {
+  async worker(options: RedisStoreOptions, limits: LimitsOptions = {}): Promise<LedgerWorker> {
     const store = redisStore(options);
     this.stores.push(store);
     await store.open();
-    const worker = new LedgerWorker(store, this.ledger, { shutdownTimeoutMs: 0, ...engine });
+    const worker = new LedgerWorker(store, this.ledger, { shutdownTimeoutMs: 0, ...limits });
     this.workers.push(worker);
     return worker;
   }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { EngineOptions, IdempotencyStore, Outcome } from 'nestjs-idempotency';
+import type { IdempotencyStore, LimitsOptions, Outcome } from 'nestjs-idempotency';
 import {
   unfinishedRetentionMs,
   type Attempt,
@@ -24,9 +24,9 @@ export class LedgerWorker extends Worker {
   constructor(
     store: IdempotencyStore,
     private readonly ledger: Ledger,
-    options: EngineOptions = {},
+    limits: LimitsOptions = {},
   ) {
-    super(store, options);
+    super(store, limits);
   }
 
   /** The outcome of a client's request: by default the operation has its effect. */

@@ -1,4 +1,4 @@
-import type { EngineOptions, IdempotencyStore } from 'nestjs-idempotency';
+import type { IdempotencyStore, LimitsOptions } from 'nestjs-idempotency';
 import type { RedisProxy } from '../../../support/redis-proxy.js';
 import type { Ledger } from './ledger.js';
 import { LedgerWorker } from './ledger-worker.js';
@@ -9,8 +9,8 @@ export class RemoteWorker extends LedgerWorker {
     store: IdempotencyStore,
     readonly proxy: RedisProxy,
     ledger: Ledger,
-    options: EngineOptions = {},
+    limits: LimitsOptions = {},
   ) {
-    super(store, ledger, options);
+    super(store, ledger, limits);
   }
 }

@@ -13,7 +13,7 @@ const TIMEOUT = {
 
 /** A request with a new key, in the terms of the laboratory. */
 export function labRequest(options: ProtocolOptions = {}): OperationRequest {
-  const request = newRequest({ ...TIMEOUT, ...options });
+  const request = newRequest(TIMEOUT, options);
   const recordKey = recordKeyOf(request.key);
   return { ...request, scope: [CALLER], operation: OPERATION, recordKey };
 }

@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import type { EngineOptions, IdempotencyStore } from 'nestjs-idempotency';
+import type { IdempotencyStore, LimitsOptions } from 'nestjs-idempotency';
 import {
   redisStore,
   RedisIdempotencyStore,
@@ -14,7 +14,7 @@ import type { DrivenTime } from './driven-time.js';
 import { Ledger } from './ledger.js';
 import { RemoteWorker } from './remote-worker.js';
 
-export interface WorkerOptions extends EngineOptions {
+export interface WorkerOptions extends LimitsOptions {
   /** Options of its connection, instead of those that the store chooses. */
   readonly connection?: RedisConnectionOptions;
 }

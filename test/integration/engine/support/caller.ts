@@ -1,10 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { ProtocolOptions } from 'nestjs-idempotency';
-import {
-  keepSuccesses,
-  PROTOCOL_DEFAULTS,
-  type OutcomePolicy,
-} from '../../../support/internals/core/operation.js';
+import { keepSuccesses, type OutcomePolicy } from '../../../support/internals/core/operation.js';
 import { JSON_CODEC } from '../../../support/internals/codecs/json.js';
 import { canonicalJson, fingerprint } from '../../../support/internals/core/record.js';
 import {
@@ -13,6 +9,7 @@ import {
   type Call,
 } from '../../../support/internals/transports/call.js';
 import { noServices } from '../../../support/no-services.js';
+import { protocolOptions } from '../../../support/protocol-options.js';
 import { Worker } from './worker.js';
 
 /** A call with its own key. */
@@ -26,7 +23,7 @@ export function newCall(options: ProtocolOptions = {}, keep: OutcomePolicy = kee
     keep,
     format: valueFormat(JSON_CODEC),
     maxStoredBytes: 1_000_000,
-    options: { ...PROTOCOL_DEFAULTS, ...options },
+    options: protocolOptions(options),
   };
 }
 

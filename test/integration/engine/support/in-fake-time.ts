@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, jest } from '@jest/globals';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import type { EngineOptions } from '../../../support/internals/core/operation.js';
+import type { LimitsOptions } from '../../../support/internals/core/operation.js';
 import { Worker } from './worker.js';
 
 export interface FakeTime {
   /** Another process on the same store. */
-  worker(options?: EngineOptions): Worker;
+  worker(limits?: LimitsOptions): Worker;
   /** Advances time, and runs everything that is due. */
   pass(ms: number): Promise<void>;
   /** Moves the store's clock alone, as a failover to another server may. */
@@ -28,7 +28,7 @@ export function inFakeTime(): FakeTime {
   });
   afterEach(() => void jest.useRealTimers());
   return {
-    worker: (options) => new Worker(store, options),
+    worker: (limits) => new Worker(store, limits),
     pass: (ms) => jest.advanceTimersByTimeAsync(ms),
     skewStore: (ms) => void (skew += ms),
     get elapsed() {

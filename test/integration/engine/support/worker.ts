@@ -8,17 +8,18 @@ import {
   type Outcome,
 } from 'nestjs-idempotency';
 import {
-  ENGINE_DEFAULTS,
+  DEFAULT_LIMITS,
   PROTOCOL_DEFAULTS,
   type Attempt,
   type OperationRequest,
-  type EngineOptions,
   type FinalOutcome,
+  type LimitsOptions,
   type ProtocolOptions,
 } from '../../../support/internals/core/operation.js';
 import { fingerprint } from '../../../support/internals/core/record.js';
 import { IdempotencyEngine, type Decision } from '../../../support/internals/core/engine.js';
 import { FaultyStore } from '../../../support/faulty-store.js';
+import { protocolOptions } from '../../../support/protocol-options.js';
 
 /** One process of an application: its own engine, events and connection to the store. */
 export class Worker {
@@ -26,11 +27,11 @@ export class Worker {
   readonly engine: IdempotencyEngine;
   readonly events: IdempotencyEvent[] = [];
 
-  constructor(shared: IdempotencyStore, options: EngineOptions = {}) {
+  constructor(shared: IdempotencyStore, limits: LimitsOptions = {}) {
     this.store = new FaultyStore(shared);
     const events = new IdempotencyEvents();
     events.subscribe((event) => void this.events.push(event));
-    this.engine = new IdempotencyEngine(this.store, events, { ...ENGINE_DEFAULTS, ...options });
+    this.engine = new IdempotencyEngine(this.store, events, { ...DEFAULT_LIMITS, ...limits });
   }
 
   /** The names of the events so far, in order. */
@@ -58,8 +59,8 @@ export class Worker {
   }
 }
 
-/** A request with a key of its own. */
-export function newRequest(options: ProtocolOptions = {}): OperationRequest {
+/** A request with a key of its own. Later levels of options override earlier ones. */
+export function newRequest(...levels: readonly ProtocolOptions[]): OperationRequest {
   const scope = ['alice'];
   const key = randomUUID();
   return {
@@ -68,7 +69,7 @@ export function newRequest(options: ProtocolOptions = {}): OperationRequest {
     operation: 'pay',
     scope,
     key,
-    options: { ...PROTOCOL_DEFAULTS, ...options },
+    options: protocolOptions(...levels),
   };
 }
 
@@ -79,7 +80,7 @@ export function withOtherPayload(request: OperationRequest): OperationRequest {
 
 /** The same request on a route with other options. */
 export function withOptions(request: OperationRequest, options: ProtocolOptions): OperationRequest {
-  return { ...request, options: { ...request.options, ...options } };
+  return { ...request, options: protocolOptions(request.options, options) };
 }
 
 export function outcomeOf(text: string): Outcome {

@@ -31,7 +31,7 @@ export interface MessageLabOptions {
 const DELIVERY_LIMIT = 30;
 
 /** A machine that is busy with other tests is not to be mistaken for a store that is down. */
-const TIMEOUT: WorkerOptions = { storeErrors: { commandTimeoutMs: 20_000, saveTimeoutMs: 20_000 } };
+const TIMEOUT = { commandTimeoutMs: 20_000, saveTimeoutMs: 20_000 };
 
 /** As in `(node:123) MaxListenersExceededWarning: …`. */
 const NODE_WARNING = /(?<=^\(node:\d+\) ).*/gm;
@@ -120,7 +120,11 @@ export class MessageLab {
     const consumer = new ConsumerProcess(program, {
       name,
       store: { kind: 'redis', url: this.servers.redis.url },
-      options: { ...TIMEOUT, message: { consumer: CALLER, ...TIMEOUT.message }, ...options },
+      options: {
+        ...options,
+        message: { consumer: CALLER, ...options.message },
+        storeErrors: { ...TIMEOUT, ...options.storeErrors },
+      },
       brokerUrl: `amqp://guest:guest@127.0.0.1:${this.#ways[slot]!.port}`,
       queue: this.name,
       prefetch,

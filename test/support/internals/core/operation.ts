@@ -10,18 +10,19 @@ export {
   type OperationRequest,
 } from '../../../../lib/core/operation/operation-request.js';
 export {
-  checkEngineOptions,
-  checkProtocolOptions,
-  ENGINE_DEFAULTS,
+  DEFAULT_LIMITS,
   finishedRetentionMs,
+  LIMITS,
+  PROTOCOL,
   PROTOCOL_DEFAULTS,
   unfinishedRetentionMs,
-  type EngineOptions,
-  type OutcomeSummary,
+  type LimitsOptions,
   type ProtocolOptions,
+  type ResolvedProtocolOptions,
 } from '../../../../lib/core/operation/options.js';
 export {
   asksToKeep,
   keepSuccesses,
   type OutcomePolicy,
+  type OutcomeSummary,
 } from '../../../../lib/core/operation/outcome-policy.js';

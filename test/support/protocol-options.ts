@@ -1,0 +1,12 @@
+import type { ProtocolOptions } from 'nestjs-idempotency';
+import { PROTOCOL, type ResolvedProtocolOptions } from './internals/core/operation.js';
+import { resolve } from './internals/core/util.js';
+
+/** The protocol's options as an attempt receives them; later levels override earlier ones, field by field. */
+export function protocolOptions(...levels: readonly ProtocolOptions[]): ResolvedProtocolOptions {
+  const what = 'a test';
+  return resolve(
+    PROTOCOL,
+    levels.map((given) => ({ what, place: 'method', given })),
+  );
+}
