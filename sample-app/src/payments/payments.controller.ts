@@ -33,7 +33,7 @@ export class PaymentsController {
     return this.payments.find(id, user);
   }
 
-  /** With STORE=postgres the module's default is `transactional`: refund and record commit together. */
+  /** With STORE=postgres the module's default is `transaction: true`: refund and record commit together. */
   @Post(':id/refunds')
   @Idempotent({ operation: 'payments.refund' })
   @ApiCreatedResponse({ type: RefundView })

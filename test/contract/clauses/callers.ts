@@ -78,7 +78,7 @@ export function callers(server: Server): void {
     expect(await scenario.executions()).toBe(0);
   });
 
-  it("C30 with anonymous: 'ignore' each anonymous request runs, and known callers are protected", async () => {
+  it("C30 with caller.anonymous: 'ignore' each anonymous request runs, and known callers are protected", async () => {
     const scenario = server.scenario('C30');
     for (const execution of [1, 2]) {
       const response = await scenario.send('ignored');
@@ -88,7 +88,7 @@ export function callers(server: Server): void {
     expectReplay(await scenario.send('ignored, but known'), known);
   });
 
-  it("C30 with anonymous: 'shared' all anonymous callers are one", async () => {
+  it("C30 with caller.anonymous: 'shared' all anonymous callers are one", async () => {
     const scenario = server.scenario('C30');
     const first = await scenario.send('shared');
     expectReplay(await scenario.send('shared'), first);

@@ -32,7 +32,7 @@ export function replay(server: Server): void {
     expect(again.header('content-type')).toContain('application/vnd.api+json');
   });
 
-  it('C62 with the option replayHeaders only the named ones are replayed', async () => {
+  it('C62 with the option http.replayHeaders only the named ones are replayed', async () => {
     const scenario = server.scenario('C62');
     const first = await scenario.send('charge, chosen fields');
     const again = await scenario.send('charge, chosen fields');
@@ -116,7 +116,7 @@ export function replay(server: Server): void {
     expect(again.text).toMatch(/^1:0;1:1;.*1:19;$/);
   });
 
-  it('C70a a response over maxStoredBytes goes out whole and is not replayed', async () => {
+  it('C70a a response over outcome.maxBytes goes out whole and is not replayed', async () => {
     for (const [name, length] of [
       ['charge', 2_001],
       ['stream', 3_000],
@@ -132,7 +132,7 @@ export function replay(server: Server): void {
     }
   });
 
-  it('C70a a failure over maxStoredBytes is not kept, as any other', async () => {
+  it('C70a a failure over outcome.maxBytes is not kept, as any other', async () => {
     for (const as of ['text', 'stream']) {
       const scenario = server.scenario('C70a');
       expect(await scenario.send('failure', { as })).toMatchObject({
@@ -190,7 +190,7 @@ export function replay(server: Server): void {
     ]);
   });
 
-  it('C73 with the option replayHeader the marker has another name', async () => {
+  it('C73 with the option http.replayHeader the marker has another name', async () => {
     const scenario = server.scenario('C73');
     const first = await scenario.send('charge, marked otherwise');
     const again = await scenario.send('charge, marked otherwise');

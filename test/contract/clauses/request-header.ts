@@ -97,7 +97,7 @@ export function requestHeader(server: Server): void {
     expect(await scenario.executions()).toBe(0);
   });
 
-  it('C11 with the option maxKeyLength the limit is another', async () => {
+  it('C11 with the option key.maxLength the limit is another', async () => {
     const scenario = server.scenario('C11');
     const of = (length: number) => ({ long: scenario.key.padEnd(length, 'x') });
     expect((await scenario.send('key of at most 64', of(64))).status).toBe(201);

@@ -77,7 +77,7 @@ describe('a job', () => {
     expect(timesOf(id)).toBe(1);
   });
 
-  it('is delayed for at least 200 ms, however short "retryAfterMs" is', async () => {
+  it('is delayed for at least 200 ms, however short "duplicates.retryAfterMs" is', async () => {
     const app = await orders.handle(
       place,
       { store: newStore() },
@@ -147,7 +147,8 @@ describe('a job', () => {
 
   it('whose outcome is unknown is delayed until the lease expires, and then fails', async () => {
     const store = newStore();
-    const options = { onTakeover: 'reject', scope: () => 'alice', payload: undefined };
+    const lease = { onTakeover: 'reject' };
+    const options = { lease, scope: () => 'alice', payload: undefined };
     await orders.handle(place, { store }, options as object);
     const { key } = await abandon(store, 'orders.place', randomUUID(), 1_500);
     const job = await orders.add({ id: key }, { attempts: 5 });

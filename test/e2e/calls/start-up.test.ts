@@ -18,6 +18,7 @@ import {
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { LoggedLines } from '../../integration/nest/support/logged-lines.js';
+import { optionAt } from '../../support/option-at.js';
 import { callingApp, rejection } from './support/calling-app.js';
 
 async function start(metadata: ModuleMetadata, options: Partial<IdempotencyModuleOptions> = {}) {
@@ -53,10 +54,12 @@ describe('an application starts', () => {
       key,
       scope: () => 'acme',
       payload: () => 1,
-      keep: () => true,
       onRejected: () => undefined,
-      leaseMs: 1_000,
-      onTakeover: 'reject',
+      outcome: () => true,
+      duplicates: 'wait',
+      lease: { durationMs: 1_000, onTakeover: 'reject' },
+      storeErrors: { whenNotSaved: 'error' },
+      transaction: false,
     };
     await expect(start({ providers: [service(all)] })).resolves.toBeUndefined();
   });
@@ -85,20 +88,20 @@ describe('a method stops the start', () => {
     ['operation', ''],
     ['scope', 'acme'],
     ['payload', {}],
-    ['keep', true],
     ['onRejected', 'delay'],
-    ['codec', {}],
-    ['leaseMs', 1],
-    ['onTakeover', 'never'],
+    ['outcome.keep', true],
+    ['outcome.codec', {}],
+    ['lease.durationMs', 1],
+    ['lease.onTakeover', 'never'],
   ])('with an invalid %s', async (option, value) => {
-    const message = await startError({ providers: [service({ key, [option]: value })] });
+    const message = await startError({ providers: [service({ key, ...optionAt(option, value) })] });
     expect(message).toContain(`"${option}"`);
   });
 
   it.each([
     ['fingerprint', 'onRejected'],
-    ['required', 'onRejected'],
-    ['anonymous', 'onRejected'],
+    ['caller', 'onRejected'],
+    ['http', 'onRejected'],
     ['keys', 'Did you mean "key"?'],
     ['store', 'IdempotencyModule.forRoot({ … })'],
   ])('with %s, which is not an option of a method', async (option, remedy) => {
@@ -108,7 +111,7 @@ describe('a method stops the start', () => {
   });
 
   it('that is transactional without a unit of work', async () => {
-    const message = await startError({ providers: [service({ key, transactional: true })] });
+    const message = await startError({ providers: [service({ key, transaction: true })] });
     expect(message).toContain('"unitOfWork"');
   });
 

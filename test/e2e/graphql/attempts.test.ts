@@ -178,7 +178,7 @@ describe('a mutation whose owner was lost', () => {
     return { scenario, document };
   }
 
-  it('gets the outcome that "onTakeover" finds', async () => {
+  it('gets the outcome that "lease.onTakeover" finds', async () => {
     const { scenario, document } = await abandoned();
     now += LEASE_MS;
     const second = await ask(scenario, document);

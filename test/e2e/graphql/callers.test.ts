@@ -84,11 +84,11 @@ describe('the caller of a mutation', () => {
     const document = 'mutation { byUser { execution } }';
     const response = await ask(scenario, document, { as: null });
     expect(codesIn(response)).toEqual({ byUser: 'idempotency_caller_unknown' });
-    expect(response.errors![0]!.message).toContain('"anonymous"');
+    expect(response.errors![0]!.message).toContain('"caller.anonymous"');
     expect(scenario.executions).toBe(0);
   });
 
-  it('runs unprotected or in a shared scope when unknown, as "anonymous" says', async () => {
+  it('runs unprotected or in a shared scope when unknown, as "caller.anonymous" says', async () => {
     const scenario = app.scenario();
     expect(await execution(scenario, 'unprotected', null)).toBe(1);
     expect(await execution(scenario, 'unprotected', null)).toBe(2);

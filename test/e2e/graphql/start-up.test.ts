@@ -142,7 +142,7 @@ describe('the application does not start', () => {
       [SerializedResolver],
       'SerializedResolver.makeSerialized returns its value to a ClassSerializerInterceptor',
     ],
-    ['with an invalid option', [OptionResolver], '"maxKeyLength"'],
+    ['with an invalid option', [OptionResolver], '"key.maxLength"'],
     [
       'with a mutation that only inherits the decorator of its class',
       [InheritingResolver],

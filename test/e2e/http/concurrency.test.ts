@@ -154,7 +154,7 @@ describe.each(combinations)('concurrency on $platform with $store', ({ platform,
     expect(scenario.executions).toBe(1);
   });
 
-  it('C55 at most maxWaiters duplicates wait, the next gets 409', async () => {
+  it('C55 at most limits.maxWaiters duplicates wait, the next gets 409', async () => {
     const scenario = crowdedApp.scenario();
     const pending = await startHeld(scenario, '/waiting');
     const duplicates = [scenario.start('POST', '/waiting'), scenario.start('POST', '/waiting')];

@@ -105,7 +105,7 @@ describe.each(platforms)('error documents on %s', (platform) => {
     return Object.entries(responses) as [ProblemName, RawResponse][];
   }
 
-  it('C84 problemTypeBase makes the types point to the API’s own pages', async () => {
+  it('C84 http.problemTypeBase makes the types point to the API’s own pages', async () => {
     const responses = await provokeAll(ownBaseApp);
     for (const [name, { json }] of responses) {
       expect(json.type).toBe(`https://api.example.com/problems/${name}`);

@@ -190,7 +190,7 @@ describe.each(platforms)('the replay marker on %s', (platform) => {
     configure,
   };
   const app = useServer(() => startApp(start));
-  /** The same application with another `replayHeader`. */
+  /** The same application with another `http.replayHeader`. */
   const other = useServer(() =>
     startApp({ ...start, options: { http: { replayHeader: 'X-Replayed' } } }),
   );

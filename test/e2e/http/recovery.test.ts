@@ -197,7 +197,7 @@ describe.each(platforms)('onTakeover on %s, by the clock of the store,', (platfo
     expectReplay(await again(scenario, '/never-repeats'), first);
   });
 
-  it('C80 retentionMs can depend on the outcome', async () => {
+  it('C80 outcome.retentionMs can depend on the outcome', async () => {
     const scenario = app.scenario();
     scenario.plan = ['fail', 'succeed'];
     const failure = await scenario.post('/failures-shorter');

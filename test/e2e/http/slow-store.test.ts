@@ -241,7 +241,7 @@ describe.each(platforms)('a slow store on %s', (platform) => {
     expect(await drained()).toBe(0);
   });
 
-  /** The attempts that a shutdown finds running after `shutdownTimeoutMs`; restarts the application. */
+  /** The attempts that a shutdown finds running after `limits.shutdownTimeoutMs`; restarts the application. */
   async function drained() {
     const left = await app.nest.get(IdempotencyEngine, { strict: false }).drain();
     await app.close();

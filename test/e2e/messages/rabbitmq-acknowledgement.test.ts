@@ -155,11 +155,11 @@ describe('the application does not start', () => {
     await expect(started(controllers, { noAck: undefined })).rejects.toThrow(/"noAck" to false/);
   });
 
-  it('without the option "consumer"', async () => {
-    const controllers = [orders(() => undefined, { consumer: undefined } as never)];
+  it('without the option "message.consumer"', async () => {
+    const controllers = [orders(() => undefined, { message: { consumer: undefined } } as never)];
     await expect(started(controllers)).rejects.toMatchObject({
       code: 'idempotency_options_invalid',
-      message: expect.stringMatching(/Orders\.place .* "consumer"/),
+      message: expect.stringMatching(/Orders\.place .* "message\.consumer"/),
     });
   });
 

@@ -66,8 +66,8 @@ describe('an event', () => {
   });
 
   it.each([
-    ['at once, when "onFailure" says so', 'dead-letter' as const],
-    ['when a function given as "onFailure" says so', () => 'dead-letter' as const],
+    ['at once, when "message.onFailure" says so', 'dead-letter' as const],
+    ['when a function given as "message.onFailure" says so', () => 'dead-letter' as const],
   ])('that fails is dead-lettered %s', async (_, onFailure) => {
     const { queue, deadLettered } = await openLimitedQueue(10);
     let runs = 0;

@@ -270,7 +270,7 @@ describe('the records', () => {
     }
     const imports = [IdempotencyTestingModule.inMemory({ unitOfWork: new NoDatabase() })];
     const module = await Test.createTestingModule({ imports, providers: [Transfers] }).compile();
-    await expect(module.init()).rejects.toThrow('"transactional" needs a "store" in the database');
+    await expect(module.init()).rejects.toThrow('"transaction" needs a "store" in the database');
     await module.close();
   });
 });

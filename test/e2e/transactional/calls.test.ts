@@ -110,7 +110,7 @@ describe('A transactional call', () => {
     expect(await committed(key)).toEqual([]);
   });
 
-  it('runs again after a conflict, up to "conflictRetries" times', async () => {
+  it('runs again after a conflict, up to "transaction.conflictRetries" times', async () => {
     const key = randomUUID();
     let runs = 0;
     const run = (conflicts: number) =>

@@ -158,7 +158,7 @@ describe('A commit of a transactional operation', () => {
       false,
     ],
   ] as [string, () => void, number[], boolean][])(
-    'that exceeds "saveTimeoutMs" gets 503, and its later outcome counts: it %s',
+    'that exceeds "storeErrors.saveTimeoutMs" gets 503, and its later outcome counts: it %s',
     async (_, end, rows, isReplay) => {
       const unitOfWork = new FaultyUnitOfWork();
       await start(unitOfWork, { storeErrors: { saveTimeoutMs: 1_000, commandTimeoutMs: 1_000 } });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
+import type { IdempotencyModuleOptions } from 'nestjs-idempotency';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { afterTest } from '../../support/after-test.js';
 import { until } from '../../integration/redis/support/until.js';

@@ -169,7 +169,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expect(await bank.committed(other)).toEqual([2]);
   });
 
-  it('runs again after a conflict, up to "conflictRetries" times', async () => {
+  it('runs again after a conflict, up to "transaction.conflictRetries" times', async () => {
     const scenario = app.scenario();
     scenario.plan = ['conflict', 'conflict'];
     const first = await scenario.post('/persistent');

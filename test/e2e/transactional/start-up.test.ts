@@ -39,7 +39,7 @@ describe('The application does not start with a transactional route', () => {
 
   it('without a unit of work', async () => {
     await expect(starting({ unitOfWork: undefined as unknown as UnitOfWork })).rejects.toThrow(
-      'The option "transactional" needs the module option "unitOfWork"',
+      'The option "transaction" needs the module option "unitOfWork"',
     );
   });
 
@@ -58,13 +58,13 @@ describe('The application does not start with a transactional route', () => {
 
   it('on a store that cannot take part in a transaction', async () => {
     await expect(starting({ store: memoryStore() })).rejects.toThrow(
-      'The option "transactional" needs a "store" in the database of its transactions',
+      'The option "transaction" needs a "store" in the database of its transactions',
     );
   });
 
   it('that may run without the store', async () => {
     await expect(starting({ storeErrors: { whenUnavailable: 'execute' } })).rejects.toThrow(
-      `"transactional" contradicts "onStoreUnavailable": 'execute'`,
+      `"transaction" contradicts "storeErrors.whenUnavailable": 'execute'`,
     );
   });
 
@@ -75,8 +75,11 @@ describe('The application does not start with a transactional route', () => {
   });
 
   it.each([
-    [{ transactional: 'yes' }, 'The option "transactional" must be true or false'],
-    [{ isolation: 'snapshot' }, 'The option "isolation" must be "default", "read committed"'],
+    [{ transaction: 'yes' }, 'The option "transaction" must be true, false or an object'],
+    [
+      { transaction: { isolation: 'snapshot' } },
+      'The option "transaction.isolation" must be "default", "read committed"',
+    ],
   ])('with %j', async (options, message) => {
     await expect(starting(options as never)).rejects.toThrow(message);
   });

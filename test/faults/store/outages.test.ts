@@ -70,7 +70,7 @@ describeWithClock('Redis is down at complete', () => {
     ['respond', { kind: 'success', replayed: false }],
     ['error', UNAVAILABLE],
   ] as const)(
-    "with onSaveFailure '%s': saving continues with heartbeats until it is confirmed",
+    "with storeErrors.whenNotSaved '%s': saving continues with heartbeats until it is confirmed",
     async (onSaveFailure, reported) => {
       const { scene, die, comeBack } = await mortalScene('durable');
       const worker = await scene.worker();

@@ -68,7 +68,7 @@ describe('saving an outcome', () => {
   });
 
   describe('while the store is down', () => {
-    it("returns the outcome after saveTimeoutMs with onSaveFailure: 'respond'", async () => {
+    it("returns the outcome after saveTimeoutMs with whenNotSaved: 'respond'", async () => {
       const worker = time.worker();
       const attempt = await worker.run(newRequest(OPTIONS));
       worker.store.always(unavailable, 'complete');
@@ -80,7 +80,7 @@ describe('saving an outcome', () => {
       expect((await settled).settlement).toEqual({ kind: 'own' });
     });
 
-    it("returns unsaved after saveTimeoutMs with onSaveFailure: 'error'", async () => {
+    it("returns unsaved after saveTimeoutMs with whenNotSaved: 'error'", async () => {
       const worker = time.worker();
       const attempt = await worker.run(
         newRequest(OPTIONS, { storeErrors: { whenNotSaved: 'error' } }),
@@ -199,9 +199,9 @@ describe('saving an outcome', () => {
 describe('waiting for the attempt that took over', () => {
   const time = inFakeTime();
 
-  async function overtaken(waitTimeoutMs: number) {
+  async function overtaken(timeoutMs: number) {
     const late = time.worker();
-    const request = newRequest(OPTIONS, { duplicates: { timeoutMs: waitTimeoutMs } });
+    const request = newRequest(OPTIONS, { duplicates: { timeoutMs } });
     const attempt = await late.run(request);
     late.store.always(unavailable, 'extend');
     await time.pass(LEASE_MS + 1);
@@ -214,14 +214,14 @@ describe('waiting for the attempt that took over', () => {
     return { settled, taker };
   }
 
-  it.each([10_000, 1_700, 60])('ends after %d ms with waitTimeoutMs', async (waitTimeoutMs) => {
-    const { settled } = await overtaken(waitTimeoutMs);
-    await time.pass(2 * waitTimeoutMs + 2_000);
+  it.each([10_000, 1_700, 60])('ends after %d ms with duplicates.timeoutMs', async (timeoutMs) => {
+    const { settled } = await overtaken(timeoutMs);
+    await time.pass(2 * timeoutMs + 2_000);
     const { settlement, after } = await settled;
     expect(settlement).toEqual({ kind: 'in_progress' });
-    expect(after).toBeGreaterThanOrEqual(waitTimeoutMs);
+    expect(after).toBeGreaterThanOrEqual(timeoutMs);
     // One command and one timer later, no more.
-    expect(after).toBeLessThanOrEqual(waitTimeoutMs + 5);
+    expect(after).toBeLessThanOrEqual(timeoutMs + 5);
   });
 
   it('returns an outcome that arrives in its last half second', async () => {

@@ -61,7 +61,7 @@ describe('a duplicate that waits', () => {
     ]);
   });
 
-  it('is rejected after waitTimeoutMs', async () => {
+  it('is rejected after duplicates.timeoutMs', async () => {
     const { other, waiting } = await duplicate();
     await time.pass(WAIT_TIMEOUT_MS - 1);
     expect(waiting.result).toBeUndefined();

@@ -122,7 +122,7 @@ describe('the shutdown', () => {
     await app.close();
     expect(store.closed).toBe(true);
     expect(log.own).toEqual([
-      'warn: 1 operations were still running after "shutdownTimeoutMs". Their keys stay blocked until their leases expire.',
+      'warn: 1 operations were still running after "limits.shutdownTimeoutMs". Their keys stay blocked until their leases expire.',
     ]);
     gate.open();
     await running;

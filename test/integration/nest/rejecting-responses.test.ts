@@ -32,6 +32,7 @@ import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
+import { optionAt } from '../../support/option-at.js';
 
 /** An async function for an option that must return synchronously. */
 const rejecting = async (): Promise<never> => {
@@ -74,10 +75,10 @@ describe.each(platforms)(
       return app.scenario();
     }
 
-    it.each(['enabled', 'key', 'keySyntax', 'scope', 'fingerprint'])(
+    it.each(['enabled', 'key', 'key.syntax', 'caller.scope', 'fingerprint'])(
       '%s: 500, and nothing runs',
       async (option) => {
-        const scenario = await started({ [option]: rejecting });
+        const scenario = await started(optionAt(option, rejecting));
         expect((await scenario.post('/things')).status).toBe(500);
         expect(scenario.executions).toBe(0);
       },
@@ -86,23 +87,29 @@ describe.each(platforms)(
     it.each<[string, object]>([
       ['fingerprint', { fingerprint: () => ({ digests: [rejecting(), rejecting()] }) }],
       ['a toJSON in fingerprint', { fingerprint: () => [1, { toJSON: rejecting }] }],
-      ['scope', { scope: () => ['a', rejecting(), rejecting()], anonymous: 'shared' }],
-      ['scope, later', { scope: async () => ['a', rejecting()], anonymous: 'shared' }],
+      [
+        'caller.scope',
+        { caller: { scope: () => ['a', rejecting(), rejecting()], anonymous: 'shared' } },
+      ],
+      [
+        'caller.scope, later',
+        { caller: { scope: async () => ['a', rejecting()], anonymous: 'shared' } },
+      ],
     ])('%s: 500, and nothing runs, also with a nested promise', async (_, options) => {
       const scenario = await started(options);
       expect((await scenario.post('/things')).status).toBe(500);
       expect(scenario.executions).toBe(0);
     });
 
-    it.each(['keep', 'retentionMs'])('%s: its default applies', async (option) => {
-      const scenario = await started({ [option]: rejecting });
+    it.each(['keep', 'retentionMs'])('outcome.%s: its default applies', async (option) => {
+      const scenario = await started({ outcome: { [option]: rejecting } });
       const first = await scenario.post('/things');
       expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
       expectReplay(await scenario.post('/things'), first);
     });
 
-    it('keep: a failure is not kept, whatever the promise resolves to', async () => {
-      const scenario = await started({ keep: async () => true });
+    it('outcome.keep: a failure is not kept, whatever the promise resolves to', async () => {
+      const scenario = await started({ outcome: async () => true });
       scenario.plan = ['fail'];
       expect((await scenario.post('/things')).status).toBe(500);
       expect(await scenario.post('/things')).toMatchObject({ status: 201, json: { execution: 2 } });
@@ -141,12 +148,12 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
     jest.restoreAllMocks();
   });
 
-  async function posted(options: object) {
+  async function posted({ caller, ...options }: { readonly caller?: object }) {
     const app = await startApp({
       platform,
       store: memoryStore(),
       controllers: [ThingsController],
-      options: { caller: { anonymous: 'shared' }, ...options },
+      options: { ...options, caller: { anonymous: 'shared', ...caller } },
       configure: (nest) => nest.useGlobalFilters(new TenantUnknownFilter()),
     });
     const scenario = app.scenario();
@@ -158,12 +165,12 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
   it.each<[string, unknown]>([
     ['enabled', throwing],
     ['key', throwing],
-    ['keySyntax', throwing],
-    ['scope', throwing],
-    ['scope', async () => throwing()],
+    ['key.syntax', throwing],
+    ['caller.scope', throwing],
+    ['caller.scope', async () => throwing()],
     ['fingerprint', throwing],
   ])('as the option %s is reported with option and operation', async (option, given) => {
-    const { response, executions } = await posted({ [option]: given });
+    const { response, executions } = await posted(optionAt(option, given));
     expectProblem(response, 'misconfigured');
     expect(executions).toBe(0);
     expect(response.body.toString()).not.toMatch(/planned|Things/);
@@ -194,7 +201,7 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
       throw rejection;
     };
     for (const scope of [reject, async () => reject()]) {
-      const { response } = await posted({ scope });
+      const { response } = await posted({ caller: { scope } });
       expect(response.status).toBe(401);
     }
     // Nest itself may log what was thrown.
@@ -206,18 +213,18 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
       throw new TenantUnknown();
     };
     for (const scope of [unknown, async () => unknown()]) {
-      const { response, executions } = await posted({ scope });
+      const { response, executions } = await posted({ caller: { scope } });
       expect(response).toMatchObject({ status: 404, text: 'no such tenant' });
       expect(executions).toBe(0);
     }
   });
 
   it.each([undefined, null, [undefined]])(
-    'applies `anonymous` when a scope returns %j',
+    'applies `caller.anonymous` when a scope returns %j',
     async (noOne) => {
-      const { response } = await posted({ scope: () => noOne });
+      const { response } = await posted({ caller: { scope: () => noOne } });
       expect(response.status).toBe(201);
-      const rejected = await posted({ scope: () => noOne, anonymous: 'reject' });
+      const rejected = await posted({ caller: { scope: () => noOne, anonymous: 'reject' } });
       expectProblem(rejected.response, 'caller-unknown');
     },
   );
@@ -286,7 +293,7 @@ describe('An option function of a call that returns a rejected promise', () => {
     expect(run).not.toHaveBeenCalled();
   });
 
-  it('codec: a value that it cannot encode or decode is not kept', async () => {
+  it('outcome.codec: a value that it cannot encode or decode is not kept', async () => {
     const service = app.nest.get(IdempotencyService, { strict: false });
     const call = { operation: 'codec', key: 'k', scope: 'alice' };
     const encoding = { name: 'own', encode: rejecting, decode: () => 1 } as unknown as OutcomeCodec;
@@ -305,7 +312,7 @@ describe('An option function of a call that returns a rejected promise', () => {
 });
 
 describe('An option function of a message that returns a rejected promise', () => {
-  const options = { key: rejecting, enabled: true };
+  const options = { key: { from: rejecting }, enabled: true };
   const route = { operation: 'orders.place', options } as never;
   const context = {} as never;
 
@@ -322,14 +329,14 @@ describe('An option function of a message that returns a rejected promise', () =
     expect(() => JSON.stringify(comparableArguments(args))).toThrow(/cannot be compared/);
   });
 
-  it('onFailure: the message is requeued, and one warning says why', () => {
+  it('message.onFailure: the message is requeued, and one warning says why', () => {
     // Applications have started in this process, so their logger receives the warning.
     const warn = jest.spyOn(Logger.prototype, 'warn').mockReturnValue(undefined);
     for (let times = 0; times < 2; times += 1) {
       expect(failureActionOf(new Error(), context, rejecting as never)).toBe('requeue');
     }
     expect(warn.mock.calls).toEqual([
-      [expect.stringContaining('option "onFailure" returned a promise')],
+      [expect.stringContaining('option "message.onFailure" returned a promise')],
     ]);
     warn.mockRestore();
   });

@@ -11,10 +11,12 @@ import {
   OperationRejectedError,
   ValueNotStorableError,
   type IdempotentCall,
+  type OutcomePolicy,
 } from 'nestjs-idempotency';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import { Gate } from '../../support/http/gate.js';
 import { useStores } from '../../support/http/combinations.js';
+import { optionAt } from '../../support/option-at.js';
 import { Tally } from '../../support/http/tally.js';
 
 const stores = useStores();
@@ -295,7 +297,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       expect(await service.run({ ...request, scope: ['alice'] }, () => 'other')).toBe('paid');
     });
 
-    it('while the first one runs is rejected with retryAfterMs of the module', async () => {
+    it('while the first one runs is rejected with duplicates.retryAfterMs of the module', async () => {
       const request = call();
       const gate = new Gate();
       gate.close();
@@ -404,14 +406,14 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       ['scope', undefined, 'scope'],
       ['scope', null, 'scope'],
       ['scope', { tenant: 'acme' }, 'scope'],
-      ['keep', true, 'keep'],
-      ['leaseMs', 1, 'leaseMs'],
-      ['whenInProgress', 'queue', 'whenInProgress'],
+      ['outcome.keep', true, 'outcome.keep'],
+      ['lease.durationMs', 1, 'lease.durationMs'],
+      ['duplicates.mode', 'queue', 'duplicates.mode'],
       ['ttl', 60, 'ttl'],
       ['store', {}, 'store'],
     ])('is rejected with the name, and does not run: %s is %j', async (name, value, named) => {
       let executions = 0;
-      const request = { ...call(), [name]: value };
+      const request = { ...call(), ...optionAt(name, value) };
       const error = await rejection(service.run(request, () => (executions += 1)));
       expect(error).toBeInstanceOf(IdempotencyOptionsError);
       expect(error.message).toContain(`"${named}"`);

@@ -9,6 +9,7 @@ import {
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
+import { optionAt } from '../../support/option-at.js';
 import { declared } from './support/declared.js';
 
 /** Starts an application, and closes it when it has started. */
@@ -65,11 +66,11 @@ describe('an application', () => {
     });
 
     it.each([
-      ['leaseMs', 99, '100 to 3600000'],
-      ['shutdownTimeoutMs', -1, '0 to 3600000'],
-      ['maxWaiters', 1.5, '0 to 1000000'],
+      ['lease.durationMs', 99, '100 to 3600000'],
+      ['limits.shutdownTimeoutMs', -1, '0 to 3600000'],
+      ['limits.maxWaiters', 1.5, '0 to 1000000'],
     ])('an invalid %s, even when no route is protected', async (option, value, range) => {
-      const message = await rejection(start([], { [option]: value }, how));
+      const message = await rejection(start([], optionAt(option, value), how));
       expect(message).toContain(`"${option}"`);
       expect(message).toContain(range);
       expect(message).toContain(String(value));
@@ -102,15 +103,15 @@ describe('an application', () => {
 
 describe('a route stops the start', () => {
   it.each<[string, Type, string]>([
-    ['with an invalid option', paying('Bad', { leaseMs: 10 }), '"leaseMs"'],
+    ['with an invalid option', paying('Bad', { lease: { durationMs: 10 } }), '"lease.durationMs"'],
     [
       'with an invalid option on its class',
       declared('Bad', [Controller(), Idempotent({ http: { replayHeader: 'not a name' } })], {
         pay: [Post()],
       }),
-      '"replayHeader"',
+      '"http.replayHeader"',
     ],
-    ...['lease', 'store', 'maxWaiters'].map((name): [string, Type, string] => [
+    ...['leases', 'store', 'limits'].map((name): [string, Type, string] => [
       `with "${name}", which is not an option of a route`,
       paying('Bad', { [name]: 1 }),
       `"${name}" is not an option of @Idempotent()`,
@@ -120,8 +121,10 @@ describe('a route stops the start', () => {
   });
 
   it('with options that are valid alone and invalid together', async () => {
-    const starting = start([paying('Bad', { leaseMs: 60_000 })], { maxExecutionMs: 30_000 });
-    expect(await rejection(starting)).toContain('"maxExecutionMs"');
+    const starting = start([paying('Bad', { lease: { durationMs: 60_000 } })], {
+      lease: { maxExecutionMs: 30_000 },
+    });
+    expect(await rejection(starting)).toContain('"lease.maxExecutionMs"');
   });
 
   it('when it is an @Sse() route', async () => {

@@ -131,16 +131,18 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
   });
 
   it('with a misspelt option, and suggests the right one', async () => {
-    const message = await rejection(() => start(type(idempotent({ leaseMS: 1 })), of, forRoot()));
-    expect(message).toMatch(
-      /^@Idempotent\(\) on Orders\.create \(module OrdersModule\): "leaseMS"/,
+    const message = await rejection(() =>
+      start(type(idempotent({ lease: { durationMS: 1 } })), of, forRoot()),
     );
-    expect(message).toMatch(/ Did you mean "leaseMs"\?$/);
+    expect(message).toMatch(
+      /^@Idempotent\(\) on Orders\.create \(module OrdersModule\): "lease\.durationMS"/,
+    );
+    expect(message).toMatch(/ Did you mean "lease\.durationMs"\?$/);
   });
 
   it('with an option of the module, and names its place', async () => {
     const message = await rejection(() =>
-      start(type(idempotent({ maxWaiters: 1 })), of, forRoot()),
+      start(type(idempotent({ limits: { maxWaiters: 1 } })), of, forRoot()),
     );
     expect(message).toContain('Orders.create (module OrdersModule)');
     expect(message).toMatch(
@@ -149,9 +151,11 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
   });
 
   it('with a value out of range', async () => {
-    const message = await rejection(() => start(type(idempotent({ leaseMs: 1 })), of, forRoot()));
+    const message = await rejection(() =>
+      start(type(idempotent({ lease: { durationMs: 1 } })), of, forRoot()),
+    );
     expect(message).toBe(
-      '@Idempotent() on Orders.create (module OrdersModule): The option "leaseMs" must be an integer from 100 to 3600000, but it is 1.',
+      '@Idempotent() on Orders.create (module OrdersModule): The option "lease.durationMs" must be an integer from 100 to 3600000, but it is 1.',
     );
   });
 
@@ -212,11 +216,11 @@ describe('an unknown option', () => {
   const as = (options: object) => options as never;
 
   it.each([
-    [{ leaseTime: 1 }, 'IdempotencyModule.forRoot()', 'leaseMs'],
-    [{ rentionMs: 1 }, 'IdempotencyModule.forRoot()', 'retentionMs'],
-    [{ ttl: 1 }, 'IdempotencyModule.forRoot()', 'retentionMs'],
+    [{ outcomes: 1 }, 'IdempotencyModule.forRoot()', 'outcome'],
+    [{ rentionMs: 1 }, 'IdempotencyModule.forRoot()', 'outcome.retentionMs'],
+    [{ ttl: 1 }, 'IdempotencyModule.forRoot()', 'outcome.retentionMs'],
     [{ headerName: 1 }, 'IdempotencyModule.forRoot()', 'key'],
-    [{ lockTtl: 1 }, 'IdempotencyModule.forRoot()', 'leaseMs'],
+    [{ lockTtl: 1 }, 'IdempotencyModule.forRoot()', 'lease.durationMs'],
     [{ adapter: {} }, 'IdempotencyModule.forRoot()', 'store'],
     [{ reconcile: { interval: 1 } }, '"reconcile"', 'intervalMs'],
     [{ breaker: { volumeTreshold: 1 } }, '"breaker"', 'volumeThreshold'],
@@ -282,10 +286,13 @@ describe('an unknown option', () => {
     }
 
     it.each([
-      [{ leaseMS: 1 }, 'Did you mean "leaseMs"?'],
-      [{ maxWaiters: 1 }, 'It is an option of the module'],
-      [{ leaseMs: 1 }, 'IdempotencyService.run() of "invoice.send": The option "leaseMs" must'],
-      [{ keep: 1 }, 'IdempotencyService.run() of "invoice.send": The option "keep" must'],
+      [{ lease: { durationMS: 1 } }, 'Did you mean "lease.durationMs"?'],
+      [{ limits: { maxWaiters: 1 } }, 'It is an option of the module'],
+      [
+        { lease: { durationMs: 1 } },
+        'IdempotencyService.run() of "invoice.send": The option "lease.durationMs" must',
+      ],
+      [{ outcome: 1 }, 'IdempotencyService.run() of "invoice.send": The option "outcome" must'],
     ])('of IdempotencyService.run(), %j', async (options, remedy) => {
       const service = (await nest()).get(IdempotencyService);
       const message = await rejection(() => service.run(as({ ...call, ...options }), () => 1));
@@ -294,11 +301,14 @@ describe('an unknown option', () => {
     });
 
     it.each([
-      [{ leaseMS: 1 }, 'Did you mean "leaseMs"?'],
-      [{ leaseMs: 1 }, 'IdempotencyReconciler.register() of "invoice.send": The option "leaseMs"'],
-    ])('of IdempotencyReconciler.register(), %j', async (options, remedy) => {
+      [{ durationMS: 1 }, 'Did you mean "lease.durationMs"?'],
+      [
+        { durationMs: 1 },
+        'IdempotencyReconciler.register() of "invoice.send": The option "lease.durationMs"',
+      ],
+    ])('of IdempotencyReconciler.register(), lease: %j', async (options, remedy) => {
       const reconciler = (await nest()).get(IdempotencyReconciler);
-      const recover = { onTakeover: () => 'run' as const, ...options };
+      const recover = { lease: { onTakeover: () => 'run' as const, ...options } };
       const message = await rejection(() => {
         reconciler.register('invoice.send', as(recover));
       });

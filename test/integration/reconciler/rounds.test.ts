@@ -318,7 +318,7 @@ describe('A round of the reconciler', () => {
 
   it.each([
     ['has no JSON form', 7n],
-    ['is larger than maxStoredBytes', 'x'.repeat(2 ** 20)],
+    ['is larger than outcome.maxBytes', 'x'.repeat(2 ** 20)],
   ])('stores that the operation is done when the value %s', async (_, value) => {
     const { reconciler, service } = await started();
     reconciler.register('settle', { lease: { onTakeover: () => ({ value }) } });
@@ -419,13 +419,13 @@ describe('A store that is down', () => {
 describe('register()', () => {
   it.each([
     ['settle', undefined, 'IdempotencyReconciler.register()'],
-    ['', { onTakeover: lookUp }, '"operation"'],
-    ['settle', {}, '"onTakeover"'],
-    ['settle', { onTakeover: 'run' }, '"onTakeover"'],
-    ['settle', { onTakeover: lookUp, keep: true }, '"keep"'],
-    ['settle', { onTakeover: lookUp, leaseMs: 1 }, '"leaseMs"'],
-    ['settle', { onTakeover: lookUp, scope: 'alice' }, '"scope"'],
-    ['payments.charge', { onTakeover: lookUp }, 'is registered already'],
+    ['', { lease: { onTakeover: lookUp } }, '"operation"'],
+    ['settle', {}, '"lease.onTakeover"'],
+    ['settle', { lease: { onTakeover: 'run' } }, '"lease.onTakeover"'],
+    ['settle', { lease: { onTakeover: lookUp }, outcome: { keep: true } }, '"outcome.keep"'],
+    ['settle', { lease: { onTakeover: lookUp, durationMs: 1 } }, '"lease.durationMs"'],
+    ['settle', { lease: { onTakeover: lookUp }, scope: 'alice' }, '"scope"'],
+    ['payments.charge', { lease: { onTakeover: lookUp } }, 'is registered already'],
   ])('rejects %j with %j', async (operation, call, message) => {
     const { reconciler } = await started();
     const register = () => reconciler.register(operation, call as never);

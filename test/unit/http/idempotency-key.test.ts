@@ -193,7 +193,7 @@ describe('a field of 16 KiB', () => {
   });
 });
 
-describe('keySyntax', () => {
+describe('key.syntax', () => {
   const uuid = '0b5f9b6e-3c1d-4f51-9f0a-1f2d3c4b5a69';
 
   it.each<[string, string | false]>([
