@@ -109,8 +109,10 @@ import { UserRequest } from './user.guard${js}';
   imports: [
     IdempotencyModule.forRoot({
       store: memoryStore(),
-      scope: (context) =>
-        context.switchToHttp().getRequest<UserRequest>().user?.id,
+      caller: {
+        scope: (context) =>
+          context.switchToHttp().getRequest<UserRequest>().user?.id,
+      },
     }),
   ],
   controllers: [AppController],
@@ -330,8 +332,10 @@ async function createStore(): Promise<IdempotencyStore> {
     IdempotencyModule.forRootAsync({
       useFactory: async () => ({
         store: await createStore(),
-        scope: (context) =>
-          context.switchToHttp().getRequest<UserRequest>().user?.id,
+        caller: {
+          scope: (context) =>
+            context.switchToHttp().getRequest<UserRequest>().user?.id,
+        },
       }),
     }),
   ],

@@ -52,7 +52,8 @@ const { Idempotent, IdempotencyModule } = await import(root);
 const byImport = scripts;
 scripts = [];
 const { memoryStore } = await import(memory);
-const library = IdempotencyModule.forRoot({ store: memoryStore(), scope: () => 'tester' });
+const caller = { scope: () => 'tester' };
+const library = IdempotencyModule.forRoot({ store: memoryStore(), caller });
 const replayed = await payTwice(moduleOf([library], Idempotent()));
 process.stdout.write(JSON.stringify({ byImport, byApplication: scripts, replayed }), () =>
   process.exit(),

@@ -80,7 +80,7 @@ export function concurrency(server: Server): void {
     await held.response;
   });
 
-  it("C55 with whenInProgress: 'wait' a duplicate gets the result, marked", async () => {
+  it("C55 with duplicates: 'wait' a duplicate gets the result, marked", async () => {
     const scenario = server.scenario('C55');
     const pending = await scenario.hold('charge');
     const duplicates = [scenario.start('charge'), scenario.start('charge')];
@@ -93,7 +93,7 @@ export function concurrency(server: Server): void {
     expect(await scenario.executions()).toBe(1);
   });
 
-  it("C55 with whenInProgress: 'wait' waiting is bounded, then 409", async () => {
+  it("C55 with duplicates: 'wait' waiting is bounded, then 409", async () => {
     const scenario = server.scenario('C55');
     const pending = await scenario.hold('charge with a short wait');
     expectProblem(await scenario.send('charge with a short wait'), 'in-progress');

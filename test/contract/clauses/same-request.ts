@@ -130,7 +130,7 @@ export function sameRequest(server: Server): void {
     expect([patched.json, put.json]).toEqual([{ execution: 1 }, { execution: 2 }]);
   });
 
-  it("C41 with keyScope: 'principal' they are two requests under one key", () =>
+  it("C41 with key.uniqueFor: 'principal' they are two requests under one key", () =>
     expectReused('C41', 'own PATCH', 'own PUT'));
 
   it('C42 PATCH and PUT replay', async () => {

@@ -29,7 +29,7 @@ export function store(server: Server): void {
     expectReplay(await scenario.send('charge'), first);
   });
 
-  it("C87 with onStoreUnavailable: 'execute' the operation runs, and the response says so", async () => {
+  it("C87 with storeErrors.whenUnavailable: 'execute' the operation runs, and the response says so", async () => {
     const scenario = server.scenario('C87');
     await whileCut(scenario, async () => {
       const response = await scenario.send('rather unprotected');

@@ -148,7 +148,7 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
     });
   });
 
-  it('takes the protocol’s options: duplicates wait with whenInProgress: wait', async () => {
+  it('takes the protocol’s options: duplicates wait with duplicates: wait', async () => {
     const id = randomUUID();
     book.gate.close();
     const begun = book.begun.count;

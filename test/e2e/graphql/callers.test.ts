@@ -97,7 +97,7 @@ describe('the caller of a mutation', () => {
     expect(await execution(scenario, 'shared', 'alice')).toBe(4);
   });
 
-  it("has one key for all mutations with keyScope: 'principal'", async () => {
+  it("has one key for all mutations with key.uniqueFor: 'principal'", async () => {
     const scenario = app.scenario();
     expect(await execution(scenario, 'overAllOperations', 'alice')).toBe(1);
     const other = await ask(scenario, 'mutation { field: overAllOperationsToo { execution } }');

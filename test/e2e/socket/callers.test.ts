@@ -119,7 +119,7 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
     expect(await ask()).toMatchObject({ data: { code: 'idempotency_caller_unknown' } });
   });
 
-  it("have one key for all operations with keyScope: 'principal'", async () => {
+  it("have one key for all operations with key.uniqueFor: 'principal'", async () => {
     await start({ key: { uniqueFor: 'principal' } });
     const scenario = app.scenario();
     const client = await app.connect('alice');

@@ -32,14 +32,14 @@ describe('a worker whose store is unavailable when its outcome is to be stored',
 
   it.each(isTestAll ? RESPONSES : RESPONSES.slice(0, 1))(
     'responds %s, and stores the outcome once the store is back',
-    async (onSaveFailure, _, expected) => {
+    async (whenNotSaved, _, expected) => {
       // The heartbeats fail, too: the lease has to last until the store is back.
       const options = {
         lease: { durationMs: 60_000 },
-        storeErrors: { saveTimeoutMs: 300, whenNotSaved: onSaveFailure },
+        storeErrors: { saveTimeoutMs: 300, whenNotSaved },
       };
       const worker = await lab.start({ kind: 'redis', url: proxy!.url }, { options });
-      const key = `gone-${onSaveFailure}`;
+      const key = `gone-${whenNotSaved}`;
       const mishap = { point: 'after_effect', action: { kind: 'hold' } } as const;
       const asked = lab.client.send(worker.url, key, { mishap });
       await lab.untilBegan(key);

@@ -71,12 +71,12 @@ describeWithClock('Redis is down at complete', () => {
     ['error', UNAVAILABLE],
   ] as const)(
     "with storeErrors.whenNotSaved '%s': saving continues with heartbeats until it is confirmed",
-    async (onSaveFailure, reported) => {
+    async (whenNotSaved, reported) => {
       const { scene, die, comeBack } = await mortalScene('durable');
       const worker = await scene.worker();
       const other = await scene.worker();
       const request = labRequest({
-        storeErrors: { saveTimeoutMs: 300, whenNotSaved: onSaveFailure },
+        storeErrors: { saveTimeoutMs: 300, whenNotSaved },
       });
       expect(await worker.request(request, die)).toMatchObject(reported);
       expect(worker.reported).toEqual(['acquired', 'save_delayed']);

@@ -18,7 +18,7 @@ const OPTIONS = {
   lease: { durationMs: LEASE_MS },
 } as const;
 
-describe("with onStoreUnavailable: 'execute'", () => {
+describe("with whenUnavailable: 'execute'", () => {
   const time = inFakeTime();
 
   it('runs the operation without a record while the store is down, and reports it', async () => {

@@ -134,7 +134,7 @@ describe('a waiting duplicate', () => {
   });
 });
 
-describe("with onStoreUnavailable: 'execute'", () => {
+describe("with whenUnavailable: 'execute'", () => {
   const OPTIONS = {
     storeErrors: { whenUnavailable: 'execute' },
     lease: { durationMs: LEASE_MS },

@@ -105,10 +105,10 @@ describe('saving an outcome', () => {
 
   describe.each(['respond', 'error'] as const)(
     'continues in the background with %s',
-    (onSaveFailure) => {
+    (whenNotSaved) => {
       async function unsaved() {
         const worker = time.worker();
-        const request = newRequest(OPTIONS, { storeErrors: { whenNotSaved: onSaveFailure } });
+        const request = newRequest(OPTIONS, { storeErrors: { whenNotSaved } });
         const attempt = await worker.run(request);
         worker.store.always(unavailable, 'complete');
         void attempt.complete(success('paid'));

@@ -383,7 +383,7 @@ describe('A batch', () => {
 });
 
 describe('A store that is down', () => {
-  it("prevents the recovery, even with onStoreUnavailable: 'execute'", async () => {
+  it("prevents the recovery, even with whenUnavailable: 'execute'", async () => {
     const faulty = new FaultyStore(store);
     const reconcile = { intervalMs: 86_400_000, afterMs: AFTER_MS };
     app = await reconcilingApp({ store: faulty, reconcile, limits: { shutdownTimeoutMs: 0 } });

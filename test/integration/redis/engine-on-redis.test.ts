@@ -160,7 +160,7 @@ describe('a wrong password', () => {
     { type: 'rejected' },
   ];
 
-  it("runs nothing, even with onStoreUnavailable: 'execute'", async () => {
+  it("runs nothing, even with whenUnavailable: 'execute'", async () => {
     expect(await eventsWith(redisStore)).toMatchObject(reported);
   });
 

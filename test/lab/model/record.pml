@@ -9,7 +9,7 @@
  *   RL  replies that are lost: the same command again          FL  failures of the operation, each retryable or kept
  *   GH  copies of a command that a dead socket holds back      HB  heartbeats of an attempt
  *       and delivers at any later time                         LS  times that the store loses the record
- *   CR  crashes of a worker                                    FO  runs without a record (onStoreUnavailable: 'execute')
+ *   CR  crashes of a worker                                    FO  runs without a record (whenUnavailable: 'execute')
  * Environment
  *   OVERRUN, DEADLINE   as above
  *   CRASHLATE           a worker may also crash between the effect and complete
