@@ -1,7 +1,8 @@
 import { describe, it } from '@jest/globals';
 import { describeStoreConformance, type StoreUnderTest } from 'nestjs-idempotency/testing/store';
 import Opossum from 'opossum';
-import { BREAKER_DEFAULTS, BreakerStore } from '../support/internals/wrappers/breaker.js';
+import { resolveGroup } from '../support/internals/core/util.js';
+import { BREAKER, BreakerStore } from '../support/internals/wrappers/breaker.js';
 import { memoryUnderTest } from './memory-under-test.js';
 
 /** A wrapper is itself a store and must pass every case. */
@@ -9,7 +10,7 @@ const breakerUnderTest: StoreUnderTest = {
   name: 'BreakerStore around MemoryIdempotencyStore',
   create: async () => {
     const { store: inner, ...harness } = await memoryUnderTest.create();
-    const options = { ...BREAKER_DEFAULTS, probeTimeoutMs: 1_000 };
+    const options = { ...resolveGroup('breaker', BREAKER, true), probeTimeoutMs: 1_000 };
     const store = new BreakerStore(inner, Opossum, options, () => undefined);
     return { ...harness, store, dispose: () => store.close() };
   },

@@ -100,7 +100,11 @@ describe.each(platforms)('an attempt that ends late on %s', (platform) => {
 
   it('of a plain call does not get the later outcome either', async () => {
     const [service, other] = [here, elsewhere].map(({ nest }) => nest.get(IdempotencyService));
-    const call = { ...ROUTE, operation: 'settle', key: crypto.randomUUID(), scope: 'alice' };
+    const call = {
+      ...{ operation: 'settle', key: crypto.randomUUID(), scope: 'alice' },
+      lease: { durationMs: LEASE_MS },
+      outcome: { retentionMs: RETENTION_MS },
+    };
     const [gate, started] = [new Gate(), new Tally()];
     gate.close();
     const running = rejection(

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { FailureReplayedError, ValueNotStorableError, type Outcome } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { resolveEngineOptions } from '../../support/internals/nest/options.js';
+import { resolveModuleOptions } from '../../support/internals/nest/options.js';
 import { redisStore } from 'nestjs-idempotency/redis';
 import type { Fault } from '../../support/faulty-store.js';
 import { Caller, newCall } from './support/caller.js';
@@ -168,7 +168,7 @@ describe('an invalid option', () => {
   };
 
   it.each<[string, () => unknown]>([
-    ['the module’s store', () => resolveEngineOptions({ store: URL_WITH_PASSWORD as never })],
+    ['the module’s store', () => resolveModuleOptions({ store: URL_WITH_PASSWORD as never })],
     ['redisStore() itself', () => redisStore(URL_WITH_PASSWORD as never)],
     ['connection', () => redisStore({ connection: URL_WITH_PASSWORD as never })],
     [

@@ -12,7 +12,8 @@ import {
   type Recovery,
 } from 'nestjs-idempotency';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
-import { RECONCILE_DEFAULTS } from '../../support/internals/core/recovery.js';
+import { RECONCILE } from '../../support/internals/core/recovery.js';
+import { resolveGroup } from '../../support/internals/core/util.js';
 import { FaultyStore, misconfigured, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { projectRoot } from '../../support/project-root.js';
@@ -341,7 +342,7 @@ describe('The option "reconcile"', () => {
     const page = readFileSync(join(projectRoot, 'docs/recovery.md'), 'utf8');
     const rows = [...page.matchAll(/^\| `(\w+Ms|batchSize)` +\| `(\d+)`/gm)];
     const defaults = rows.map(([, name = '', value]) => [name, Number(value)]);
-    expect(Object.fromEntries(defaults)).toEqual(RECONCILE_DEFAULTS);
+    expect(Object.fromEntries(defaults)).toEqual(resolveGroup('reconcile', RECONCILE, true));
   });
 
   class WithoutList extends MemoryIdempotencyStore {

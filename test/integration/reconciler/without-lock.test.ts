@@ -65,7 +65,8 @@ describe(`Without the lock, on ${name}`, () => {
       storeErrors: { commandTimeoutMs: TIMEOUT_MS },
       lease: { onTakeover },
     });
-    const operation = recoverableCall(options, {
+    const operation = recoverableCall({
+      options,
       keep: () => true,
       format: valueFormat(JSON_CODEC),
       maxStoredBytes: 1_000,

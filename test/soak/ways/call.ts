@@ -24,7 +24,7 @@ addOperations(
   Orders,
   () => atLeisure,
   (kind) => {
-    const { anonymous: _, ...options } = optionsOf(kind);
+    const { caller: _, ...options } = optionsOf(kind);
     const key = (order: Order) => order.key;
     const payload = ({ amount }: Order) => ({ amount });
     const own = { ...options, key, payload, scope: () => ['soak'] };
@@ -45,7 +45,7 @@ export async function byCalls(settings: WaySettings): Promise<Way> {
   const call = (order: Order) => {
     calls += 1;
     const { kind, key, amount } = order;
-    const { anonymous: _, ...options } = optionsOf(kind);
+    const { caller: _, ...options } = optionsOf(kind);
     const running =
       calls % 2 === 0
         ? orders[kind](order)

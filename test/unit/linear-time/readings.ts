@@ -62,8 +62,7 @@ const byPayload = (payload: unknown) => {
 const fingerprintOf = requestFingerprint('C.m', { exclude: ['note'] }, false, false);
 const graphqlRoute = {
   keyField: 'idempotency-key',
-  keySyntax: 'lenient',
-  options: { key: { maxLength: 255 } },
+  options: { key: { syntax: 'lenient', maxLength: 255 } },
 } as GraphqlRoute;
 const rabbitMq = (headers: object) => ({
   transport: 'rabbitmq' as const,

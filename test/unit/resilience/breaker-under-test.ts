@@ -2,8 +2,9 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { randomBytes } from 'node:crypto';
 import type { BreakerEvent, Fingerprint, Lease, OwnerToken, RecordKey } from 'nestjs-idempotency';
 import Opossum from 'opossum';
+import { resolveGroup } from '../../support/internals/core/util.js';
 import {
-  BREAKER_DEFAULTS,
+  BREAKER,
   BreakerStore,
   type BreakerOptions,
 } from '../../support/internals/wrappers/breaker.js';
@@ -24,7 +25,7 @@ export class BreakerUnderTest {
 
   constructor(options: BreakerOptions = {}, real = memoryStore()) {
     this.inner = new FaultyStore(real);
-    this.settings = { ...BREAKER_DEFAULTS, ...options };
+    this.settings = { ...resolveGroup('breaker', BREAKER, true), ...options };
     this.store = new BreakerStore(
       this.inner,
       Opossum,

@@ -1,5 +1,1 @@
-export {
-  RECONCILE_DEFAULTS,
-  Reconciliation,
-  resolveReconcileOptions,
-} from '../../../../lib/core/recovery/reconcile.js';
+export { RECONCILE, Reconciliation } from '../../../../lib/core/recovery/reconcile.js';

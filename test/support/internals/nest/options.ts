@@ -1,4 +1,4 @@
 export {
-  resolveEngineOptions,
+  resolveModuleOptions,
   resolveOptions,
 } from '../../../../lib/nest/options/idempotency-options.js';

@@ -1,4 +1,3 @@
-export { HTTP_DEFAULTS } from '../../../../lib/transports/http/http-options.js';
 export { privateSlot } from '../../../../lib/transports/http/http-transport.js';
 export * as problems from '../../../../lib/transports/http/problem.js';
 export { preferredWaitMs } from '../../../../lib/transports/http/read-request.js';

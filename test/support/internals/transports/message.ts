@@ -1,3 +1,2 @@
 export { messageKey } from '../../../../lib/transports/message/message-request.js';
 export { failureActionOf } from '../../../../lib/transports/message/message-handling.js';
-export { MESSAGE_DEFAULTS } from '../../../../lib/transports/message/message-options.js';
