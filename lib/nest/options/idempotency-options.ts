@@ -79,7 +79,7 @@ export interface ResolvedOptions extends ResolvedHttpOptions {
   readonly limits: Required<LimitsOptions>;
 }
 
-const OPTIONS: Schema<IdempotencyOptions & IdempotencyModuleOptions, ResolvedOptions> = {
+export const OPTIONS: Schema<IdempotencyOptions & IdempotencyModuleOptions, ResolvedOptions> = {
   ...REQUEST,
   ...PROTOCOL,
   outcome: {

@@ -1,25 +1,85 @@
 import { describe, expect, it } from '@jest/globals';
-import { IdempotencyOptionsError, type IdempotencyOptions } from 'nestjs-idempotency';
+import {
+  IdempotencyOptionsError,
+  keepResponses,
+  keepSuccesses,
+  type IdempotencyOptions,
+} from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { ENGINE_DEFAULTS, PROTOCOL_DEFAULTS } from '../../support/internals/core/operation.js';
-import { resolveEngineOptions, resolveOptions } from '../../support/internals/nest/options.js';
 import { JSON_CODEC } from '../../support/internals/codecs/json.js';
-import { MESSAGE_DEFAULTS } from '../../support/internals/transports/message.js';
-import { HTTP_DEFAULTS } from '../../support/internals/transports/http.js';
+import {
+  callLevel,
+  handlerLevel,
+  resolveModuleOptions,
+  resolveOptions,
+  type OperationKind,
+} from '../../support/internals/nest/options.js';
+import { optionAt } from '../../support/option-at.js';
 
 const store = memoryStore();
-const resolve = (module: object, ...levels: object[]) =>
-  resolveOptions({ store, ...module }, ...(levels as IdempotencyOptions[]));
+
+function resolve(module: object, ofClass: object = {}, ofMethod: object = {}) {
+  return resolveOptions(
+    'http',
+    { store, ...module },
+    handlerLevel('class', ofClass as IdempotencyOptions),
+    handlerLevel('method', ofMethod as IdempotencyOptions),
+  );
+}
+
+const ofModule = (options: object) => resolveModuleOptions({ store, ...options });
+
+const ofCall = (options: object) =>
+  resolveOptions('call', { store }, callLevel('run()', options, ['key', 'scope', 'payload']));
 
 describe('options', () => {
   it('that are not given take their defaults', () => {
     expect(resolve({})).toEqual({
-      protocol: PROTOCOL_DEFAULTS,
-      http: HTTP_DEFAULTS,
-      message: MESSAGE_DEFAULTS,
-      codec: JSON_CODEC,
+      store,
+      enabled: true,
+      key: {
+        from: 'Idempotency-Key',
+        required: true,
+        syntax: 'lenient',
+        maxLength: 255,
+        uniqueFor: 'operation',
+      },
+      caller: { anonymous: 'reject' },
+      fingerprint: 'canonical',
+      outcome: {
+        keep: keepResponses,
+        retentionMs: 86_400_000,
+        storeBody: true,
+        maxBytes: 1_048_576,
+        codec: JSON_CODEC,
+      },
+      duplicates: { mode: 'reject', timeoutMs: 10_000, retryAfterMs: 1_000 },
+      lease: { durationMs: 10_000, maxExecutionMs: 300_000, onTakeover: 'run' },
+      storeErrors: {
+        whenUnavailable: 'reject',
+        whenNotSaved: 'respond',
+        commandTimeoutMs: 500,
+        saveTimeoutMs: 1_000,
+      },
+      transaction: false,
+      message: { onFailure: 'requeue', redeliveryDelayMs: 1_000, maxPauseMs: 600_000 },
+      http: {
+        replayHeader: 'Idempotent-Replayed',
+        problemTypeBase: expect.stringMatching(/^https:.*\/problems$/),
+      },
+      breaker: false,
+      reconcile: false,
+      limits: { maxWaiters: 1_000, shutdownTimeoutMs: 10_000 },
     });
-    expect(resolveEngineOptions({ store })).toEqual(ENGINE_DEFAULTS);
+    expect(ofModule({ breaker: true, reconcile: true })).toMatchObject({
+      breaker: {
+        errorThresholdPercentage: 50,
+        volumeThreshold: 10,
+        windowMs: 2_000,
+        probeIntervalMs: 1_000,
+      },
+      reconcile: { intervalMs: 60_000, batchSize: 100, afterMs: 300_000 },
+    });
   });
 
   it('of the method override those of the class, which override the module’s', () => {
@@ -44,6 +104,11 @@ describe('options', () => {
     expect(resolveEngineOptions({ store, maxWaiters: undefined } as never)).toEqual(
       ENGINE_DEFAULTS,
     );
+    expect(options.lease.durationMs).toBe(2_000);
+    expect(options.key.syntax).toBe('uuid');
+    expect(options).not.toHaveProperty('operation');
+    expect(options.caller).not.toHaveProperty('scope');
+    expect(ofModule({ limits: { maxWaiters: undefined } }).limits.maxWaiters).toBe(1_000);
   });
 
   it('may be false or 0 without falling back to the default', () => {
@@ -60,89 +125,233 @@ describe('options', () => {
     expect([protocol, http, resolveEngineOptions({ store })].every(Object.isFrozen)).toBe(true);
   });
 
-  it('with an unknown name are rejected with a list of the valid names', () => {
-    expect(() => resolve({}, { colour: 1 })).toThrow(IdempotencyOptionsError);
-    expect(() => resolve({}, { colour: 1 })).toThrow(
-      /"colour" is not an option of @Idempotent\(\)\. Valid options: .*retentionMs/,
+  it.each<[string, object]>([
+    ["a key's name or function", { key: 'X-Key' }],
+    ['a mode', { duplicates: 'wait' }],
+    ['a policy', { outcome: keepSuccesses }],
+  ])('take %s in place of their group', (_, shorthand) => {
+    const { key, duplicates, outcome } = resolve(
+      { key: { maxLength: 9 }, duplicates: { timeoutMs: 9 }, outcome: { maxBytes: 9 } },
+      shorthand,
     );
-    expect(() => resolveEngineOptions({ store, colour: 1 } as never)).toThrow(
-      /"colour" is not an option of IdempotencyModule\.forRoot\(\)\. Valid options: .*shutdownTimeoutMs/,
-    );
+    expect([key.maxLength, duplicates.timeoutMs, outcome.maxBytes]).toEqual([9, 9, 9]);
+    expect([key.from, duplicates.mode, outcome.keep]).toEqual([
+      'key' in shorthand ? 'X-Key' : 'Idempotency-Key',
+      'duplicates' in shorthand ? 'wait' : 'reject',
+      'outcome' in shorthand ? keepSuccesses : keepResponses,
+    ]);
   });
 });
 
-describe('an option of HTTP', () => {
+function partsOf(value: unknown): unknown[] {
+  if (typeof value !== 'object' || value === null) return [];
+  return [value, ...Object.values(value).flatMap(partsOf)];
+}
+
+describe('the kind of an operation decides on', () => {
+  const kinds: OperationKind[] = ['http', 'call', 'graphql', 'socket', 'message', 'event'];
+
+  it('what is kept: values do not take the policy of the module, which selects by status', () => {
+    const module = { store, outcome: () => false };
+    const kept = kinds.map((kind) => resolveOptions(kind, module).outcome.keep);
+    expect(kept).toEqual([module.outcome, ...kinds.slice(1).map(() => keepSuccesses)]);
+    const own = () => true;
+    for (const level of ['class', 'method'] as const) {
+      const { outcome } = resolveOptions('event', module, handlerLevel(level, { outcome: own }));
+      expect(outcome.keep).toBe(own);
+    }
+  });
+
+  it('how dates are stored, what a duplicate gets and what follows an unsaved outcome', () => {
+    const dated = { store, outcome: { maxBytes: 9 } };
+    expect(
+      kinds.map((kind) => {
+        const { outcome, duplicates, storeErrors } = resolveOptions(kind, dated);
+        expect(outcome.maxBytes).toBe(9);
+        const codec = outcome.codec === JSON_CODEC ? 'values' : 'wire';
+        return [kind, codec, duplicates.mode, storeErrors.whenNotSaved];
+      }),
+    ).toEqual([
+      ['http', 'values', 'reject', 'respond'],
+      ['call', 'values', 'reject', 'respond'],
+      ['graphql', 'values', 'reject', 'respond'],
+      ['socket', 'wire', 'reject', 'respond'],
+      ['message', 'wire', 'wait', 'respond'],
+      ['event', 'wire', 'wait', 'error'],
+    ]);
+  });
+
+  it('nothing that the module gives', () => {
+    const module = {
+      store,
+      outcome: { codec: JSON_CODEC },
+      duplicates: 'reject',
+      storeErrors: { whenNotSaved: 'respond' },
+    } as const;
+    const { outcome, duplicates, storeErrors } = resolveOptions('event', module);
+    expect([outcome.codec, duplicates.mode, storeErrors.whenNotSaved]).toEqual([
+      JSON_CODEC,
+      'reject',
+      'respond',
+    ]);
+  });
+});
+
+describe('an unknown name', () => {
+  it.each<[string, object, string]>([
+    [
+      'a misspelt one',
+      { enabeld: true },
+      '"enabeld" is not an option of @Idempotent(). Did you mean "enabled"?',
+    ],
+    [
+      'in a group',
+      { lease: { duratonMs: 1 } },
+      '"lease.duratonMs" is not an option of @Idempotent(). Did you mean "lease.durationMs"?',
+    ],
+    [
+      'of a group, outside of it',
+      { durationMs: 1 },
+      '"durationMs" is not an option of @Idempotent(). Did you mean "lease.durationMs"?',
+    ],
+    [
+      'of another group',
+      { lease: { retentionMs: 1 } },
+      '"lease.retentionMs" is not an option of @Idempotent(). Did you mean "outcome.retentionMs"?',
+    ],
+    ['of another package', { ttl: 1 }, 'Did you mean "outcome.retentionMs"?'],
+    ['of another package', { lockTimeout: 1 }, 'Did you mean "lease.durationMs"?'],
+    ['of another package', { headerName: 'X' }, 'Did you mean "key"?'],
+    ['of a store', { keyPrefix: 'x' }, 'It is an option of the store: redisStore('],
+    [
+      'of the module',
+      { breaker: true },
+      'It is an option of the module: IdempotencyModule.forRoot(',
+    ],
+    [
+      'of a group of the module',
+      { maxWaiters: 1 },
+      '"limits.maxWaiters" is an option of the module: IdempotencyModule.forRoot(',
+    ],
+    ['like none', { colour: 1 }, '"colour" is not an option of @Idempotent(). Valid options: '],
+    [
+      'like none in a group',
+      { key: { colour: 1 } },
+      'Valid options: key.from, key.required, key.syntax, key.maxLength, key.uniqueFor.',
+    ],
+  ])('%s is rejected with a remedy: %j', (_, options, remedy) => {
+    expect(() => resolve({}, {}, options)).toThrow(IdempotencyOptionsError);
+    expect(() => resolve({}, options)).toThrow(remedy);
+  });
+
+  it.each<[string, object, string]>([
+    ['a misspelt one', { store, duplicate: 'wait' }, 'Did you mean "duplicates"?'],
+    [
+      'in a group',
+      { reconcile: { after: 1 } },
+      '"reconcile.after" is not an option of IdempotencyModule.forRoot(). Did you mean "reconcile.afterMs"?',
+    ],
+    ['of each operation', { operation: 'pay' }, 'Name each operation itself'],
+    ['of a store', { storage: 1 }, 'Did you mean "store"?'],
+    ['of the module’s registration', { isGlobal: true }, 'Set it beside "useFactory"'],
+  ])('%s is rejected for the module, too: %j', (_, options, remedy) => {
+    expect(() => ofModule(options)).toThrow(remedy);
+  });
+
+  it('at a call is each group of requests', () => {
+    for (const name of ['key', 'caller', 'message', 'http', 'fingerprint', 'enabled']) {
+      expect(() => ofCall({ caller: {}, [name]: {} })).toThrow(/is not an option of run\(\)/);
+    }
+    expect(() => ofCall({ leas: {} })).toThrow('Did you mean "lease"?');
+  });
+});
+
+describe('an option', () => {
   const bad: [string, unknown][] = [
     ['enabled', 'yes'],
-    ['scope', 'tenant'],
-    ['anonymous', 'allow'],
+    ['caller.scope', 'tenant'],
+    ['caller.anonymous', 'allow'],
     ['operation', ''],
     ['operation', 7],
-    ['keyScope', 'tenant'],
+    ['key.uniqueFor', 'tenant'],
     ['key', ''],
-    ['key', 'Idempotency Key'],
-    ['key', 'Clé'],
     ['key', null],
-    ['required', 'true'],
-    ['keySyntax', /uuid/],
-    ['maxKeyLength', 0],
-    ['maxKeyLength', 1_025],
+    ['key', ['a']],
+    ['key.from', 'Idempotency Key'],
+    ['key.from', 'Clé'],
+    ['key.from', null],
+    ['key.required', 'true'],
+    ['key.syntax', /uuid/],
+    ['key.maxLength', 0],
+    ['key.maxLength', 1_025],
     ['fingerprint', true],
     ['fingerprint', 'body'],
     ['fingerprint', null],
     ['fingerprint', { includes: ['a'] }],
-    ['fingerprint.include', { include: 'a' }],
-    ['fingerprint.exclude', { exclude: [''] }],
-    ['fingerprint.headers', { headers: ['If Match'] }],
-    ['keep', [200]],
-    ['storeBody', 1],
-    ['maxStoredBytes', -1],
-    ['maxStoredBytes', 67_108_865],
-    ['replayHeader', ''],
-    ['replayHeader', 'Replayed:'],
-    ['replayHeaders', 'etag'],
-    ['replayHeaders', ['etag', '']],
-    ['problemTypeBase', 'problems'],
-    ['problemTypeBase', 'https://api.example/problems/'],
-    ['problemTypeBase', ''],
-    ['problemTypeBase', null],
+    ['fingerprint.include', 'a'],
+    ['fingerprint.exclude', ['']],
+    ['fingerprint.headers', ['If Match']],
+    ['outcome', 'all'],
+    ['outcome.keep', [200]],
+    ['outcome.storeBody', 1],
+    ['outcome.codec', {}],
+    ['outcome.codec', null],
+    ['duplicates', 'drop'],
+    ['lease', 5],
+    ['lease', null],
+    ['http.replayHeader', ''],
+    ['http.replayHeader', 'Replayed:'],
+    ['http.replayHeaders', 'etag'],
+    ['http.replayHeaders', ['etag', '']],
+    ['http.problemTypeBase', 'problems'],
+    ['http.problemTypeBase', 'https://api.example/problems/'],
+    ['http.problemTypeBase', ''],
+    ['http.problemTypeBase', null],
+    ['message.consumer', ''],
+    ['message.onFailure', 'drop'],
+    ['message.redeliveryDelayMs', 600_001],
+    ['message.maxPauseMs', 999],
   ];
 
   it.each(bad)('%s is not %j', (option, value) => {
-    const [name = ''] = option.split('.');
-    expect(() => resolve({}, { [name]: value })).toThrow(IdempotencyOptionsError);
-    expect(() => resolve({}, { [name]: value })).toThrow(`"${option}"`);
+    expect(() => resolve({}, {}, optionAt(option, value))).toThrow(IdempotencyOptionsError);
+    expect(() => resolve({}, {}, optionAt(option, value))).toThrow(`"${option}"`);
+  });
+
+  it.each(bad)('%s is not %j, even if the method overrides it', (option, value) => {
+    const own = { enabled: true, key: 'X-Key', outcome: () => true, duplicates: 'wait' };
+    expect(() => resolve({}, optionAt(option, value), own)).toThrow(`"${option}"`);
   });
 
   it.each(bad.filter(([option]) => option !== 'operation'))(
     '%s is not %j for the module either',
     (option, value) => {
-      const [name = ''] = option.split('.');
-      expect(() => resolve({ [name]: value })).toThrow(`"${option}"`);
+      expect(() => ofModule(optionAt(option, value))).toThrow(`"${option}"`);
     },
   );
 
   const good: [string, unknown][] = [
     ['enabled', () => false],
     ['enabled', false],
-    ['scope', () => ['tenant', 1]],
-    ['anonymous', 'shared'],
-    ['key', 'X-Request-Key'],
-    ['key', () => 'k'],
-    ['keySyntax', 'strict'],
-    ['keySyntax', () => true],
-    ['maxKeyLength', 1_024],
+    ['caller.scope', () => ['tenant', 1]],
+    ['caller.anonymous', 'shared'],
+    ['key.from', 'X-Request-Key'],
+    ['key.from', () => 'k'],
+    ['key.syntax', 'strict'],
+    ['key.syntax', () => true],
+    ['key.maxLength', 1_024],
     ['fingerprint', false],
     ['fingerprint', () => 'content'],
     ['fingerprint', { include: ['a.b'], exclude: ['c'], headers: ['If-Match'] }],
     ['fingerprint', {}],
-    ['maxStoredBytes', 67_108_864],
-    ['replayHeaders', []],
-    ['problemTypeBase', 'https://api.example/problems'],
-    ['problemTypeBase', 'urn:example:problems'],
+    ['http.replayHeaders', []],
+    ['http.problemTypeBase', 'https://api.example/problems'],
+    ['http.problemTypeBase', 'urn:example:problems'],
+    ['message.consumer', 'orders'],
+    ['message.onFailure', () => 'requeue'],
   ];
 
   it.each(good)('%s may be %p', (option, value) => {
-    expect(resolve({}, { [option]: value }).http).toMatchObject({ [option]: value });
+    expect(resolve({}, optionAt(option, value))).toMatchObject(optionAt(option, value));
   });
 });

@@ -1,20 +1,29 @@
 import { describe, expect, it } from '@jest/globals';
 import {
-  checkEngineOptions,
-  checkProtocolOptions,
-  ENGINE_DEFAULTS,
   finishedRetentionMs,
-  PROTOCOL_DEFAULTS,
+  LIMITS,
+  PROTOCOL,
   unfinishedRetentionMs,
   type OutcomeSummary,
+  type ProtocolOptions,
 } from '../../support/internals/core/operation.js';
-import { IdempotencyOptionsError } from '../../support/internals/core/util.js';
+import { RECONCILE } from '../../support/internals/core/recovery.js';
+import { IdempotencyOptionsError, resolve } from '../../support/internals/core/util.js';
+import { BREAKER } from '../../support/internals/wrappers/breaker.js';
 
 const DAY_MS = 86_400_000;
 
-function messageOf(check: () => void): string {
+const SCHEMA = { ...PROTOCOL, limits: LIMITS, breaker: BREAKER, reconcile: RECONCILE };
+
+type Resolved = Record<string, Record<string, unknown> | false>;
+
+function resolved(given: object): Resolved {
+  return resolve(SCHEMA as never, [{ what: 'the test', place: 'module', given }]);
+}
+
+function messageOf(given: object): string {
   try {
-    check();
+    resolved(given);
   } catch (error) {
     expect(error).toBeInstanceOf(IdempotencyOptionsError);
     return (error as Error).message;
@@ -22,20 +31,39 @@ function messageOf(check: () => void): string {
   throw new Error('nothing was thrown');
 }
 
-describe('an option of the protocol', () => {
-  const ranges: [string, number, number][] = [
-    ['leaseMs', 100, 300_000],
-    ['maxExecutionMs', 10_000, DAY_MS],
-    ['retentionMs', 1, 365 * DAY_MS],
-    ['waitTimeoutMs', 1, 3_600_000],
-    ['retryAfterMs', 1, DAY_MS],
-    ['commandTimeoutMs', 1, 60_000],
-    ['saveTimeoutMs', 1, 60_000],
+describe('a number', () => {
+  const ranges: [string, string, number, number][] = [
+    ['outcome', 'retentionMs', 1, 365 * DAY_MS],
+    ['outcome', 'maxBytes', 0, 67_108_864],
+    ['duplicates', 'timeoutMs', 1, 3_600_000],
+    ['duplicates', 'retryAfterMs', 1, DAY_MS],
+    ['lease', 'durationMs', 100, 3_600_000],
+    ['lease', 'maxExecutionMs', 100, DAY_MS],
+    ['storeErrors', 'commandTimeoutMs', 1, 60_000],
+    ['storeErrors', 'saveTimeoutMs', 1, 60_000],
+    ['transaction', 'conflictRetries', 0, 10],
+    ['limits', 'maxWaiters', 0, 1_000_000],
+    ['limits', 'shutdownTimeoutMs', 0, 3_600_000],
+    ['breaker', 'errorThresholdPercentage', 1, 99],
+    ['breaker', 'volumeThreshold', 1, 1_000_000],
+    ['breaker', 'windowMs', 100, 3_600_000],
+    ['breaker', 'probeIntervalMs', 10, 3_600_000],
+    ['reconcile', 'intervalMs', 100, DAY_MS],
+    ['reconcile', 'batchSize', 1, 10_000],
+    ['reconcile', 'afterMs', 0, DAY_MS],
   ];
 
-  it.each(ranges)('%s may be from %d to %d', (option, min, max) => {
+  /** Fields that the deadline's own range depends on. */
+  function roomFor(group: string, option: string): object {
+    if (group !== 'lease') return {};
+    return option === 'durationMs' ? { maxExecutionMs: DAY_MS } : { durationMs: 100 };
+  }
+
+  it.each(ranges)('%s.%s may be from %d to %d', (group, option, min, max) => {
+    const room = roomFor(group, option);
     for (const value of [min, max]) {
-      expect(() => checkProtocolOptions({ ...PROTOCOL_DEFAULTS, [option]: value })).not.toThrow();
+      const { [group]: found } = resolved({ [group]: { ...room, [option]: value } });
+      expect(found).toMatchObject({ [option]: value });
     }
   });
 
@@ -82,27 +110,50 @@ describe('an option of the protocol', () => {
   });
 });
 
-describe('an option of the engine', () => {
-  it.each([
-    ['maxWaiters', 0, 1_000_000],
-    ['shutdownTimeoutMs', 0, 3_600_000],
-  ])('%s is from %d to %d', (option, min, max) => {
-    for (const value of [min, max]) {
-      expect(() => checkEngineOptions({ ...ENGINE_DEFAULTS, [option]: value })).not.toThrow();
-    }
-    for (const value of [min - 1, max + 1, 0.5, '1']) {
-      const message = messageOf(() =>
-        checkEngineOptions({ ...ENGINE_DEFAULTS, [option]: value as number }),
-      );
-      expect(message).toContain(`"${option}" must be an integer from ${min} to ${max}`);
-    }
+it.each([
+  ['duplicates', 'mode', 'reject', 'wait'],
+  ['lease', 'onTakeover', 'run', 'reject'],
+  ['storeErrors', 'whenUnavailable', 'reject', 'execute'],
+  ['storeErrors', 'whenNotSaved', 'respond', 'error'],
+])('%s.%s is "%s" or "%s"', (group, option, ...words) => {
+  for (const value of words) {
+    expect(resolved({ [group]: { [option]: value } })[group]).toMatchObject({ [option]: value });
+  }
+  for (const value of ['WAIT', '', true, null, 0]) {
+    expect(messageOf({ [group]: { [option]: value } })).toContain(
+      `"${group}.${option}" must be ${words.map((word) => `"${word}"`).join(', ')}`,
+    );
+  }
+});
+
+describe.each(['transaction', 'breaker', 'reconcile'])('the group "%s"', (name) => {
+  it('is off where it is false or not given', () => {
+    expect(resolved({})[name]).toBe(false);
+    expect(resolved({ [name]: false })[name]).toBe(false);
   });
 
-  it('has a valid default', () => {
-    expect(() => checkEngineOptions(ENGINE_DEFAULTS)).not.toThrow();
-    expect(Object.isFrozen(ENGINE_DEFAULTS)).toBe(true);
+  it('is on, with its defaults, where it is true or an object', () => {
+    const { [name]: defaults } = resolved({ [name]: true });
+    expect(Object.values(defaults as object)).not.toEqual([]);
+    expect(resolved({ [name]: {} })[name]).toEqual(defaults);
+  });
+
+  it.each(['on', 1, null, [[]], [[1]]])('is not %j', (value) => {
+    expect(messageOf({ [name]: value })).toContain(`"${name}" must be true, false or an object`);
+  });
+
+  it('rejects names that it does not know, and lists those it knows', () => {
+    const message = messageOf({ [name]: { colour: 5 } });
+    expect(message).toContain(`"${name}.colour" is not an option of the test. Valid options: `);
+    for (const option of Object.keys(resolved({ [name]: true })[name] as object)) {
+      expect(message).toContain(`${name}.${option}`);
+    }
   });
 });
+
+function optionsWith(outcome: ProtocolOptions['outcome']) {
+  return resolve(PROTOCOL, [{ what: 'the test', place: 'call', given: { outcome } }]);
+}
 
 describe('the retention', () => {
   it('that is a number applies to every outcome', () => {
