@@ -92,7 +92,7 @@ describe('a message for a handler of requests, to which Nest does not reply', ()
     let runs = 0;
     @Controller()
     class Prices {
-      @Idempotent({ consumer: 'billing', redeliveryDelayMs: 20 })
+      @Idempotent({ message: { consumer: 'billing', redeliveryDelayMs: 20 } })
       @MessagePattern('order.price')
       price(): void {
         runs += 1;

@@ -114,7 +114,9 @@ function batchTimer(action: Action) {
     });
 }
 
-const unprotected: IdempotencyOptions = { key: () => undefined, required: false };
+const unprotected: IdempotencyOptions = {
+  key: { from: () => undefined, required: false },
+};
 const acceptedNot = (action: string) => `got "accept" and not "${action}"`;
 const EARLY = 'was acknowledged before @Idempotent() received it';
 
@@ -135,7 +137,7 @@ const CASES: Readonly<Record<string, Acknowledging>> = {
   },
   'a handler that requeues, although every outcome is kept': {
     handle: (delivered, run) => run === 1 && requeue(delivered),
-    options: { keep: () => true },
+    options: { outcome: () => true },
     broker: ['requeued', 'acked'],
     runs: 2,
   },
@@ -203,16 +205,16 @@ const CASES: Readonly<Record<string, Acknowledging>> = {
     broker: ['discarded'],
     runs: 1,
   },
-  'a filter that requeues a failure, against "onFailure"': {
+  'a filter that requeues a failure, against "message.onFailure"': {
     handle: (_, run) => run === 1 && fail(),
-    options: { onFailure: 'dead-letter' },
+    options: { message: { onFailure: 'dead-letter' } },
     configure: filter(requeue),
     broker: ['requeued', 'acked'],
     runs: 2,
   },
   'a filter that dead-letters a failure late, and again before the redelivery is requeued': {
     handle: fail,
-    options: { redeliveryDelayMs: 1_000 },
+    options: { message: { redeliveryDelayMs: 1_000 } },
     configure: filter(async (delivered) => {
       await setImmediate();
       // The library acknowledges in the first iteration of the event loop.
@@ -356,7 +358,7 @@ describe('a channel with messages in progress', () => {
             throw error;
           }
         },
-        { onFailure: 'dead-letter' },
+        { message: { onFailure: 'dead-letter' } },
       );
       await consumers.start(queue, controller, { store: memoryStore() });
       await emitOrder(queue, 1);

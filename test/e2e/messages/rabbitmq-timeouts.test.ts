@@ -171,7 +171,7 @@ describe('a message whose handler is still running at its deadline', () => {
       const { events } = await consumers.start(
         queue,
         controller,
-        { store: memoryStore({ now }), shutdownTimeoutMs: 0 },
+        { store: memoryStore({ now }), limits: { shutdownTimeoutMs: 0 } },
         { prefetch: 1 },
       );
       await emitOrder(queue, 1);

@@ -82,27 +82,11 @@ describe('options', () => {
     });
   });
 
-  it('of the method override those of the class, which override the module’s', () => {
-    const { protocol, http } = resolve(
-      { leaseMs: 1_000, retryAfterMs: 1_000, keyScope: 'principal', maxKeyLength: 10 },
-      { leaseMs: 2_000, retryAfterMs: 2_000, required: false },
-      { leaseMs: 3_000, maxKeyLength: 30 },
-    );
-    expect(protocol).toMatchObject({ leaseMs: 3_000, retryAfterMs: 2_000 });
-    expect(http).toMatchObject({ keyScope: 'principal', required: false, maxKeyLength: 30 });
-  });
-
-  it('that are undefined count as not given on every level', () => {
-    const { protocol, http } = resolve(
-      { leaseMs: 2_000, scope: undefined, keySyntax: undefined },
-      { leaseMs: undefined, keySyntax: 'uuid' },
-      { keySyntax: undefined, operation: undefined },
-    );
-    expect(protocol.lease.durationMs).toBe(2_000);
-    expect(http.key.syntax).toBe('uuid');
-    expect(Object.keys(http)).toEqual(expect.not.arrayContaining(['scope', 'operation']));
-    expect(resolveEngineOptions({ store, maxWaiters: undefined } as never)).toEqual(
-      ENGINE_DEFAULTS,
+  it('that are undefined count as not given on every level, alone and in groups', () => {
+    const options = resolve(
+      { lease: { durationMs: 2_000 }, caller: { scope: undefined }, key: undefined },
+      { lease: { durationMs: undefined }, key: { syntax: 'uuid' } },
+      { lease: undefined, key: { syntax: undefined }, operation: undefined },
     );
     expect(options.lease.durationMs).toBe(2_000);
     expect(options.key.syntax).toBe('uuid');
@@ -112,17 +96,31 @@ describe('options', () => {
   });
 
   it('may be false or 0 without falling back to the default', () => {
-    const { http } = resolve({ required: true }, { required: false, maxStoredBytes: 0 });
-    expect(http).toMatchObject({ required: false, maxStoredBytes: 0 });
-    expect(resolveEngineOptions({ store, limits: { maxWaiters: 0 } }).limits.maxWaiters).toBe(0);
+    const { key, outcome } = resolve({}, { key: { required: false }, outcome: { maxBytes: 0 } });
+    expect([key.required, outcome.maxBytes]).toEqual([false, 0]);
+    expect(ofModule({ limits: { maxWaiters: 0 } }).limits.maxWaiters).toBe(0);
   });
 
-  it('are a frozen copy', () => {
-    const given = { leaseMs: 2_000 };
-    const { protocol, http } = resolve({}, given);
-    given.leaseMs = 3_000;
-    expect(protocol.lease.durationMs).toBe(2_000);
-    expect([protocol, http, resolveEngineOptions({ store })].every(Object.isFrozen)).toBe(true);
+  it('are deeply frozen, and copies of what was given', () => {
+    const given = {
+      lease: { durationMs: 2_000 },
+      http: { replayHeaders: ['etag'] },
+      fingerprint: { include: ['a'] },
+    };
+    const options = resolve({}, given);
+    given.lease.durationMs = 3_000;
+    given.http.replayHeaders.push('link');
+    given.fingerprint.include.push('b');
+    expect(options).toMatchObject({
+      lease: { durationMs: 2_000 },
+      http: { replayHeaders: ['etag'] },
+      fingerprint: { include: ['a'] },
+    });
+    const { store: _, outcome, ...others } = options;
+    const { codec, keep, ...numbers } = outcome;
+    expect([codec, keep]).toEqual([JSON_CODEC, keepResponses]);
+    const loose: unknown[] = [outcome, numbers].filter((part) => part !== numbers);
+    expect([options, ...loose, ...partsOf(others)].every(Object.isFrozen)).toBe(true);
   });
 
   it.each<[string, object]>([
