@@ -19,38 +19,48 @@ import type { Recover } from './recovery.js';
 
 /** Which outcomes are kept, for how long, and how they are stored. */
 export interface OutcomeOptions {
-  /** Which outcomes are kept and replayed. After any other outcome, a retry runs the operation again. */
+  /**
+   * Which outcomes are kept and replayed. After any other outcome, a retry runs the operation again.
+   * @defaultValue 2xx, 3xx, and 4xx but 401, 403, 408, 412, 425 and 429; on all but HTTP, values and no errors
+   */
   readonly keep?: OutcomePolicy;
   /**
    * How long an outcome can be replayed, from its completion; replays do not extend it (contract C80–C82a). A function
    * can choose it by the outcome, for example shorter for a kept failure. The default then applies to records in
    * progress, and to an outcome for which the function throws or returns an invalid value.
+   * @defaultValue 86_400_000, from 1 to 31_536_000_000
    */
   readonly retentionMs?: number | ((outcome: OutcomeSummary & { state: FinishedState }) => number);
-  /** `false` stores only that the operation is done: a retry gets 409 "response not kept" (C87d). */
+  /** `false` stores only that the operation is done: a retry gets 409 "response not kept" (C87d). @defaultValue true */
   readonly storeBody?: boolean;
   /**
    * Maximum bytes of a stored body. A larger one is sent; only that the operation is done is stored, and a retry gets
    * 409 "response not kept" (contract C70a).
+   * @defaultValue 1_048_576, from 0 to 67_108_864
    */
   readonly maxBytes?: number;
   /**
    * Encodes and decodes values of calls, messages and GraphQL fields. Every caller, also the first, gets a value as it
    * was stored.
+   * @defaultValue `jsonCodec()`; for messages and gateways, whose wire is JSON, `jsonCodec({ dates: 'text' })`
    */
   readonly codec?: OutcomeCodec;
 }
 
 /** What a duplicate of an operation in progress gets. */
 export interface DuplicatesOptions {
-  /** `'reject'`: a 409 with Retry-After at once. `'wait'`: the first outcome once stored (contract C50, C55). */
+  /**
+   * `'reject'`: a 409 with Retry-After at once. `'wait'`: the first outcome once stored (contract C50, C55).
+   * @defaultValue 'reject'
+   */
   readonly mode?: 'reject' | 'wait';
   /**
    * How long a duplicate waits before it is rejected, and an attempt that has lost its record waits for the attempt that
    * has it. An HTTP client can shorten it with `Prefer: wait=N`, in seconds (RFC 7240 §4.3).
+   * @defaultValue 10_000, from 1 to 3_600_000
    */
   readonly timeoutMs?: number;
-  /** The Retry-After of a rejected request; HTTP rounds it up to seconds. */
+  /** The Retry-After of a rejected request; HTTP rounds it up to seconds. @defaultValue 1_000, from 1 to 86_400_000 */
   readonly retryAfterMs?: number;
 }
 
@@ -59,15 +69,20 @@ export interface LeaseOptions {
   /**
    * Length of the lease, an attempt's time-limited right to run. It is extended after each third while the operation
    * runs: it limits how long a crash blocks a key, not how long the operation may take.
+   * @defaultValue 10_000, from 100 to 3_600_000
    */
   readonly durationMs?: number;
-  /** The hard deadline: a hung operation loses its key (event `slow_attempt` after half). At least `durationMs`. */
+  /**
+   * The hard deadline: a hung operation loses its key (event `slow_attempt` after half). At least `durationMs`.
+   * @defaultValue 300_000, from 100 to 86_400_000
+   */
   readonly maxExecutionMs?: number;
   /**
    * What to do after an attempt's lease has expired, when it is unknown whether it had its effect: `'run'` the
    * operation again, with `isTakeover` in its context; `'reject'` with 409 outcome unknown, for operations that must
    * never run twice. A {@link Recover} function looks up the business data and returns `'run'`, or `{ value }` with
    * what the operation would have returned; its records in progress contain operation, scope and key in readable form.
+   * @defaultValue 'run'
    */
   readonly onTakeover?: 'run' | 'reject' | Recover;
 }
@@ -77,16 +92,24 @@ export interface StoreErrorsOptions {
   /**
    * If the store is unavailable before the operation starts: `'reject'` with 503 (contract C87), or `'execute'` without
    * protection, reported by the event `unprotected` and the HTTP header `Idempotency-Status: unprotected`.
+   * @defaultValue 'reject'
    */
   readonly whenUnavailable?: 'reject' | 'execute';
   /**
    * If the operation is done, but its outcome is not stored within `saveTimeoutMs`: `'respond'` with it, as a client
    * with a response does not retry, or `'error'`, a 503. Saving continues in the background (contract C87a).
+   * @defaultValue 'respond'
    */
   readonly whenNotSaved?: 'respond' | 'error';
-  /** The timeout of a store command, including resends. For a heartbeat, at most a quarter of its lease. */
+  /**
+   * The timeout of a store command, including resends. For a heartbeat, at most a quarter of its lease.
+   * @defaultValue 500, from 1 to 60_000
+   */
   readonly commandTimeoutMs?: number;
-  /** How long a response waits until its outcome is stored or its key released. */
+  /**
+   * How long a response waits until its outcome is stored or its key released.
+   * @defaultValue 1_000, from 1 to 60_000
+   */
   readonly saveTimeoutMs?: number;
 }
 
@@ -95,29 +118,34 @@ export interface TransactionalOptions {
   /**
    * The isolation level: `'read committed'`, `'repeatable read'`, `'serializable'`, or `'default'`, the database's
    * default.
+   * @defaultValue 'default'
    */
   readonly isolation?: IsolationLevel | 'default';
   /**
    * How often to retry an operation in a new transaction after a conflict with a concurrent one (serialization failure,
    * deadlock). Then the caller gets a retryable error. On HTTP, only conflicts while the handler runs are retried: at the
    * commit the response is already made, and the client must retry.
+   * @defaultValue 0, from 0 to 10
    */
   readonly conflictRetries?: number;
 }
 
 /** How an operation is protected, on every transport. All durations are in milliseconds. */
 export interface ProtocolOptions {
-  /** A function sets `keep`. */
+  /** Which outcomes are kept, for how long, and how they are stored. A function sets `keep`. */
   readonly outcome?: OutcomePolicy | OutcomeOptions;
-  /** `'reject'` or `'wait'` sets `mode`. */
+  /** What a duplicate of an operation in progress gets. `'reject'` or `'wait'` sets `mode`. */
   readonly duplicates?: 'reject' | 'wait' | DuplicatesOptions;
+  /** How long an attempt may run, and what follows if it does not end. */
   readonly lease?: LeaseOptions;
+  /** What happens when the store does not reply. */
   readonly storeErrors?: StoreErrorsOptions;
   /**
    * Whether to run the operation in a transaction of the module option `unitOfWork`. The operation's writes and its
    * outcome are committed together, or not at all. If the operation throws, or its outcome is not kept, they are rolled
    * back. Requires a store in the same database. `storeErrors.whenNotSaved` is then always `'error'`. An object turns it
    * on, too; `false` keeps the fields of outer levels for an inner `true`.
+   * @defaultValue false
    */
   readonly transaction?: boolean | TransactionalOptions;
 }
@@ -133,9 +161,12 @@ export interface ResolvedProtocolOptions {
 
 /** Limits of the process, not of an operation. */
 export interface LimitsOptions {
-  /** How many duplicates can wait at a time in this process; more are rejected. */
+  /**
+   * How many duplicates can wait at a time in this process; more are rejected.
+   * @defaultValue 1_000, from 0 to 1_000_000
+   */
   readonly maxWaiters?: number;
-  /** How long a shutdown waits for running operations and pending saves. */
+  /** How long a shutdown waits for running operations and pending saves. @defaultValue 10_000, from 0 to 3_600_000 */
   readonly shutdownTimeoutMs?: number;
 }
 

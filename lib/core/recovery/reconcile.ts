@@ -103,15 +103,18 @@ export interface ReconcileOptions {
   /**
    * Milliseconds from the end of one round to the next, shortened at random by up to half so that processes do not all
    * start at once.
+   * @defaultValue 60_000, from 100 to 86_400_000
    */
   readonly intervalMs?: number;
   /**
    * About how many records a round processes: Redis completes a page of SCAN. The next round continues.
+   * @defaultValue 100, from 1 to 10_000
    */
   readonly batchSize?: number;
   /**
    * Milliseconds from the end of a lease until its record counts as abandoned. Until then the client's own retry can take
    * it over, and gets the full response.
+   * @defaultValue 300_000, from 0 to 86_400_000
    */
   readonly afterMs?: number;
 }

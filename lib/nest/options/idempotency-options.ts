@@ -39,30 +39,39 @@ import {
  * class and method.
  */
 export interface IdempotencyOptions extends RequestOptions, ProtocolOptions {
+  /** How message handlers are protected. */
   readonly message?: MessageOptions;
+  /** What responses of HTTP contain. */
   readonly http?: HttpOptions;
 }
 
 /** Options of {@link IdempotencyModule.forRoot}. */
 export interface IdempotencyModuleOptions extends Omit<IdempotencyOptions, 'operation'> {
-  /** Where records are stored: `redisStore(…)`, `postgresStore(…)`, `memoryStore()`, or a store of your own. */
+  /**
+   * Where records are stored: `redisStore(…)`, `postgresStore(…)`, `memoryStore()`, or a store of your own.
+   * @defaultValue none: required
+   */
   readonly store: IdempotencyStore;
   /**
    * Opens the transactions of operations with `transaction`: `pgUnitOfWork(pool)`, `typeOrmUnitOfWork(dataSource)`, … or
    * one of your own. Its database has to be that of the store.
+   * @defaultValue none
    */
   readonly unitOfWork?: UnitOfWork;
   /**
    * A circuit breaker around the store, by opossum, which has to be installed; one circuit per process. While the store
    * does not reply, requests are rejected at once (503, or run unprotected with
    * `storeErrors.whenUnavailable: 'execute'`) instead of after `commandTimeoutMs` each. `true` for its defaults.
+   * @defaultValue false
    */
   readonly breaker?: boolean | BreakerOptions;
   /**
    * Runs the {@link IdempotencyReconciler} periodically, in one process at a time: `lease.onTakeover` recovers keys whose
    * owner died and whose client never retries. `true` for its defaults. Needs a store that lists abandoned records.
+   * @defaultValue false
    */
   readonly reconcile?: boolean | ReconcileOptions;
+  /** Limits of the process, not of an operation. */
   readonly limits?: LimitsOptions;
 }
 

@@ -60,46 +60,62 @@ export type FingerprintOption =
 
 /** Where a request's key comes from. */
 export interface KeyOptions {
-  /** The key's header, or a function that returns the key, if there is one. */
+  /** The key's header, or a function that returns the key, if there is one. @defaultValue 'Idempotency-Key' */
   readonly from?: string | ((context: ExecutionContext) => string | undefined);
-  /** Whether a request without a key is rejected with 400, or runs unprotected (C18, C19). */
+  /** Whether a request without a key is rejected with 400, or runs unprotected (C18, C19). @defaultValue true */
   readonly required?: boolean;
   /**
    * `'lenient'`: `"k"` or bare `k`, which are the same key. `'strict'`: only a structured-field String (RFC 9651).
    * `'uuid'`: a UUID in either form. A function receives the decoded key and returns whether it is valid. Ignored if
    * `from` is a function.
+   * @defaultValue 'lenient'
    */
   readonly syntax?: KeySyntax;
-  /** Maximum characters of a decoded key. Longer keys are rejected, never truncated. */
+  /**
+   * Maximum characters of a decoded key. Longer keys are rejected, never truncated.
+   * @defaultValue 255, from 1 to 1_024
+   */
   readonly maxLength?: number;
   /**
    * Scope of a key's uniqueness: one operation, or all operations of the principal; then the key of one operation is
    * rejected (422) for another (contract C41).
+   * @defaultValue 'operation'
    */
   readonly uniqueFor?: 'operation' | 'principal';
 }
 
 /** Whom keys belong to. */
 export interface CallerOptions {
-  /** One part or several (tenant, user). Each scope has its own keys (contract C22–C31a). */
+  /**
+   * One part or several (tenant, user). Each scope has its own keys (contract C22–C31a).
+   * @defaultValue `request.user.id ?? request.user.sub`, a string or safe integer
+   */
   readonly scope?: (context: ExecutionContext) => ScopeResult | Promise<ScopeResult>;
   /**
    * Handles a caller without a scope. `'reject'`: 400. `'ignore'`: the operation runs unprotected. `'shared'`: all such
    * callers share one scope, so any of them that knows a key gets its response.
+   * @defaultValue 'reject'
    */
   readonly anonymous?: 'reject' | 'ignore' | 'shared';
 }
 
 /** How requests are protected, on every transport. */
 export interface RequestOptions {
-  /** Whether this request is protected; a function decides for each request. */
+  /** Whether this request is protected; a function decides for each request. @defaultValue true */
   readonly enabled?: boolean | ((context: ExecutionContext) => boolean);
-  /** The stable name of its records. Set it before you rename the class or method, or if a bundler shortens names. */
+  /**
+   * The stable name of its records. Set it before you rename the class or method, or if a bundler shortens names.
+   * @defaultValue `Class.method`
+   */
   readonly operation?: string;
-  /** A header's name or a function sets `from`. */
+  /** Where a request's key comes from. A header's name or a function sets `from`. */
   readonly key?: string | ((context: ExecutionContext) => string | undefined) | KeyOptions;
+  /** Whom keys belong to. */
   readonly caller?: CallerOptions;
-  /** How a retry is distinguished from another request with the same key: see {@link FingerprintOption}. */
+  /**
+   * How a retry is distinguished from another request with the same key: see {@link FingerprintOption}.
+   * @defaultValue 'canonical'
+   */
   readonly fingerprint?: FingerprintOption;
 }
 

@@ -4,14 +4,18 @@ import { PROBLEM_TYPE_BASE } from './problem.js';
 
 /** What responses of HTTP contain. */
 export interface HttpOptions {
-  /** The header that marks a replay, with the value `true`. */
+  /** The header that marks a replay, with the value `true`. @defaultValue 'Idempotent-Replayed' */
   readonly replayHeader?: string;
   /**
    * Names of the handler's headers to replay. Those of a single exchange (`Date`, `Set-Cookie`, `X-Request-Id` …,
    * contract C64–C67) are never replayed.
+   * @defaultValue all headers that the handler added
    */
   readonly replayHeaders?: readonly string[];
-  /** Base URI of the problem documents' `type`, without a trailing slash. Point it to the API's own pages. */
+  /**
+   * Base URI of the problem documents' `type`, without a trailing slash. Point it to the API's own pages.
+   * @defaultValue this package's documentation
+   */
   readonly problemTypeBase?: string;
 }
 

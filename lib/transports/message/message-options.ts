@@ -9,21 +9,27 @@ export interface MessageOptions {
   /**
    * The name of the queue or of the consumer group. It is part of every key's scope, so that two consumers of an event
    * both handle it. Required for message handlers: transports do not pass the queue's name to them.
+   * @defaultValue none
    */
   readonly consumer?: string;
   /**
    * How a RabbitMQ event is acknowledged whose handler failed, or that can never be handled (no key, the key of another
    * message). `'requeue'`: at once the first time, after `redeliveryDelayMs` from then on. `'dead-letter'`: discards it
    * if the queue has no dead-letter exchange.
+   * @defaultValue 'requeue'
    */
   readonly onFailure?:
     FailureAction | ((error: unknown, context: ExecutionContext) => FailureAction);
-  /** The delay before an event that fails again is requeued, against a tight loop. */
+  /**
+   * The delay before an event that fails again is requeued, against a tight loop.
+   * @defaultValue 1_000, from 0 to 600_000
+   */
   readonly redeliveryDelayMs?: number;
   /**
    * How long an event is kept unacknowledged while its store is unavailable or another consumer handles it
    * (`duplicates: 'wait'`); then it is requeued. Keep it below RabbitMQ's `consumer_timeout`, half an hour by
    * default.
+   * @defaultValue 600_000, from 1_000 to 86_400_000
    */
   readonly maxPauseMs?: number;
 }

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { REJECTIONS } from '../internals/core/util.js';
 import { projectRoot } from '../project-root.js';
+import { optionTexts } from './option-texts.js';
 
 interface Texts {
   /** Of the exported object. */

@@ -1,0 +1,261 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import ts from 'typescript';
+import { OPTIONS } from '../internals/nest/options.js';
+import { projectRoot } from '../project-root.js';
+import type { TextModule } from './shipped-texts.js';
+
+/** Where the interfaces of options are declared. */
+const FILES = [
+  'core/operation/options',
+  'core/recovery/reconcile',
+  'transports/common/request-options',
+  'transports/http/http-options',
+  'transports/message/message-options',
+  'wrappers/breaker/breaker-options',
+  'nest/options/idempotency-options',
+].map((name) => `lib/${name}.ts`);
+
+/** The interfaces whose members stand beside each other, in the order of the documentation. */
+const TOP = ['RequestOptions', 'ProtocolOptions', 'IdempotencyOptions', 'IdempotencyModuleOptions'];
+
+const DOCS = 'docs/options.md';
+const SCHEMA = 'options.schema.json';
+const MARKERS = ['<!-- options: npm run texts -->', '<!-- end of options -->'] as const;
+const WIDTH = 120;
+
+type Json = Readonly<Record<string, unknown>>;
+
+interface Entry {
+  readonly default?: unknown;
+  readonly defaultText?: string;
+  readonly json?: Json;
+  readonly places?: readonly string[];
+  readonly fields?: Readonly<Record<string, Entry>>;
+  readonly shorthand?: string;
+  readonly isSwitched?: boolean;
+}
+
+/** An option as it is declared and described. */
+interface Declared {
+  readonly path: string;
+  readonly entry: Entry;
+  readonly file: string;
+  readonly node: ts.PropertySignature;
+  readonly fields: readonly Declared[];
+}
+
+/** What is written from the schema of the options: their comments, their table and their JSON Schema. */
+export function optionTexts(): TextModule[] {
+  const options = declaredOptions();
+  return [
+    ...FILES.map((path) => ({ path, source: withDefaults(path, options) })),
+    { path: DOCS, source: withTable(options) },
+    { path: SCHEMA, source: `${JSON.stringify(jsonSchema(options), undefined, 2)}\n` },
+  ];
+}
+
+/** @throws if an option of the schema is not declared, or not described. */
+function declaredOptions(): Declared[] {
+  const interfaces = new Map<string, { file: string; node: ts.InterfaceDeclaration }>();
+  for (const file of FILES) {
+    ts.forEachChild(parsed(file), (node) => {
+      if (ts.isInterfaceDeclaration(node)) interfaces.set(node.name.text, { file, node });
+    });
+  }
+  const membersOf = (name: string, prefix: string, entries: Record<string, Entry>): Declared[] => {
+    const { file, node } = interfaces.get(name) as { file: string; node: ts.InterfaceDeclaration };
+    return node.members.filter(ts.isPropertySignature).flatMap((member) => {
+      const own = member.name.getText();
+      const entry = entries[own];
+      if (entry === undefined) throw new Error(`${name}.${own} is missing in the schema.`);
+      const path = `${prefix}${own}`;
+      const group = /\b[A-Z]\w*Options\b/.exec(member.type?.getText() ?? '')?.[0] ?? '';
+      const fields = entry.fields && membersOf(group, `${path}.`, entry.fields);
+      return [{ path, entry, file, node: member, fields: fields ?? [] }];
+    });
+  };
+  const all = TOP.flatMap((name) => membersOf(name, '', OPTIONS as Record<string, Entry>));
+  for (const { path, node } of [...all, ...all.flatMap(({ fields }) => fields)]) {
+    if (bodyOf(node).length === 0) throw new Error(`The option "${path}" has no description.`);
+  }
+  return all;
+}
+
+function parsed(file: string): ts.SourceFile {
+  const source = readFileSync(join(projectRoot, file), 'utf8');
+  return ts.createSourceFile(file, source, ts.ScriptTarget.ES2022, true);
+}
+
+function commentOf(node: ts.Node): ts.JSDoc | undefined {
+  return ts.getJSDocCommentsAndTags(node).filter(ts.isJSDoc).at(-1);
+}
+
+/** The lines of a comment, without those that this file writes. */
+function bodyOf(node: ts.PropertySignature): string[] {
+  const text = commentOf(node)?.getText() ?? '';
+  const lines = text
+    .replace(/^\/\*\*|\*\/$/g, '')
+    .split('\n')
+    .map((line) => line.replace(/^\s*\*?\s?/, '').trimEnd());
+  const body = lines.join('\n').replace(/(^|\s)@defaultValue\s[^]*$/, '');
+  return body.split('\n').filter((line) => line !== '');
+}
+
+function inSource(value: unknown): string {
+  if (typeof value === 'number') return value.toString().replace(/\B(?=(\d{3})+$)/g, '_');
+  return typeof value === 'string' ? `'${value}'` : String(value);
+}
+
+function defaultOf({ entry }: Declared): string | undefined {
+  if (entry.fields !== undefined) return entry.isSwitched === true ? 'false' : undefined;
+  return entry.defaultText ?? inSource(entry.default);
+}
+
+function rangeOf({ entry: { json } }: Declared): string {
+  if (json?.minimum === undefined) return '';
+  return `${inSource(json.minimum)} to ${inSource(json.maximum)}`;
+}
+
+/** A file of lib, with the default and the range at the end of each option's comment. */
+function withDefaults(path: string, options: readonly Declared[]): string {
+  const own = [...options, ...options.flatMap(({ fields }) => fields)]
+    .filter(({ file }) => file === path)
+    .sort((one, other) => other.node.pos - one.node.pos);
+  let source = readFileSync(join(projectRoot, path), 'utf8');
+  for (const option of own) {
+    const comment = commentOf(option.node);
+    if (comment === undefined) continue;
+    const { pos, end } = comment;
+    source = source.slice(0, pos) + commentFor(option) + source.slice(end);
+  }
+  return source;
+}
+
+function commentFor(option: Declared): string {
+  const body = bodyOf(option.node);
+  const range = rangeOf(option);
+  const text = defaultOf(option);
+  const tag =
+    text === undefined ? '' : `@defaultValue ${text}${range === '' ? '' : `, from ${range}`}`;
+  const single = `  /** ${[...body, tag].join(' ').trim()} */`;
+  if (body.length === 1 && single.length <= WIDTH) return single.trimStart();
+  const lines = [...body, ...(tag === '' ? [] : wrapped(tag))];
+  return ['/**', ...lines.map((line) => `   * ${line}`), '   */'].join('\n');
+}
+
+function wrapped(text: string): string[] {
+  const lines: string[] = [''];
+  for (const word of text.split(' ')) {
+    const line = `${lines.at(-1) ?? ''} ${word}`.trimStart();
+    if (`   * ${line}`.length > WIDTH) lines.push(word);
+    else lines[lines.length - 1] = line;
+  }
+  return lines;
+}
+
+/** A comment as text of Markdown. */
+function described({ node }: Declared): string {
+  return bodyOf(node)
+    .join(' ')
+    .replace(/\{@link (\w+)\}/g, '`$1`');
+}
+
+/** The first sentences, until they say enough for a table. */
+function inBrief(option: Declared): string {
+  const sentences = described(option).match(/[^]+?[.:](?=\s|$)/g) ?? [described(option)];
+  let brief = '';
+  for (const sentence of sentences) {
+    if (brief.length > 90) break;
+    brief += sentence;
+  }
+  return brief.replace(/:$/, '.');
+}
+
+const PLACES: Readonly<Record<string, string>> = {
+  '': 'everywhere',
+  module: 'module',
+  'module,class,method': 'module, class, method',
+  'class,method,call': 'class, method, call',
+};
+
+function withTable(options: readonly Declared[]): string {
+  const page = readFileSync(join(projectRoot, DOCS), 'utf8');
+  const [before, , after] = page.split(new RegExp(MARKERS.join('|')));
+  const groups = options.filter(({ entry }) => entry.fields !== undefined);
+  const alone = options.filter(({ entry }) => entry.fields === undefined);
+  const parts = [
+    '## Without a group',
+    table(alone),
+    ...groups.flatMap((group) => [
+      `## \`${group.path}\``,
+      `${described(group)} Where: ${placesOf(group)}.`,
+      table(group.fields),
+    ]),
+  ];
+  return `${before ?? ''}${MARKERS[0]}\n\n<!-- prettier-ignore-start -->\n\n${parts.join('\n\n')}\n\n<!-- prettier-ignore-end -->\n\n${MARKERS[1]}${after ?? ''}`;
+}
+
+function placesOf({ path, entry: { places = [] } }: Declared): string {
+  const text = PLACES[places.join()];
+  if (text === undefined) throw new Error(`The places of "${path}" have no name.`);
+  return text;
+}
+
+function table(options: readonly Declared[]): string {
+  const isGrouped = options.every(({ path }) => path.includes('.'));
+  const head = ['Option', 'Type', 'Default', 'Range', ...(isGrouped ? [] : ['Where']), 'Meaning'];
+  const rows = options.map((option) => {
+    const { entry, node, path } = option;
+    const text = entry.defaultText ?? `\`${inSource(entry.default)}\``;
+    const type = node.type?.getText().replace(/\s+/g, ' ') ?? '';
+    return [
+      `\`${path.slice(path.indexOf('.') + 1)}\``,
+      `\`${type}\``,
+      text,
+      rangeOf(option),
+      ...(isGrouped ? [] : [placesOf(option)]),
+      inBrief(option),
+    ];
+  });
+  return [head, head.map(() => '---'), ...rows]
+    .map((cells) => `| ${cells.map((cell) => cell.replace(/\|/g, String.raw`\|`)).join(' | ')} |`)
+    .join('\n');
+}
+
+/** What can be written in JSON, for the module: no function, no store. */
+function jsonSchema(options: readonly Declared[]): Json {
+  const ofModule = options.filter(({ entry }) => entry.places?.includes('module') ?? true);
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: 'Options of nestjs-idempotency',
+    description:
+      'What IdempotencyModule.forRoot() takes, besides functions, the store and the like.',
+    ...objectOf(ofModule),
+  };
+}
+
+function objectOf(options: readonly Declared[]): Json {
+  const properties = options.flatMap((option) => {
+    const schema = schemaOf(option);
+    if (schema === undefined) return [];
+    const name = option.path.slice(option.path.indexOf('.') + 1);
+    return [[name, { description: described(option), ...schema }] as const];
+  });
+  return {
+    type: 'object',
+    properties: Object.fromEntries(properties),
+    additionalProperties: false,
+  };
+}
+
+function schemaOf({ entry, fields }: Declared): Json | undefined {
+  if (entry.fields === undefined) {
+    const isJson = entry.json !== undefined && entry.default !== undefined;
+    return isJson ? { ...entry.json, default: entry.default } : entry.json;
+  }
+  const object = objectOf(fields);
+  if (entry.isSwitched === true) return { anyOf: [{ type: 'boolean' }, object], default: false };
+  const shorthand = entry.fields[entry.shorthand ?? '']?.json;
+  return shorthand === undefined ? object : { anyOf: [shorthand, object] };
+}
