@@ -21,7 +21,7 @@ export interface TextModule {
 
 /**
  * What `lua/` and `sql/` are in the library: it reads no file at run time, which a bundle would not contain. And what the
- * table of rejections is in the client.
+ * table of rejections is in the client, and the schema of options in their comments and documentation.
  */
 export function shippedTexts(): TextModule[] {
   return [
@@ -38,6 +38,7 @@ export function shippedTexts(): TextModule[] {
       },
     ]),
     problemCodes(),
+    ...optionTexts(),
   ];
 }
 
