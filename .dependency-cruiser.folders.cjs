@@ -31,6 +31,7 @@ const folders = {
     'core/{util,record,store} stores/postgres/{sql,connection,schema,statements,cleanup}',
 
   'transactions/shared': 'core/{util,transaction} stores/postgres/sql/sql-reply.ts',
+  transactions: 'core/transaction transactions/shared',
   'transactions/{drizzle,knex,kysely,pg,prisma,typeorm}':
     'core/{util,transaction} transactions/shared',
 

@@ -1,6 +1,15 @@
 import { readFileSync } from 'node:fs';
+import { packageEntries } from './test/support/typescript/package-entries.mjs';
 
 const parts = JSON.parse(readFileSync(new URL('test/parts.json', import.meta.url), 'utf8'));
+
+/** Tests and the sample app are written against the package's name, and run its sources. */
+const entries = Object.fromEntries(
+  [...packageEntries(import.meta.dirname)].map(([name, { source }]) => [
+    `^${name}$`,
+    `<rootDir>/${source}`,
+  ]),
+);
 
 /** @type {import('jest').Config} */
 const shared = {
@@ -8,14 +17,7 @@ const shared = {
   roots: ['<rootDir>/test'],
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: {
-    // Tests and the sample app are written against the package's name, and run its sources.
-    '^nestjs-idempotency$': '<rootDir>/lib/index.ts',
-    '^nestjs-idempotency/(bullmq|client|swagger|testing|testing/store)$':
-      '<rootDir>/lib/$1/index.ts',
-    '^nestjs-idempotency/(memory|redis|postgres)$': '<rootDir>/lib/stores/$1/index.ts',
-    '^nestjs-idempotency/(pg|kysely|drizzle|knex|typeorm|prisma)$':
-      '<rootDir>/lib/transactions/$1/index.ts',
-    '^nestjs-idempotency/messagepack$': '<rootDir>/lib/codecs/messagepack/index.ts',
+    ...entries,
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
   // light-my-request and @fastify/static require() these two, which are ES modules only. Node 20's real

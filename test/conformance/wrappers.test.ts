@@ -1,4 +1,5 @@
 import { describe, it } from '@jest/globals';
+import { DelegatingStore } from 'nestjs-idempotency/store';
 import { describeStoreConformance, type StoreUnderTest } from 'nestjs-idempotency/testing/store';
 import Opossum from 'opossum';
 import { resolveGroup } from '../support/internals/core/util.js';
@@ -16,4 +17,14 @@ const breakerUnderTest: StoreUnderTest = {
   },
 };
 
+const delegatingUnderTest: StoreUnderTest = {
+  name: 'DelegatingStore around MemoryIdempotencyStore',
+  create: async () => {
+    const { store: inner, ...harness } = await memoryUnderTest.create();
+    const store = new DelegatingStore(inner);
+    return { ...harness, store, dispose: () => store.close() };
+  },
+};
+
 describeStoreConformance({ describe, it }, breakerUnderTest);
+describeStoreConformance({ describe, it }, delegatingUnderTest);

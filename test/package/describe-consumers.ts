@@ -38,6 +38,9 @@ export const INSTALL_TIMEOUT_MS = 120_000;
 /** What loads without a library of its own: the entries, and a function of each. */
 export const ENTRIES = [
   ['nestjs-idempotency', 'IdempotencyModule'],
+  ['nestjs-idempotency/store', 'recordKey'],
+  ['nestjs-idempotency/transactions', 'PostgresUnitOfWork'],
+  ['nestjs-idempotency/message', 'payloadKey'],
   ['nestjs-idempotency/memory', 'memoryStore'],
   ['nestjs-idempotency/redis', 'redisStore'],
   ['nestjs-idempotency/postgres', 'postgresStore'],
@@ -238,9 +241,11 @@ export async function expectOneCopy(app: ConsumerApp): Promise<void> {
     const library = await import('charging-library');
     const names = Object.keys(root);
     const imported = await import('nestjs-idempotency');
+    const stores = [required('nestjs-idempotency/store'), await import('nestjs-idempotency/store')];
     console.log(JSON.stringify({
       differing: names.filter((name) => root[name] !== library.root[name] || root[name] !== imported[name]),
       names: names.length > 20,
+      ports: stores.map(({ IdempotencyStore }) => IdempotencyStore === root.IdempotencyStore),
       stores: [library.memoryStore() instanceof root.IdempotencyStore, memoryStore() instanceof library.root.IdempotencyStore],
       context: await library.runOnce(root, memoryStore()),
     }));
@@ -248,6 +253,7 @@ export async function expectOneCopy(app: ConsumerApp): Promise<void> {
   expect(JSON.parse(await app.print(script))).toEqual({
     differing: [],
     names: true,
+    ports: [true, true],
     stores: [true, true],
     context: { ownKey: 'one-purchase', isSame: true },
   });

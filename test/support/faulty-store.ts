@@ -1,18 +1,10 @@
 import {
-  IdempotencyStore,
   StoreConfigurationError,
   StoreOutcomeUnknownError,
   StoreUnavailableError,
-  type Abandoned,
-  type Begin,
-  type Complete,
-  type Extend,
-  type Inspect,
-  type Lease,
-  type RecordKey,
-  type Release,
-  type StoreObserver,
 } from 'nestjs-idempotency';
+import { DelegatingStore } from 'nestjs-idempotency/store';
+import type * as Store from 'nestjs-idempotency/store';
 import type { Gate } from './http/gate.js';
 
 export type Step = 'begin' | 'extend' | 'complete' | 'release' | 'inspect';
@@ -62,21 +54,17 @@ export interface SentCommand {
   /** The token and fence of begin, or of the lease. */
   readonly token: string | undefined;
   readonly fence: number | undefined;
-  readonly command: Begin | Extend | Complete | Release | Inspect;
+  readonly command: Store.Begin | Store.Extend | Store.Complete | Store.Release | Store.Inspect;
 }
 
 /** A store between the engine and a real one: records every command, and applies the planned faults. */
-export class FaultyStore extends IdempotencyStore {
+export class FaultyStore extends DelegatingStore {
   readonly sent: SentCommand[] = [];
   closed = false;
   /** Whether it reports the end of watched records, as far as the real one does. */
   pushes = false;
   private readonly planned = new Map<Step, Fault[]>();
   private readonly standing = new Map<Step, Fault>();
-
-  constructor(private readonly real: IdempotencyStore) {
-    super();
-  }
 
   /** The next commands of this kind meet these faults, one each. */
   next(step: Step, ...faults: Fault[]): void {
@@ -98,47 +86,39 @@ export class FaultyStore extends IdempotencyStore {
     return this.sent.filter((command) => command.step === step);
   }
 
-  override open(observer?: StoreObserver) {
-    return this.real.open(observer);
+  override begin(command: Store.Begin) {
+    return this.send('begin', command, command, () => super.begin(command));
   }
 
-  override begin(command: Begin) {
-    return this.send('begin', command, command, () => this.real.begin(command));
+  override extend(lease: Store.Lease, command: Store.Extend) {
+    return this.send('extend', command, lease, () => super.extend(lease, command));
   }
 
-  override extend(lease: Lease, command: Extend) {
-    return this.send('extend', command, lease, () => this.real.extend(lease, command));
+  override complete(lease: Store.Lease, command: Store.Complete) {
+    return this.send('complete', command, lease, () => super.complete(lease, command));
   }
 
-  override complete(lease: Lease, command: Complete) {
-    return this.send('complete', command, lease, () => this.real.complete(lease, command));
+  override release(lease: Store.Lease, command: Store.Release) {
+    return this.send('release', command, lease, () => super.release(lease, command));
   }
 
-  override release(lease: Lease, command: Release) {
-    return this.send('release', command, lease, () => this.real.release(lease, command));
+  override inspect(recordKey: Store.RecordKey, command: Store.Inspect) {
+    return this.send('inspect', command, {}, () => super.inspect(recordKey, command));
   }
 
-  override inspect(recordKey: RecordKey, command: Inspect) {
-    return this.send('inspect', command, {}, () => this.real.inspect(recordKey, command));
+  override watch(...args: Parameters<DelegatingStore['watch']>) {
+    return this.pushes ? super.watch(...args) : Promise.resolve(undefined);
   }
 
-  override watch(...args: Parameters<IdempotencyStore['watch']>) {
-    return this.pushes ? this.real.watch(...args) : super.watch(...args);
-  }
-
-  override abandoned(command: Abandoned) {
-    return this.real.abandoned(command);
-  }
-
-  override async close(observer?: StoreObserver) {
+  override async close(observer?: Store.StoreObserver) {
     this.closed = true;
-    await this.real.close(observer);
+    await super.close(observer);
   }
 
   private send<Reply>(
     step: Step,
     command: SentCommand['command'],
-    { token, fence }: Partial<Lease>,
+    { token, fence }: Partial<Store.Lease>,
     execute: () => Promise<Reply>,
   ): Promise<Reply> {
     this.sent.push({ step, at: performance.now(), token, fence, command });

@@ -1,0 +1,41 @@
+// For authors of stores, and for what reads records by their keys. It loads no conformance kit.
+export {
+  recordKey,
+  type RecordIdentity,
+  type Scope,
+  type ScopePart,
+} from '../record/record-key.js';
+export {
+  UNKNOWN_FENCE,
+  type FinishedState,
+  type Fingerprint,
+  type Lease,
+  type Outcome,
+  type OwnerToken,
+  type RecordKey,
+  type RecordState,
+} from '../record/record.js';
+export type { StoreErrorOptions } from '../util/errors.js';
+export { DelegatingStore } from './delegating-store.js';
+export {
+  IdempotencyStore,
+  type Abandoned,
+  type AbandonedPage,
+  type AbandonedRecord,
+  type Acquisition,
+  type Begin,
+  type BeginReply,
+  type Complete,
+  type CompleteReply,
+  type Extend,
+  type ExtendReply,
+  type IdempotencyRecord,
+  type Inspect,
+  type Release,
+  type ReleaseReply,
+  type StopWatching,
+  type StoreObserver,
+  type StoreWarning,
+  type Watch,
+} from './idempotency-store.js';
+export type { TransactionalRecords } from './transactional-records.js';
