@@ -56,7 +56,7 @@ const folders = {
     'core/{util,operation,recovery} transports/{http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',
   nest: 'core/{util,record,store,operation,engine,recovery} wrappers/breaker transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
   'index.ts':
-    'core/{util,record,transaction,store,operation,recovery} codecs/json wrappers/breaker transactions/shared/postgres-unit-of-work.ts transports/{common,http,call,message,message/keys} nest nest/options',
+    'core/{util,record,store,operation,recovery} codecs/json transports/{common,http} nest nest/options',
 
   bullmq: 'core/util',
   // It prints what is shipped: no connection, no driver.

@@ -1,4 +1,4 @@
-// The engine and its lease keeper are internal. The public API is the port, the events and the options.
+// What applications name. The types of single options are members of IdempotencyOptions and IdempotencyModuleOptions.
 export { IdempotencyModule } from './nest/idempotency.module.js';
 export { Idempotent } from './nest/idempotent.decorator.js';
 export type {
@@ -13,8 +13,7 @@ export {
   type CallOutcome,
   type IdempotentCall,
 } from './nest/idempotency.service.js';
-export { IdempotencyReconciler, type RecoverableCall } from './nest/idempotency-reconciler.js';
-export { IdempotencyInterceptor } from './nest/idempotency.interceptor.js';
+export { IdempotencyReconciler } from './nest/idempotency-reconciler.js';
 export type {
   IdempotencyModuleOptions,
   IdempotencyOptions,
@@ -111,7 +110,6 @@ export {
   NoTransactionError,
   OperationRejectedError,
   StoreConfigurationError,
-  type StoreErrorOptions,
   StoreOutcomeUnknownError,
   StoreReplyMismatchedError,
   StoreUnavailableError,
@@ -150,4 +148,4 @@ export {
 export type { FailureAction, MessageOptions } from './transports/message/message-options.js';
 export type { RejectionPayload } from './transports/call/rejection-errors.js';
 export type { OutcomeCodec } from './core/record/outcome-codec.js';
-export { jsonCodec, type JsonCodecOptions } from './codecs/json/json-codec.js';
+export { jsonCodec } from './codecs/json/json-codec.js';

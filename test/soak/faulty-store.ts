@@ -1,11 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  StoreUnavailableError,
-  type Begin,
-  type IdempotencyStore,
-  type Lease,
-  type OwnerToken,
-} from 'nestjs-idempotency';
+import { StoreUnavailableError, type IdempotencyStore } from 'nestjs-idempotency';
+import type { Begin, Lease, OwnerToken } from 'nestjs-idempotency/store';
 
 /** One in this many commands of its kind meets this. */
 const EVERY = { slowBegin: 7, rejectedBegin: 23, rejectedComplete: 11, superseded: 13, lost: 53 };

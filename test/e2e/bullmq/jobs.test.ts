@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { requireIdempotencyContext, type IdempotencyEventType } from 'nestjs-idempotency';
+import { requireIdempotencyContext, type IdempotencyEvent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { abandon } from '../../integration/reconciler/support/abandon.js';
@@ -34,7 +34,7 @@ afterEach(async () => {
 
 const newStore = () => redisStore({ url: redis.url, keyPrefix: orders.name });
 const timesOf = (id: string) => executed.filter((each) => each === id).length;
-const reported = ({ events }: CallingApp, type: IdempotencyEventType) =>
+const reported = ({ events }: CallingApp, type: IdempotencyEvent['type']) =>
   events.filter((event) => event.type === type);
 
 /** Waits at the gate, and returns how often it ran. */

@@ -14,13 +14,13 @@ import {
 import { ContextIdFactory, LazyModuleLoader, ModuleRef, REQUEST } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import {
-  IdempotencyInterceptor,
   IdempotencyModule,
   IdempotencyOptionsError,
   Idempotent,
   requireIdempotencyContext,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { IdempotencyInterceptor } from '../../support/internals/nest.js';
 import { callingApp, rejection } from './support/calling-app.js';
 
 let apps: INestApplicationContext[] = [];

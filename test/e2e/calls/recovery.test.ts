@@ -5,10 +5,10 @@ import {
   IdempotencyOptionsError,
   IdempotencyReconciler,
   Idempotent,
-  recordKey,
   requireIdempotencyContext,
   type Recover,
 } from 'nestjs-idempotency';
+import { recordKey } from 'nestjs-idempotency/store';
 import { memoryStore, type MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
 import { abandon, LEASE_MS, recordOf } from '../../integration/reconciler/support/abandon.js';
 import { Gate } from '../../support/http/gate.js';

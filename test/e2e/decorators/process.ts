@@ -1,5 +1,6 @@
 import 'reflect-metadata';
-import type { IdempotencyStore, UnitOfWork } from 'nestjs-idempotency';
+import type { IdempotencyStore } from 'nestjs-idempotency';
+import type { UnitOfWork } from 'nestjs-idempotency/transactions';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import type { Platform } from '../../support/http/combinations.js';

@@ -1,7 +1,8 @@
 import { Controller, Post, type CallHandler, type INestApplication } from '@nestjs/common';
 import { describe, expect, it, jest } from '@jest/globals';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Idempotent, IdempotencyInterceptor } from 'nestjs-idempotency';
+import { Idempotent } from 'nestjs-idempotency';
+import { IdempotencyInterceptor } from '../../support/internals/nest.js';
 import { lastValueFrom } from 'rxjs';
 import { platforms } from '../../support/http/combinations.js';
 import { expectReplay } from '../../support/http/expect-replay.js';

@@ -1,6 +1,7 @@
 import { Body, Controller, Get, Post, type ExecutionContext } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
-import { Idempotent, payloadField, payloadKey } from 'nestjs-idempotency';
+import { Idempotent } from 'nestjs-idempotency';
+import { payloadField, payloadKey } from 'nestjs-idempotency/message';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { Public } from '../../support/http/callers.guard.js';
 import { platforms } from '../../support/http/combinations.js';

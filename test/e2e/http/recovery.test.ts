@@ -8,9 +8,9 @@ import {
   type IdempotencyEvent,
   type IdempotencyStore,
   type Recovery,
-  type Services,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import type { Services } from '../../support/internals/core/operation.js';
 import { platforms, type Platform } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';

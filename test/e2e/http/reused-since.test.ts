@@ -5,7 +5,7 @@ import {
   IdempotencyService,
   Idempotent,
   currentIdempotencyContext,
-  type IdempotencyEventType,
+  type IdempotencyEvent,
   type OperationRejectedError,
 } from 'nestjs-idempotency';
 import { redisUnderTest } from '../../conformance/redis-under-test.js';
@@ -43,7 +43,7 @@ describe.each(platforms)('an attempt that ends late on %s', (platform) => {
   let passTime: (ms: number) => unknown;
   let here: TestApp;
   let elsewhere: TestApp;
-  let reported: IdempotencyEventType[];
+  let reported: IdempotencyEvent['type'][];
 
   beforeEach(async () => {
     const stores = [await redisUnderTest.create(), await redisUnderTest.create()] as const;

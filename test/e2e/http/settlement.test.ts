@@ -1,7 +1,8 @@
 import { pipeline, Readable } from 'node:stream';
 import { Controller, HttpException, Post, Res, StreamableFile } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import { Idempotent, type Begin, type IdempotencyRecord } from 'nestjs-idempotency';
+import { Idempotent } from 'nestjs-idempotency';
+import type { Begin, IdempotencyRecord } from 'nestjs-idempotency/store';
 import { until } from '../../integration/redis/support/until.js';
 import { FaultyStore, heldReply, heldRequest } from '../../support/faulty-store.js';
 import { Around, givingUp } from '../../support/http/around.js';

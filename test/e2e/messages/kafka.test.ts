@@ -5,10 +5,10 @@ import { EventPattern, MessagePattern, Payload, ServerKafka } from '@nestjs/micr
 import {
   IdempotencyEvents,
   Idempotent,
-  payloadField,
   type IdempotencyEvent,
   type IdempotencyOptions,
 } from 'nestjs-idempotency';
+import { payloadField } from 'nestjs-idempotency/message';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import type { EachMessagePayload, KafkaMessage } from 'kafkajs';
 import { until } from '../../integration/redis/support/until.js';

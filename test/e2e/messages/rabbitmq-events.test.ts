@@ -1,12 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Catch, Controller, type ExecutionContext } from '@nestjs/common';
 import { EventPattern, type RmqContext } from '@nestjs/microservices';
-import {
-  IdempotencyContext,
-  Idempotent,
-  payloadKey,
-  type IdempotencyOptions,
-} from 'nestjs-idempotency';
+import { IdempotencyContext, Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
+import { payloadKey } from 'nestjs-idempotency/message';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { EMPTY, type Observable } from 'rxjs';

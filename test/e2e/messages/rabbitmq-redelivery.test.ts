@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Begin, IdempotencyOptions } from 'nestjs-idempotency';
+import type { IdempotencyOptions } from 'nestjs-idempotency';
+import type { Begin } from 'nestjs-idempotency/store';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { until } from '../../integration/redis/support/until.js';

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Controller, type Type } from '@nestjs/common';
 import { Ctx, EventPattern, type RmqContext } from '@nestjs/microservices';
-import { Idempotent, payloadField, payloadKey, type IdempotencyOptions } from 'nestjs-idempotency';
+import { Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
+import { payloadField, payloadKey } from 'nestjs-idempotency/message';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { useBroker } from './support/use-broker.js';
 

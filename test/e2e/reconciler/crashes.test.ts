@@ -3,12 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
-import {
-  recordKey,
-  type IdempotencyContext,
-  type IdempotencyStore,
-  type ReconcileReport,
-} from 'nestjs-idempotency';
+import type { IdempotencyContext, IdempotencyStore, ReconcileReport } from 'nestjs-idempotency';
+import { recordKey } from 'nestjs-idempotency/store';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { DrivenTime } from '../../faults/store/support/driven-time.js';

@@ -40,7 +40,7 @@ describe('the orders consumer of the sample app', () => {
   let queue: string;
   let app: INestApplication;
   let publisher: OrdersPublisher;
-  let happened: IdempotencyEventType[];
+  let happened: IdempotencyEvent['type'][];
 
   beforeEach(async () => {
     queue = `orders-${randomUUID()}`;
@@ -58,7 +58,7 @@ describe('the orders consumer of the sample app', () => {
     await app.close();
   });
 
-  const count = (type: IdempotencyEventType) => happened.filter((it) => it === type).length;
+  const count = (type: IdempotencyEvent['type']) => happened.filter((it) => it === type).length;
 
   /** The unacknowledged messages of the consumer are in the queue again after it has closed. */
   async function abandoned(): Promise<number> {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { UseInterceptors, type NestInterceptor } from '@nestjs/common';
 import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
-import { Idempotent, type IdempotencyEventType } from 'nestjs-idempotency';
+import { Idempotent, type IdempotencyEvent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { timeout } from 'rxjs';
 import { useStores } from '../../support/http/combinations.js';
@@ -128,7 +128,7 @@ describe.each(socketPlatforms)(
     );
 
     /** Asks once in vain, and again once the store has the end of the handler. */
-    async function askTwice(scenario: Scenario, end: IdempotencyEventType) {
+    async function askTwice(scenario: Scenario, end: IdempotencyEvent['type']) {
       const client = await app.connect('alice');
       scenario.gate.close();
       const first = await client.ask('pay-in-time', payloadOf(scenario));

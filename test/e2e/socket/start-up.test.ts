@@ -6,7 +6,8 @@ import {
   SubscribeMessage,
   WebSocketGateway,
 } from '@nestjs/websockets';
-import { Idempotent, IdempotencyOptionsError, payloadField } from 'nestjs-idempotency';
+import { Idempotent, IdempotencyOptionsError } from 'nestjs-idempotency';
+import { payloadField } from 'nestjs-idempotency/message';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { InScenario, payloadOf } from './support/in-scenario.js';
 import type { Scenario } from '../../support/http/scenario.js';

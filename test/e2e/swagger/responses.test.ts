@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Body, Controller, Post } from '@nestjs/common';
 import type { OpenAPIObject } from '@nestjs/swagger';
-import { Idempotent, StoreUnavailableError, type BeginReply } from 'nestjs-idempotency';
+import { Idempotent, StoreUnavailableError } from 'nestjs-idempotency';
+import type { BeginReply } from 'nestjs-idempotency/store';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { Public } from '../../support/http/callers.guard.js';
 import { platforms } from '../../support/http/combinations.js';

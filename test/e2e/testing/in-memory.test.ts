@@ -7,11 +7,13 @@ import {
   IdempotencyService,
   IdempotencyStore,
   Idempotent,
-  PostgresUnitOfWork,
   type IdempotentCall,
+} from 'nestjs-idempotency';
+import {
+  PostgresUnitOfWork,
   type OpenTransaction,
   type TransactionOptions,
-} from 'nestjs-idempotency';
+} from 'nestjs-idempotency/transactions';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import {

@@ -10,12 +10,14 @@ import {
   IdempotencyStore,
   IdempotencyTransaction,
   Idempotent,
-  PostgresUnitOfWork,
   requireIdempotencyContext,
   type IdempotencyEvent,
+} from 'nestjs-idempotency';
+import {
+  PostgresUnitOfWork,
   type OpenTransaction,
   type TransactionOptions,
-} from 'nestjs-idempotency';
+} from 'nestjs-idempotency/transactions';
 import {
   IdempotencyTestingModule,
   type IdempotencyTestingOptions,

@@ -6,9 +6,8 @@ import {
   IdempotencyService,
   requireIdempotencyTransaction,
   type IdempotencyContext,
-  type OpenTransaction,
-  type TransactionOptions,
 } from 'nestjs-idempotency';
+import type { OpenTransaction, TransactionOptions } from 'nestjs-idempotency/transactions';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { useBank } from './support/bank.js';
 import type { Transaction } from './support/transfers.controller.js';

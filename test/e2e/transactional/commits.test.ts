@@ -1,14 +1,16 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   IdempotencyEvents,
-  PostgresUnitOfWork,
   StoreReplyMismatchedError,
   type IdempotencyEvent,
   type IdempotencyModuleOptions,
+} from 'nestjs-idempotency';
+import {
+  PostgresUnitOfWork,
   type OpenTransaction,
   type TransactionOptions,
   type UnitOfWork,
-} from 'nestjs-idempotency';
+} from 'nestjs-idempotency/transactions';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { until } from '../../integration/redis/support/until.js';
 import { expectProblem } from '../../support/http/expect-problem.js';

@@ -1,6 +1,7 @@
 import { Controller, Post, Res } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
-import { Idempotent, type IdempotencyModuleOptions, type UnitOfWork } from 'nestjs-idempotency';
+import { Idempotent, type IdempotencyModuleOptions } from 'nestjs-idempotency';
+import type { UnitOfWork } from 'nestjs-idempotency/transactions';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { startApp } from '../../support/http/start-app.js';
 import { useBank } from './support/bank.js';

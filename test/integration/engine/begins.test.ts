@@ -1,5 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { StoreOutcomeUnknownError, type Begin } from 'nestjs-idempotency';
+import { StoreOutcomeUnknownError } from 'nestjs-idempotency';
+import type { Begin } from 'nestjs-idempotency/store';
 import {
   heldReply,
   heldRequest,

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { FailureReplayedError, ValueNotStorableError, type Outcome } from 'nestjs-idempotency';
+import { FailureReplayedError, ValueNotStorableError } from 'nestjs-idempotency';
+import type { Outcome } from 'nestjs-idempotency/store';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { resolveModuleOptions } from '../../support/internals/nest/options.js';
 import { redisStore } from 'nestjs-idempotency/redis';

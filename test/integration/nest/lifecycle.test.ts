@@ -4,16 +4,14 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import {
-  type IdempotencyEvent,
   IdempotencyEvents,
   IdempotencyModule,
-  type IdempotencyModuleOptions,
   IdempotencyService,
-  type RecordKey,
-  type StoreObserver,
   StoreReplyMismatchedError,
-  type StoreWarning,
+  type IdempotencyEvent,
+  type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
+import type { RecordKey, StoreObserver, StoreWarning } from 'nestjs-idempotency/store';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { LogReporter } from '../../support/internals/nest.js';

@@ -9,10 +9,9 @@ import {
   IdempotencyReconciler,
   IdempotencyService,
   IdempotencyStore,
-  type Begin,
   type IdempotencyModuleOptions,
-  type StoreObserver,
 } from 'nestjs-idempotency';
+import type { Begin, StoreObserver } from 'nestjs-idempotency/store';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';

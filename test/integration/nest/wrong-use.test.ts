@@ -15,18 +15,18 @@ import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   Idempotent,
-  IdempotencyInterceptor,
   IdempotencyModule,
   IdempotencyOptionsError,
   IdempotencyReconciler,
   IdempotencyService,
   jsonCodec,
-  payloadKey,
 } from 'nestjs-idempotency';
+import { payloadKey } from 'nestjs-idempotency/message';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { idempotentFetch } from 'nestjs-idempotency/client';
+import { IdempotencyInterceptor } from '../../support/internals/nest.js';
 import { declared } from './support/declared.js';
 import { LoggedLines } from './support/logged-lines.js';
 

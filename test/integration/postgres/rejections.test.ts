@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
-import type { Fingerprint } from 'nestjs-idempotency';
+import type { Fingerprint } from 'nestjs-idempotency/store';
 import { watchedPool } from '../../support/watched-pool.js';
 import { usePostgres } from '../../support/use-postgres.js';
 import { beginCommand, completeCommand } from '../redis/support/commands.js';

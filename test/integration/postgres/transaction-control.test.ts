@@ -4,7 +4,7 @@ import {
   PostgresUnitOfWork,
   type OpenTransaction,
   type TransactionOptions,
-} from 'nestjs-idempotency';
+} from 'nestjs-idempotency/transactions';
 import { migrate } from 'nestjs-idempotency/postgres';
 import { postgresServers } from '../../support/postgres-servers.js';
 import { usePostgres } from '../../support/use-postgres.js';

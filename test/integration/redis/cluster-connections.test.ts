@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { Cluster, type ClusterOptions } from 'ioredis';
-import type { BeginReply, Lease } from 'nestjs-idempotency';
+import type { BeginReply, Lease } from 'nestjs-idempotency/store';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { RedisCluster } from '../../support/redis-cluster.js';
 import { RedisProxy } from '../../support/redis-proxy.js';

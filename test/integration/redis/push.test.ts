@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { UNKNOWN_FENCE, type Lease } from 'nestjs-idempotency';
+import { UNKNOWN_FENCE, type Lease } from 'nestjs-idempotency/store';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { startRedis } from '../../support/redis-server.js';
 import { startSilentServer } from './support/canned-server.js';

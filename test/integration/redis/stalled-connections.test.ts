@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
-import type { BeginReply } from 'nestjs-idempotency';
+import type { BeginReply } from 'nestjs-idempotency/store';
 import { RedisProxy } from '../../support/redis-proxy.js';
 import { standStill } from '../../support/stand-still.js';
 import { inStandingTime } from '../../support/standing-time.js';

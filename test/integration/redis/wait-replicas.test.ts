@@ -1,11 +1,7 @@
 import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import {
-  StoreOutcomeUnknownError,
-  type Begin,
-  type BeginReply,
-  type Lease,
-} from 'nestjs-idempotency';
+import { StoreOutcomeUnknownError } from 'nestjs-idempotency';
+import type { Begin, BeginReply, Lease } from 'nestjs-idempotency/store';
 import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { startRedis } from '../../support/redis-server.js';
 import { START_HOOK_MS } from '../../support/start-timeouts.js';

@@ -6,7 +6,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { PrismaPg } from '@prisma/adapter-pg';
-import { IdempotencyOptionsError, type UnitOfWork } from 'nestjs-idempotency';
+import { IdempotencyOptionsError } from 'nestjs-idempotency';
+import type { UnitOfWork } from 'nestjs-idempotency/transactions';
 import { prismaUnitOfWork, TransactionAbortedError } from 'nestjs-idempotency/prisma';
 import {
   type EffectsClient,
@@ -21,7 +22,7 @@ import { describeUnitOfWork } from './unit-of-work-suite.js';
 /** Compiled against a generated client, because no client exists when this project is compiled. */
 const typedProgram = (client: string) => `
 import { prismaUnitOfWork } from 'nestjs-idempotency/prisma';
-import type { UnitOfWork } from 'nestjs-idempotency';
+import type { UnitOfWork } from 'nestjs-idempotency/transactions';
 import { Prisma, type PrismaClient } from '${client}/client.js';
 
 declare const client: PrismaClient;

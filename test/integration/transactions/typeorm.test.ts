@@ -1,6 +1,7 @@
 import { usePostgres } from '../../support/use-postgres.js';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { IdempotencyOptionsError, type UnitOfWork } from 'nestjs-idempotency';
+import { IdempotencyOptionsError } from 'nestjs-idempotency';
+import type { UnitOfWork } from 'nestjs-idempotency/transactions';
 import {
   TransactionAbortedError,
   TransactionOverError,

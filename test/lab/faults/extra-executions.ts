@@ -1,4 +1,4 @@
-import { recordKey, type RecordKey } from 'nestjs-idempotency';
+import { recordKey, type RecordKey } from 'nestjs-idempotency/store';
 import { CALLER } from './client.js';
 import type { Evidence } from './evidence.js';
 import type { Effect, EventLine } from './worker/lines.js';

@@ -5,9 +5,9 @@ import {
   jsonCodec,
   OperationRejectedError,
   ValueNotStorableError,
-  type Outcome,
   type OutcomeCodec,
 } from 'nestjs-idempotency';
+import type { Outcome } from 'nestjs-idempotency/store';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import {
   decodeOutcome,

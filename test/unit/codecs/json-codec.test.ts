@@ -1,6 +1,7 @@
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
-import { jsonCodec, ValueNotStorableError, type JsonCodecOptions } from 'nestjs-idempotency';
+import { jsonCodec, ValueNotStorableError } from 'nestjs-idempotency';
+import type { JsonCodecOptions } from '../../support/internals/codecs/json.js';
 import { kept, nested, rejection } from './support.js';
 
 const codec = jsonCodec();

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import type { Lease, LeaseLossReason, OwnerToken, RecordKey } from 'nestjs-idempotency';
+import type { Lease, OwnerToken, RecordKey } from 'nestjs-idempotency/store';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { type LeaseLossReason, NO_FINGERPRINT } from '../../support/internals/core/record.js';
 import { DeadlineTimer } from '../../support/internals/core/util.js';
 import { LeaseKeeper } from '../../support/internals/core/engine.js';
 import { NO_FINGERPRINT } from '../../support/internals/core/record.js';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { IdempotencyOptionsError, recordKey, type RecordIdentity } from 'nestjs-idempotency';
+import { IdempotencyOptionsError } from 'nestjs-idempotency';
+import { recordKey, type RecordIdentity } from 'nestjs-idempotency/store';
 import { dose } from '../../support/test-all.js';
 
 /** Few characters that an encoding gives a meaning, so that boundaries move often; lone surrogates too. */

@@ -1,6 +1,7 @@
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { randomBytes } from 'node:crypto';
-import type { BreakerEvent, Fingerprint, Lease, OwnerToken, RecordKey } from 'nestjs-idempotency';
+import type { Fingerprint, Lease, OwnerToken, RecordKey } from 'nestjs-idempotency/store';
+import type { BreakerEvent } from '../../support/internals/core/record.js';
 import Opossum from 'opossum';
 import { resolveGroup } from '../../support/internals/core/util.js';
 import {

@@ -1,6 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { Args, Field, ID, InputType, Int, Mutation, ObjectType, Resolver } from '@nestjs/graphql';
-import { Idempotent, payloadField } from 'nestjs-idempotency';
+import { Idempotent } from 'nestjs-idempotency';
+import { payloadField } from 'nestjs-idempotency/message';
 import type { Scenario } from '../../../support/http/scenario.js';
 import { InScenario } from './in-scenario.js';
 

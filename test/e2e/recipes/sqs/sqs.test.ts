@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { IdempotencyService, recordKey, requireIdempotencyContext } from 'nestjs-idempotency';
+import { IdempotencyService, requireIdempotencyContext } from 'nestjs-idempotency';
+import { recordKey } from 'nestjs-idempotency/store';
 import { memoryStore, type MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
 import { FaultyStore, lostRequest, type Step } from '../../../support/faulty-store.js';
 import { callingApp, type CallingApp } from '../../calls/support/calling-app.js';

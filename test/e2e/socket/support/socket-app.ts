@@ -4,7 +4,6 @@ import { WsAdapter } from '@nestjs/platform-ws';
 import {
   IdempotencyEvents,
   type IdempotencyEvent,
-  type IdempotencyEventType,
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
 import { CallersGuard } from '../../../support/http/callers.guard.js';
@@ -39,7 +38,7 @@ export interface SocketApp {
     options?: Parameters<typeof connectSocketIo>[2],
   ): Promise<SocketIoClient>;
   /** The next event of this type. */
-  next(type: IdempotencyEventType): Promise<IdempotencyEvent>;
+  next(type: IdempotencyEvent['type']): Promise<IdempotencyEvent>;
   close(): Promise<void>;
 }
 

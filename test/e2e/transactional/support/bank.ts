@@ -1,7 +1,7 @@
 import { afterAll, beforeAll } from '@jest/globals';
 import { Client, type Pool } from 'pg';
 import { PostgresIdempotencyStore, migrate } from 'nestjs-idempotency/postgres';
-import type { UnitOfWork } from 'nestjs-idempotency';
+import type { UnitOfWork } from 'nestjs-idempotency/transactions';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { makeListeningClient } from '../../../support/internals/stores/postgres.js';
 import { loadStatements, TableName } from '../../../support/internals/stores/postgres/sql.js';

@@ -1,7 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, jest } from '@jest/globals';
 import { Cluster } from 'ioredis';
-import type { ProtocolOptions } from 'nestjs-idempotency';
-import type { OperationRequest } from '../../../support/internals/core/operation.js';
+import type {
+  ProtocolOptions,
+  OperationRequest,
+} from '../../../support/internals/core/operation.js';
 import { RedisCluster } from '../../../support/redis-cluster.js';
 import type { RedisNode } from '../../../support/redis-node.js';
 import { labRequest } from '../../store/support/requests.js';

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { IdempotencyStore, LimitsOptions, Outcome } from 'nestjs-idempotency';
 import {
+  type EngineOptions,
   unfinishedRetentionMs,
   type Attempt,
   type OperationRequest,

@@ -1,6 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ProtocolOptions } from 'nestjs-idempotency';
-import type { OperationRequest } from '../../../support/internals/core/operation.js';
+import type {
+  ProtocolOptions,
+  OperationRequest,
+} from '../../../support/internals/core/operation.js';
 import { labRequest } from './requests.js';
 import type { RemoteWorker } from './remote-worker.js';
 

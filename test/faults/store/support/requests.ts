@@ -1,5 +1,7 @@
-import type { ProtocolOptions } from 'nestjs-idempotency';
-import type { OperationRequest } from '../../../support/internals/core/operation.js';
+import type {
+  ProtocolOptions,
+  OperationRequest,
+} from '../../../support/internals/core/operation.js';
 import { newRequest } from '../../../integration/engine/support/worker.js';
 import { CALLER } from '../../../lab/faults/client.js';
 import { recordKeyOf } from '../../../lab/faults/extra-executions.js';

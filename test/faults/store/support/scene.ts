@@ -5,7 +5,7 @@ import {
   RedisIdempotencyStore,
   type RedisConnectionOptions,
 } from 'nestjs-idempotency/redis';
-import type { OperationRequest } from '../../../support/internals/core/operation.js';
+import type { EngineOptions, OperationRequest } from '../../../support/internals/core/operation.js';
 import { loadScripts, type LuaScripts } from '../../../support/internals/stores/redis/scripts.js';
 import { openConnection } from '../../../support/internals/stores/redis/connection.js';
 import { RedisProxy } from '../../../support/redis-proxy.js';

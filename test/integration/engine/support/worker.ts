@@ -1,12 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import {
   IdempotencyEvents,
-  recordKey,
   type IdempotencyEvent,
-  type IdempotencyEventType,
   type IdempotencyStore,
-  type Outcome,
 } from 'nestjs-idempotency';
+import { recordKey, type Outcome } from 'nestjs-idempotency/store';
 import {
   DEFAULT_LIMITS,
   PROTOCOL_DEFAULTS,
@@ -35,11 +33,11 @@ export class Worker {
   }
 
   /** The names of the events so far, in order. */
-  get reported(): IdempotencyEventType[] {
+  get reported(): IdempotencyEvent['type'][] {
     return this.events.map(({ type }) => type);
   }
 
-  eventsOf<Type extends IdempotencyEventType>(
+  eventsOf<Type extends IdempotencyEvent['type']>(
     type: Type,
   ): Extract<IdempotencyEvent, { type: Type }>[] {
     return this.events.filter(

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { recordKey, type IdempotencyStore, type Lease, type Scope } from 'nestjs-idempotency';
+import type { IdempotencyStore } from 'nestjs-idempotency';
+import { recordKey, type Lease, type Scope } from 'nestjs-idempotency/store';
 import {
   canonicalJson,
   fingerprint,

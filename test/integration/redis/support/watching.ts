@@ -1,4 +1,5 @@
-import type { IdempotencyStore, Lease } from 'nestjs-idempotency';
+import type { IdempotencyStore } from 'nestjs-idempotency';
+import type { Lease } from 'nestjs-idempotency/store';
 import { beginCommand, completeCommand, leaseOf, releaseCommand } from './commands.js';
 
 export async function acquire(store: IdempotencyStore): Promise<Lease> {

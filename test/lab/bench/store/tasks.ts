@@ -1,5 +1,5 @@
 import { Cluster, Redis } from 'ioredis';
-import type { Fingerprint, OwnerToken, RecordKey } from 'nestjs-idempotency';
+import type { Fingerprint, OwnerToken, RecordKey } from 'nestjs-idempotency/store';
 import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { loadEntry } from '../library/built-entry.js';
 

@@ -1,4 +1,5 @@
-import type { IdempotencyEvent, RecordKey } from 'nestjs-idempotency';
+import type { IdempotencyEvent } from 'nestjs-idempotency';
+import type { RecordKey } from 'nestjs-idempotency/store';
 import type { Point } from './mishap.js';
 
 /** A line of the ledger: one effect, written by the handler itself. */

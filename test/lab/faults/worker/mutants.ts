@@ -1,9 +1,6 @@
-import type {
-  Fingerprint,
-  IdempotencyStore,
-  TransactionalRecords,
-  UnitOfWork,
-} from 'nestjs-idempotency';
+import type { IdempotencyStore } from 'nestjs-idempotency';
+import type { Fingerprint, TransactionalRecords } from 'nestjs-idempotency/store';
+import type { UnitOfWork } from 'nestjs-idempotency/transactions';
 import type { PlantedMistake } from '../../../support/planted-mistake.js';
 
 /** A mistake that breaks what is promised: but for the first, what the transactional mode promises. */

@@ -1,4 +1,8 @@
-import { UnitOfWork, type OpenTransaction, type TransactionOptions } from 'nestjs-idempotency';
+import {
+  UnitOfWork,
+  type OpenTransaction,
+  type TransactionOptions,
+} from 'nestjs-idempotency/transactions';
 import type { Mishaps } from './mishaps.js';
 
 /** Between the library and the application's transactions: holds the points around their ends. */

@@ -1,4 +1,4 @@
-import type { UnitOfWork } from 'nestjs-idempotency';
+import type { UnitOfWork } from 'nestjs-idempotency/transactions';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { Pool } from 'pg';
 import type { Mutant } from './mutants.js';

@@ -1,8 +1,8 @@
-import type { IdempotencyEvent, IdempotencyEvents, IdempotencyEventType } from 'nestjs-idempotency';
+import type { IdempotencyEvent, IdempotencyEvents } from 'nestjs-idempotency';
 import type { LineFile } from './line-file.js';
 
 /** Said of every request, and seen by the clients as well. */
-const EVERYDAY: ReadonlySet<IdempotencyEventType> = new Set<IdempotencyEventType>([
+const EVERYDAY: ReadonlySet<IdempotencyEvent['type']> = new Set<IdempotencyEvent['type']>([
   'acquired',
   'replayed',
   'waited',

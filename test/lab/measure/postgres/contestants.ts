@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
-import type { Fingerprint, OwnerToken, RecordKey } from 'nestjs-idempotency';
+import type { Fingerprint, OwnerToken, RecordKey } from 'nestjs-idempotency/store';
 import { PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 
 /** Something that is done over and over, once for each key. */

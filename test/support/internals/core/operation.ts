@@ -26,3 +26,4 @@ export {
   type OutcomePolicy,
   type OutcomeSummary,
 } from '../../../../lib/core/operation/outcome-policy.js';
+export type { Services } from '../../../../lib/core/operation/recovery.js';
