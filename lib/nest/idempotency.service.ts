@@ -61,6 +61,7 @@ interface KeptOptions {
 export class IdempotencyService {
   private readonly kept = new Map<string, KeptOptions>();
 
+  /** @internal */
   constructor(
     private readonly calls: CallTransport,
     @Inject(OPTIONS_IN_USE) private readonly defaults: IdempotencyModuleOptions,

@@ -1,5 +1,4 @@
-import type { ProtocolOptions } from 'nestjs-idempotency';
-import { PROTOCOL, type ResolvedProtocolOptions } from './internals/core/operation.js';
+import { PROTOCOL, type ProtocolOptions, type ResolvedProtocolOptions } from './internals/core/operation.js';
 import { resolve } from './internals/core/util.js';
 
 /** The protocol's options as an attempt receives them; later levels override earlier ones, field by field. */

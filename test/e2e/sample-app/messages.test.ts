@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { connect } from 'amqplib';
-import { IdempotencyEvents, type IdempotencyEventType } from 'nestjs-idempotency';
+import { IdempotencyEvents, type IdempotencyEvent } from 'nestjs-idempotency';
 import { ApiProcess } from '../../../sample-app/demo/processes/api-process.js';
 import { Ledger } from '../../../sample-app/src/ledger/ledger.js';
 import { consumeOrders } from '../../../sample-app/src/orders/consume-orders.js';

@@ -4,7 +4,6 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { type LeaseLossReason, NO_FINGERPRINT } from '../../support/internals/core/record.js';
 import { DeadlineTimer } from '../../support/internals/core/util.js';
 import { LeaseKeeper } from '../../support/internals/core/engine.js';
-import { NO_FINGERPRINT } from '../../support/internals/core/record.js';
 import {
   FaultyStore,
   heldReply,

@@ -1,11 +1,10 @@
-import type { LimitsOptions } from 'nestjs-idempotency';
 import {
   redisStore,
   type RedisConnectionOptions,
   type RedisIdempotencyStore,
   type RedisStoreOptions,
 } from 'nestjs-idempotency/redis';
-import type { EngineOptions } from '../../../support/internals/core/operation.js';
+import type { LimitsOptions } from '../../../support/internals/core/operation.js';
 import type { SentinelConnection } from '../../../support/redis-sentinel.js';
 import { Ledger } from '../../store/support/ledger.js';
 import { LedgerWorker } from '../../store/support/ledger-worker.js';

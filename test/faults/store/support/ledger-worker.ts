@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { IdempotencyStore, LimitsOptions, Outcome } from 'nestjs-idempotency';
+import type { IdempotencyStore } from 'nestjs-idempotency';
+import type { Outcome } from 'nestjs-idempotency/store';
 import {
-  type EngineOptions,
+  type LimitsOptions,
   unfinishedRetentionMs,
   type Attempt,
   type OperationRequest,

@@ -1,11 +1,11 @@
 import { Redis } from 'ioredis';
-import type { IdempotencyStore, LimitsOptions } from 'nestjs-idempotency';
+import type { IdempotencyStore } from 'nestjs-idempotency';
 import {
   redisStore,
   RedisIdempotencyStore,
   type RedisConnectionOptions,
 } from 'nestjs-idempotency/redis';
-import type { EngineOptions, OperationRequest } from '../../../support/internals/core/operation.js';
+import type { LimitsOptions, OperationRequest } from '../../../support/internals/core/operation.js';
 import { loadScripts, type LuaScripts } from '../../../support/internals/stores/redis/scripts.js';
 import { openConnection } from '../../../support/internals/stores/redis/connection.js';
 import { RedisProxy } from '../../../support/redis-proxy.js';

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { ProtocolOptions } from 'nestjs-idempotency';
-import { keepSuccesses, type OutcomePolicy } from '../../../support/internals/core/operation.js';
+import { keepSuccesses, type OutcomePolicy, type ProtocolOptions } from '../../../support/internals/core/operation.js';
 import { JSON_CODEC } from '../../../support/internals/codecs/json.js';
 import { canonicalJson, fingerprint } from '../../../support/internals/core/record.js';
 import {

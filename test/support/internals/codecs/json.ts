@@ -1,1 +1,1 @@
-export { JSON_CODEC } from '../../../../lib/codecs/json/json-codec.js';
+export { JSON_CODEC, type JsonCodecOptions } from '../../../../lib/codecs/json/json-codec.js';
