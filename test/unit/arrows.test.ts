@@ -145,7 +145,7 @@ const principles: readonly (readonly [folders: RegExp, mayImport: RegExp])[] = [
   [/^stores\/redis/, /^(core\/(util|record|store)$|stores\/redis\/)/],
   [/^stores\/postgres/, /^(core\/(util|record|transaction|store)$|stores\/postgres\/)/],
   [
-    /^transactions\//,
+    /^transactions(\/|$)/,
     /^(core\/(util|transaction)$|transactions\/shared$|stores\/postgres\/sql\/sql-reply)/,
   ],
   // The engine is the only caller of the store, and no transport knows another one: values stand on calls.
@@ -153,9 +153,9 @@ const principles: readonly (readonly [folders: RegExp, mayImport: RegExp])[] = [
   [/^transports\/call$/, /^(core\/(?!store)|codecs\/json$|transports\/common$)/],
   [/^transports\/message/, /^(core\/(?!store)|transports\/(common|call|message\/\w+)$)/],
   [/^transports\/(graphql|websocket)$/, /^(core\/(?!store)|transports\/(common|call)$)/],
-  // The user passes a store and a unit of work: the module loads none. Custom ones extend PostgresUnitOfWork.
+  // The user passes a store and a unit of work: the module loads none.
   [/^nest/, /^(core|transports|nest|wrappers|codecs\/json$)/],
-  [/^index/, /^(core|transports|nest|wrappers|codecs\/json$|transactions\/shared\/postgres-unit)/],
+  [/^index/, /^(core|transports|nest|codecs\/json$)/],
   [/^swagger$/, /^(core|nest|transports\/(common|http)$)/],
   [/^bullmq$/, /^core\//],
   [/^cli$/, /^(core\/util$|stores\/postgres\/(sql$|schema\/migrations))/],
