@@ -73,7 +73,11 @@ export const MUTANTS: readonly MutantCase[] = [
   {
     mistake: 'requeues a copy of a message in progress instead of waiting',
     changes: [
-      change(HANDLING, 'options: protocol,', "options: { ...protocol, whenInProgress: 'reject' },"),
+      change(
+        HANDLING,
+        '      options,\n',
+        "      options: { ...options, duplicates: { ...options.duplicates, mode: 'reject' } },\n",
+      ),
     ],
     suite,
     args: [],
