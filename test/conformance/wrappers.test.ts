@@ -11,7 +11,7 @@ const breakerUnderTest: StoreUnderTest = {
   name: 'BreakerStore around MemoryIdempotencyStore',
   create: async () => {
     const { store: inner, ...harness } = await memoryUnderTest.create();
-    const options = { ...resolveGroup('breaker', BREAKER, true), probeTimeoutMs: 1_000 };
+    const options = { ...resolveGroup('breaker', BREAKER), probeTimeoutMs: 1_000 };
     const store = new BreakerStore(inner, Opossum, options, () => undefined);
     return { ...harness, store, dispose: () => store.close() };
   },

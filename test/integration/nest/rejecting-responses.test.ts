@@ -240,7 +240,7 @@ describe('An option function of a call that returns a rejected promise', () => {
       this.runs += 1;
     }
 
-    @Idempotent({ key: () => 'k', caller: { scope: rejecting } })
+    @Idempotent({ key: () => 'k', scope: rejecting })
     async byScope() {
       this.runs += 1;
     }
@@ -312,7 +312,7 @@ describe('An option function of a call that returns a rejected promise', () => {
 });
 
 describe('An option function of a message that returns a rejected promise', () => {
-  const options = { key: { from: rejecting }, enabled: true };
+  const options = { key: { from: rejecting }, enabled: true, outcome: {} };
   const route = { operation: 'orders.place', options } as never;
   const context = {} as never;
 

@@ -77,9 +77,9 @@ describe('an application', () => {
     });
 
     it('an unknown option', async () => {
-      const message = await rejection(start([Payments], { retentionSeconds: 60 }, how));
-      expect(message).toContain('"retentionSeconds"');
-      expect(message).toContain('retentionMs');
+      const message = await rejection(start([Payments], { outcome: { retention: 60 } }, how));
+      expect(message).toContain('"outcome.retention"');
+      expect(message).toContain('outcome.retentionMs');
     });
 
     it('one operation name for all routes', async () => {

@@ -216,22 +216,20 @@ describe('an unknown option', () => {
   const as = (options: object) => options as never;
 
   it.each([
-    [{ outcomes: 1 }, 'IdempotencyModule.forRoot()', 'outcome'],
-    [{ rentionMs: 1 }, 'IdempotencyModule.forRoot()', 'outcome.retentionMs'],
-    [{ ttl: 1 }, 'IdempotencyModule.forRoot()', 'outcome.retentionMs'],
-    [{ headerName: 1 }, 'IdempotencyModule.forRoot()', 'key'],
-    [{ lockTtl: 1 }, 'IdempotencyModule.forRoot()', 'lease.durationMs'],
-    [{ adapter: {} }, 'IdempotencyModule.forRoot()', 'store'],
-    [{ reconcile: { interval: 1 } }, '"reconcile"', 'intervalMs'],
-    [{ breaker: { volumeTreshold: 1 } }, '"breaker"', 'volumeThreshold'],
-  ])('of the module is rejected with a suggestion: %j', async (options, what, meant) => {
+    [{ outcomes: 1 }, 'outcomes', 'outcome'],
+    [{ rentionMs: 1 }, 'rentionMs', 'outcome.retentionMs'],
+    [{ ttl: 1 }, 'ttl', 'outcome.retentionMs'],
+    [{ headerName: 1 }, 'headerName', 'key'],
+    [{ lockTtl: 1 }, 'lockTtl', 'lease.durationMs'],
+    [{ adapter: {} }, 'adapter', 'store'],
+    [{ reconcile: { interval: 1 } }, 'reconcile.interval', 'reconcile.intervalMs'],
+    [{ breaker: { volumeTreshold: 1 } }, 'breaker.volumeTreshold', 'breaker.volumeThreshold'],
+  ])('of the module is rejected with a suggestion: %j', async (options, name, meant) => {
     const message = await rejection(() =>
       start(places.service!.type(), 'providers', forRoot(options)),
     );
-    const [name] = Object.keys(Object.values(options)[0] as object);
-    expect(message).toContain(`"${name ?? Object.keys(options)[0]!}" is not an option of ${what}.`);
+    expect(message).toContain(`"${name}" is not an option of IdempotencyModule.forRoot().`);
     expect(message).toMatch(new RegExp(`Did you mean "${meant}"\\?$`));
-    expect(message).toContain('IdempotencyModule.forRoot()');
   });
 
   it.each([

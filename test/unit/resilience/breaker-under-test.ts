@@ -26,7 +26,7 @@ export class BreakerUnderTest {
 
   constructor(options: BreakerOptions = {}, real = memoryStore()) {
     this.inner = new FaultyStore(real);
-    this.settings = { ...resolveGroup('breaker', BREAKER, true), ...options };
+    this.settings = { ...resolveGroup('breaker', BREAKER), ...options };
     this.store = new BreakerStore(
       this.inner,
       Opossum,
