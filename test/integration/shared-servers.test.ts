@@ -9,7 +9,7 @@ import { newDatabase } from '../support/new-database.js';
 import { Keeper } from '../support/shared-servers/keeper.js';
 import type { SharedKind, SharedServer } from '../support/shared-servers/kinds.js';
 import { START_HOOK_MS } from '../support/start-timeouts.js';
-import { until } from './redis/support/until.js';
+import { until } from '../support/until.js';
 
 const SET_UP = new URL('../support/shared-servers/set-up.mjs', import.meta.url).href;
 

@@ -4,7 +4,7 @@ import { requireIdempotencyContext, type IdempotencyEvent } from 'nestjs-idempot
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { abandon } from '../../integration/reconciler/support/abandon.js';
-import { until } from '../../integration/redis/support/until.js';
+import { until } from '../../support/until.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { Tally } from '../../support/http/tally.js';

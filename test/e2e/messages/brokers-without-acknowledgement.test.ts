@@ -21,7 +21,7 @@ import {
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { lastValueFrom, of, toArray } from 'rxjs';
-import { until } from '../../integration/redis/support/until.js';
+import { until } from '../../support/until.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { freePort } from '../../support/free-port.js';
 import { sharedServer } from '../../support/shared-servers/shared-server.js';

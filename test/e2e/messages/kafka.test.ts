@@ -11,7 +11,7 @@ import {
 import { payloadField } from 'nestjs-idempotency/message';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import type { EachMessagePayload, KafkaMessage } from 'kafkajs';
-import { until } from '../../integration/redis/support/until.js';
+import { until } from '../../support/until.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { inStandingTime } from '../../support/standing-time.js';

@@ -12,7 +12,7 @@ import {
 import { Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { EMPTY, lastValueFrom, type Observable } from 'rxjs';
-import { until } from '../../integration/redis/support/until.js';
+import { until } from '../../support/until.js';
 import { freePort } from '../../support/free-port.js';
 import { startConsumer } from './support/start-consumer.js';
 

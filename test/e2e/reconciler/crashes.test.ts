@@ -12,7 +12,7 @@ import {
   reconcilingApp,
   type ReconcilingApp,
 } from '../../integration/reconciler/support/reconciling-app.js';
-import { until } from '../../integration/redis/support/until.js';
+import { until } from '../../support/until.js';
 import { FaultyStore } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { Tally } from '../../support/http/tally.js';

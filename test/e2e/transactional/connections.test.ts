@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 import type { IdempotencyModuleOptions } from 'nestjs-idempotency';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { afterTest } from '../../support/after-test.js';
-import { until } from '../../integration/redis/support/until.js';
+import { until } from '../../support/until.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { openPostgresPool } from '../../support/postgres-pool.js';
 import { useBank } from './support/bank.js';

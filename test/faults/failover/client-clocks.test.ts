@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Begin } from '../../support/internals/core/store.js';
 import { success } from '../../integration/engine/support/worker.js';
-import { until } from '../../integration/redis/support/until.js';
+import { until } from '../../support/until.js';
 import { RedisNode } from '../../support/redis-node.js';
 import { driveTimers } from '../../support/standing-time.js';
 import { useServer } from '../../support/use-server.js';

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { until } from '../../integration/redis/support/until.js';
+import { until } from '../../support/until.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { labRequest } from './support/requests.js';
 import { mortalScene } from './support/mortal-redis.js';

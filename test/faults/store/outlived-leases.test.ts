@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { inWords, success } from '../../integration/engine/support/worker.js';
-import { until } from '../../integration/redis/support/until.js';
+import { until } from '../../support/until.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { lateOwner, lateRelease, longRun } from './scenarios.js';
 import { labRequest } from './support/requests.js';

@@ -14,7 +14,7 @@ import { documentedSql } from '../../support/documented-sql.js';
 import { withSqlClock } from '../../support/injected-sql-clock.js';
 import { usePostgres } from '../../support/use-postgres.js';
 import { beginCommand, completeCommand, leaseOf, newToken } from '../redis/support/commands.js';
-import { until } from '../redis/support/until.js';
+import { until } from '../../support/until.js';
 import { CompiledStore } from './support/compiled-store.js';
 import { closeAfterTest, ownStore, userPool } from './support/fixture.js';
 

@@ -7,7 +7,7 @@ import { RedisProxy } from '../../support/redis-proxy.js';
 import { isTestAll } from '../../support/test-all.js';
 import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
 import { closeAfterTest } from './support/fixture.js';
-import { until } from './support/until.js';
+import { until } from '../../support/until.js';
 import { useServer } from '../../support/use-server.js';
 
 const TIMEOUT_MS = 10_000;

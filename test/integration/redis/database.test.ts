@@ -11,7 +11,7 @@ import { startRedis } from '../../support/redis-server.js';
 import { LoggedLines } from '../nest/support/logged-lines.js';
 import { beginCommand } from './support/commands.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
-import { until } from './support/until.js';
+import { until } from '../../support/until.js';
 import { useRedisClient } from '../../support/use-redis.js';
 import { useServer } from '../../support/use-server.js';
 import { RedisNode } from '../../support/redis-node.js';

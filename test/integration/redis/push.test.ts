@@ -12,7 +12,7 @@ import {
   TIMEOUT_MS,
 } from './support/commands.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
-import { until } from './support/until.js';
+import { until } from '../../support/until.js';
 import { acquire, end, watch as watchFor } from './support/watching.js';
 import { useRedisClient } from '../../support/use-redis.js';
 import { useServer } from '../../support/use-server.js';

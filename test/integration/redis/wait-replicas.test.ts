@@ -15,7 +15,7 @@ import {
   TIMEOUT_MS,
 } from './support/commands.js';
 import { ownStore } from './support/fixture.js';
-import { until } from './support/until.js';
+import { until } from '../../support/until.js';
 import { useRedisClient } from '../../support/use-redis.js';
 import { useServer } from '../../support/use-server.js';
 

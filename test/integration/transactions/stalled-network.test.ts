@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 import { openPostgresPool } from '../../support/postgres-pool.js';
 import { TcpRelay } from '../../support/tcp-relay.js';
 import { usePostgres } from '../../support/use-postgres.js';
-import { until } from '../redis/support/until.js';
+import { until } from '../../support/until.js';
 import { adapterOf } from './adapters/index.js';
 import type { OpenedUnitOfWork } from './unit-of-work-suite.js';
 

@@ -13,7 +13,7 @@ import type {
 import { isRunning } from '../../support/is-running.js';
 import { openPostgresPool } from '../../support/postgres-pool.js';
 import { usePostgres } from '../../support/use-postgres.js';
-import { until } from '../redis/support/until.js';
+import { until } from '../../support/until.js';
 
 /** An adapter, and the application around it. */
 export interface UnitOfWorkUnderTest<Handle> {

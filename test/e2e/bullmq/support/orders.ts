@@ -9,7 +9,7 @@ import {
 } from 'nestjs-idempotency';
 import { delayJob } from 'nestjs-idempotency/bullmq';
 import { callingApp, type CallingApp } from '../../calls/support/calling-app.js';
-import { until } from '../../../integration/redis/support/until.js';
+import { until } from '../../../support/until.js';
 
 export interface Order {
   readonly id: string;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Transport, type RmqOptions } from '@nestjs/microservices';
 import { connect, type ChannelModel, type ConfirmChannel, type Options } from 'amqplib';
-import { until } from '../../../integration/redis/support/until.js';
+import { until } from '../../../support/until.js';
 import { queueDepth, queueLength, type QueueDepth } from '../../../support/rabbitmq-queues.js';
 import type { UsedRabbitMq } from '../../../support/use-rabbitmq.js';
 

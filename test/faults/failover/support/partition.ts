@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import { until } from '../../../integration/redis/support/until.js';
+import { until } from '../../../support/until.js';
 import type { RedisNode } from '../../../support/redis-node.js';
 import type { RedisSentinel } from '../../../support/redis-sentinel.js';
 

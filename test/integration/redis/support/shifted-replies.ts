@@ -3,7 +3,7 @@ import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import type { Fingerprint } from '../../../support/internals/core/record.js';
 import type { RedisProxy } from '../../../support/redis-proxy.js';
 import { beginCommand, completeCommand, leaseOf, newRecordKey } from './commands.js';
-import { until } from './until.js';
+import { until } from '../../../support/until.js';
 
 /** How a relay gets out of step. */
 export const SHIFTS = ['skip the reply', 'repeat the reply'] as const;
