@@ -41,12 +41,12 @@ class WaitQueue {
   private isPolling = false;
   private isWatched = false;
   private hasFailed = false;
-  private asking: Waiter | undefined;
+  private polling: Waiter | undefined;
   private sleepsUntil = -Infinity;
 
   /** @param onEmpty - called when the last waiter has left. None may join afterwards. */
   constructor(
-    private readonly host: WaitServices,
+    private readonly services: WaitServices,
     private readonly onEmpty: () => void,
   ) {}
 
@@ -94,7 +94,7 @@ class WaitQueue {
 
   /** A waiter that is polling stays until the reply: it may have acquired the record. */
   private leave(waiter: Waiter): void {
-    if (!this.waiters.has(waiter) || waiter === this.asking) return;
+    if (!this.waiters.has(waiter) || waiter === this.polling) return;
     this.dismiss(waiter, rejectDecision('in_progress'));
     if (this.waiters.size === 0) this.wakeSignal.notify();
   }
@@ -106,7 +106,7 @@ class WaitQueue {
       this.wakeSignal.notify();
     };
     try {
-      const stop = await this.host.store.watch(recordKey, notify, { timeoutMs });
+      const stop = await this.services.store.watch(recordKey, notify, { timeoutMs });
       this.isWatched = stop !== undefined;
       if (this.isWatched) notify();
       return stop;
@@ -126,21 +126,21 @@ class WaitQueue {
     const [first] = this.waiters;
     if (first === undefined) return;
     let decision = rejectDecision('in_progress');
-    this.asking = first;
+    this.polling = first;
     try {
-      decision = await this.host.beginOnce(first.request, first.token);
+      decision = await this.services.beginOnce(first.request, first.token);
     } catch (error) {
       // As far as known, the other attempt is still in progress: poll again, and never run concurrently.
       first.isUnsure ||= !hasCode(error, 'idempotency_store_unavailable');
       if (isRejection(error)) {
         // The record is free, but the store rejects the write: waiting does not help.
-        decision = this.host.reportUnavailable(first.request, asError(error));
+        decision = this.services.reportUnavailable(first.request, asError(error));
       } else {
-        if (!this.hasFailed) this.host.reportUnavailable(first.request, asError(error));
+        if (!this.hasFailed) this.services.reportUnavailable(first.request, asError(error));
         this.hasFailed = true;
       }
     }
-    this.asking = undefined;
+    this.polling = undefined;
     const now = monotonicNow();
     for (const waiter of this.waiters) {
       const isAffected = waiter === first || appliesTo(waiter, first, decision);
@@ -155,7 +155,7 @@ class WaitQueue {
     this.waiters.delete(waiter);
     // Its signal may live long, for example with a broker's channel.
     request.clientSignal?.removeEventListener('abort', leave);
-    if (isUnsure && decision.kind === 'reject') this.host.releaseUnowned(request, token);
+    if (isUnsure && decision.kind === 'reject') this.services.releaseUnowned(request, token);
     resolve(decision);
   }
 }
@@ -165,7 +165,7 @@ function hasLeft({ request }: Waiter): boolean {
 }
 
 /** Whether a decision for one waiter also applies to another one of the same record and fingerprint. */
-function appliesTo(waiter: Waiter, asked: Waiter, decision: Decision): boolean {
+function appliesTo(waiter: Waiter, polled: Waiter, decision: Decision): boolean {
   if (decision.kind !== 'reject') return decision.kind === 'replay';
   switch (decision.reason) {
     case 'mismatch':
@@ -184,7 +184,7 @@ export class DuplicateWaiters {
   private waiters = 0;
 
   constructor(
-    private readonly host: WaitServices,
+    private readonly services: WaitServices,
     private readonly events: IdempotencyEvents,
     private readonly maxWaiters: number,
   ) {}
@@ -211,7 +211,7 @@ export class DuplicateWaiters {
     const name = `${recordKey} ${fingerprint}`;
     let queue = this.queues.get(name);
     if (queue === undefined) {
-      queue = new WaitQueue(this.host, () => this.queues.delete(name));
+      queue = new WaitQueue(this.services, () => this.queues.delete(name));
       this.queues.set(name, queue);
     }
     return queue;

@@ -24,7 +24,7 @@ export class LeasedAttempt implements Attempt {
   private isRecordLost = false;
 
   constructor(
-    private readonly host: Omit<AttemptServices, 'lost'>,
+    private readonly services: Omit<AttemptServices, 'lost'>,
     private readonly request: OperationRequest,
     lease: Lease,
     { attempt, takeovers, fence }: Acquisition,
@@ -35,8 +35,15 @@ export class LeasedAttempt implements Attempt {
     this.fencingToken = fence;
     const { operation, recordKey, options } = request;
     this.subject = { operation, recordKey, attempt, fencingToken: fence };
-    this.keeper = new LeaseKeeper(host.store, lease, options, startedAt, this, host.deadlines);
-    this.writer = new OutcomeWriter(host.store, request, lease, host.shutdownState);
+    this.keeper = new LeaseKeeper(
+      services.store,
+      lease,
+      options,
+      startedAt,
+      this,
+      services.deadlines,
+    );
+    this.writer = new OutcomeWriter(services.store, request, lease, services.shutdownState);
   }
 
   get signal(): AbortSignal {
@@ -54,7 +61,7 @@ export class LeasedAttempt implements Attempt {
     const { saveTimeoutMs, whenNotSaved } = this.request.options.storeErrors;
     const reply = await this.writer.complete(final, monotonicNow() + saveTimeoutMs);
     if (reply !== undefined) return this.conclude(reply, final);
-    this.host.events.emit({ type: 'save_delayed', ...this.subject });
+    this.services.events.emit({ type: 'save_delayed', ...this.subject });
     void this.saveLater(final);
     return whenNotSaved === 'error' ? { kind: 'unsaved' } : OWN;
   }
@@ -82,29 +89,29 @@ export class LeasedAttempt implements Attempt {
   }
 
   recovered(): void {
-    this.host.events.emit({ type: 'recovered', ...this.subject });
+    this.services.events.emit({ type: 'recovered', ...this.subject });
   }
 
   responseDiverged(): void {
-    this.host.events.emit({ type: 'response_diverged', ...this.subject });
+    this.services.events.emit({ type: 'response_diverged', ...this.subject });
   }
 
   /** @internal */
   leaseLost(reason: LeaseLossReason): void {
-    this.host.events.emit({ type: 'lease_lost', ...this.subject, reason });
+    this.services.events.emit({ type: 'lease_lost', ...this.subject, reason });
     if (reason === 'gone') this.recordLost();
   }
 
   /** @internal */
   slow(elapsedMs: number): void {
-    this.host.events.emit({ type: 'slow_attempt', ...this.subject, elapsedMs });
+    this.services.events.emit({ type: 'slow_attempt', ...this.subject, elapsedMs });
   }
 
   /** After the response: sends the outcome until it is confirmed or lost, or until the hard deadline or a shutdown. */
   private async saveLater(final: FinalOutcome): Promise<void> {
     const reply = await this.writer.complete(final, this.keeper.hardDeadlineAt);
     if (reply === undefined) {
-      this.host.events.emit({ type: 'save_failed', ...this.subject });
+      this.services.events.emit({ type: 'save_failed', ...this.subject });
       this.end();
     } else {
       await this.conclude(reply, final, 'late');
@@ -116,7 +123,7 @@ export class LeasedAttempt implements Attempt {
     final: FinalOutcome,
     when: 'in time' | 'late' = 'in time',
   ): Settlement | Promise<Settlement> {
-    const { events } = this.host;
+    const { events } = this.services;
     switch (reply.kind) {
       case 'ok':
       case 'ok_late':
@@ -166,7 +173,7 @@ export class LeasedAttempt implements Attempt {
       if (reply !== undefined && reply.kind !== 'lost') return this.conclude(reply, final, when);
       state = reply?.state ?? state;
     }
-    this.host.events.emit({ type: 'outcome_diverged', ...this.subject });
+    this.services.events.emit({ type: 'outcome_diverged', ...this.subject });
     this.end();
     if (state === 'in_progress') return { kind: 'in_progress' };
     return state === 'released' ? OWN : { kind: 'unknown' };
@@ -175,12 +182,12 @@ export class LeasedAttempt implements Attempt {
   private recordLost(): void {
     if (this.isRecordLost) return;
     this.isRecordLost = true;
-    this.host.events.emit({ type: 'record_lost', ...this.subject });
+    this.services.events.emit({ type: 'record_lost', ...this.subject });
   }
 
   private end(): void {
     this.keeper.stop();
-    this.host.ended(this);
+    this.services.ended(this);
   }
 }
 

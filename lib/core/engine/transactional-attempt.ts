@@ -56,7 +56,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   private deferred: DeferredTransaction | undefined;
 
   constructor(
-    private readonly host: AttemptServices,
+    private readonly services: AttemptServices,
     private readonly request: OperationRequest,
     private readonly lease: Lease,
     acquisition: Acquisition,
@@ -73,7 +73,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     this.writer = new OutcomeWriter(host.store, request, lease, host.shutdownState);
     const { store, events, shutdownState, deadlines } = host;
     const settling = () => {
-      host.settling(this);
+      services.settling(this);
     };
     const ended = this.end.bind(this);
     const servicesAfterwards = { store, events, shutdownState, deadlines, settling, ended };
@@ -102,7 +102,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   }
 
   conflicted(): void {
-    this.host.events.emit({ type: 'conflicted', ...this.subject });
+    this.services.events.emit({ type: 'conflicted', ...this.subject });
   }
 
   onCommitted(hook: () => unknown): void {
@@ -185,7 +185,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
       await this.afterwards.release();
     } else {
       // The key becomes free when the server detects the closed connection.
-      this.host.events.emit({ type: 'release_failed', ...this.subject });
+      this.services.events.emit({ type: 'release_failed', ...this.subject });
       this.end();
     }
   }
@@ -200,15 +200,15 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
 
   /** @internal */
   leaseLost(reason: LeaseLossReason): void {
-    this.host.events.emit({ type: 'lease_lost', ...this.subject, reason });
-    this.host.lost(this);
+    this.services.events.emit({ type: 'lease_lost', ...this.subject, reason });
+    this.services.lost(this);
     // The server ends it as well, in case this process cannot.
     void this.rollBack();
   }
 
   /** @internal */
   slow(elapsedMs: number): void {
-    this.host.events.emit({ type: 'slow_attempt', ...this.subject, elapsedMs });
+    this.services.events.emit({ type: 'slow_attempt', ...this.subject, elapsedMs });
   }
 
   private async lock(transaction: OpenTransaction): Promise<void> {
@@ -250,7 +250,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   /** Emitted here, as the store does not observe the application's connection. */
   private reportMismatch(error: unknown): void {
     if (!isReportedTrue(() => this.transactions.unitOfWork.isReplyMismatch(error))) return;
-    this.host.events.emit({ type: 'reply_mismatched', error: asError(error) });
+    this.services.events.emit({ type: 'reply_mismatched', error: asError(error) });
   }
 
   /** Between two transactions only the lease protects the record, and it may have expired. */
@@ -261,7 +261,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     const recordRetentionMs = inProgressRetentionMs(this.request.options);
     try {
       const extended = { leaseMs, recordRetentionMs, timeoutMs };
-      const { kind } = await this.host.store.extend(this.lease, extended);
+      const { kind } = await this.services.store.extend(this.lease, extended);
       return kind === 'ok' || kind === 'revived';
     } catch {
       return false;
@@ -290,7 +290,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
       const isEnded = this.transactions.records.ended(this.lease, { timeoutMs });
       if (await isDoneWithin(timeoutMs, isEnded)) return true;
       await jitteredPause(Math.min(RETRY_PAUSE_MS, leftMs));
-    } while (monotonicNow() < giveUpAt && !this.host.shutdownState.expired);
+    } while (monotonicNow() < giveUpAt && !this.services.shutdownState.expired);
     return false;
   }
 
@@ -307,7 +307,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     const { saveTimeoutMs } = this.request.options.storeErrors;
     const reply = await this.commitOutcome(monotonicNow() + saveTimeoutMs);
     if (reply !== undefined) return this.conclude(reply, final, error);
-    this.host.events.emit({ type: 'save_delayed', ...this.subject });
+    this.services.events.emit({ type: 'save_delayed', ...this.subject });
     void this.concludeLater(final, error);
     return { kind: 'unsaved' };
   }
@@ -316,7 +316,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   private async concludeLater(final: FinalOutcome, error: unknown): Promise<void> {
     const reply = await this.commitOutcome(monotonicNow() + Math.max(0, this.watch.leftMs));
     if (reply === undefined) {
-      this.host.events.emit({ type: 'save_failed', ...this.subject });
+      this.services.events.emit({ type: 'save_failed', ...this.subject });
       this.end();
     } else {
       this.conclude(reply, final, error, 'late');
@@ -330,7 +330,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     when: 'in time' | 'late' = 'in time',
   ): Settlement {
     if (kind === 'not_in_progress') return this.committed(final, when);
-    const { events } = this.host;
+    const { events } = this.services;
     const isConflict = this.isConflict(error);
     if (isConflict) this.conflicted();
     // The outcome of a record that is gone is unknown: it may have expired after a short retention.
@@ -351,7 +351,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
         timeoutMs: options.storeErrors.commandTimeoutMs,
       });
     }
-    this.host.events.emit({
+    this.services.events.emit({
       type: 'completed',
       ...this.subject,
       state: final.state,
@@ -373,7 +373,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     try {
       await hook();
     } catch (error) {
-      this.host.events.emit({ type: 'commit_hook_failed', ...this.subject, error });
+      this.services.events.emit({ type: 'commit_hook_failed', ...this.subject, error });
     }
   }
 
@@ -388,14 +388,14 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
 
   private end(): void {
     this.watch.stop();
-    this.host.ended(this);
+    this.services.ended(this);
   }
 }
 
 /** Treats an error of a custom unit of work as false: an attempt that is not ended would keep its key. */
-function isReportedTrue(ask: () => unknown): boolean {
+function isReportedTrue(predicate: () => unknown): boolean {
   try {
-    const result = ask();
+    const result = predicate();
     forget(result);
     return result === true;
   } catch {

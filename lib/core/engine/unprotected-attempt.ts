@@ -30,7 +30,7 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
 
   /** @param token - of the begin that got no reply, which may have acquired the record. */
   constructor(
-    private readonly host: AttemptServices,
+    private readonly services: AttemptServices,
     private readonly request: OperationRequest,
     token: OwnerToken,
   ) {
@@ -38,7 +38,7 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
     this.dueAt = this.startedAt + options.lease.maxExecutionMs;
     this.subject = { operation, recordKey, attempt: 1, fencingToken: UNKNOWN_FENCE };
     const lease = { recordKey, token, fence: UNKNOWN_FENCE };
-    this.writer = new OutcomeWriter(host.store, request, lease, host.shutdownState);
+    this.writer = new OutcomeWriter(services.store, request, lease, services.shutdownState);
   }
 
   /** Aborted after `maxExecutionMs` unless the attempt has ended. */
@@ -47,7 +47,7 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
       this.abortion = new AbortController();
       // AbortSignal.timeout() would leak: its timer retains the async context, which references the signal.
       if (monotonicNow() >= this.dueAt) this.onDeadline();
-      else if (!this.isOver) this.host.deadlines.schedule(this);
+      else if (!this.isOver) this.services.deadlines.schedule(this);
     }
     return this.abortion.signal;
   }
@@ -62,7 +62,7 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
   }
 
   complete(final: FinalOutcome): Promise<Settlement> {
-    this.host.settling(this);
+    this.services.settling(this);
     this.stopWatching();
     void this.saveLater(final);
     return Promise.resolve({ kind: 'own' });
@@ -73,7 +73,7 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
     this.stopWatching();
     const giveUpAt = monotonicNow() + this.request.options.storeErrors.commandTimeoutMs;
     void this.writer.release(giveUpAt).then(() => {
-      this.host.ended(this);
+      this.services.ended(this);
     });
     return Promise.resolve();
   }
@@ -83,22 +83,22 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
   }
 
   responseDiverged(): void {
-    this.host.events.emit({ type: 'response_diverged', ...this.subject });
+    this.services.events.emit({ type: 'response_diverged', ...this.subject });
   }
 
   private stopWatching(): void {
     this.isOver = true;
-    this.host.deadlines.cancel(this);
+    this.services.deadlines.cancel(this);
   }
 
   private async saveLater(final: FinalOutcome): Promise<void> {
     const giveUpAt = monotonicNow() + this.request.options.lease.durationMs;
     this.report(await this.writer.completeOnceFree(final, giveUpAt), final);
-    this.host.ended(this);
+    this.services.ended(this);
   }
 
   private report(reply: CompleteReply | undefined, { state }: FinalOutcome): void {
-    const { events } = this.host;
+    const { events } = this.services;
     switch (reply?.kind) {
       case undefined:
       case 'gone':
