@@ -1,5 +1,5 @@
 import type { OpenTransaction } from '../../core/transaction/unit-of-work.js';
-import { ASK_FOR_NONCE, askInside } from '../../stores/postgres/sql/sql-reply.js';
+import { NONCE_QUERY, queryInTransaction } from '../../stores/postgres/sql/sql-reply.js';
 import { hasSqlState } from './postgres-unit-of-work.js';
 
 /**
@@ -60,7 +60,7 @@ export async function throwIfAborted(
   transaction: Pick<OpenTransaction, 'query' | 'cut'>,
 ): Promise<void> {
   try {
-    await askInside(transaction, ASK_FOR_NONCE);
+    await queryInTransaction(transaction, NONCE_QUERY);
   } catch (error) {
     throw hasSqlState(error, IN_FAILED_TRANSACTION)
       ? new TransactionAbortedError({ cause: error })

@@ -1,6 +1,6 @@
 import { asError, StoreReplyMismatchedError } from '../../../core/util/errors.js';
 import { newNonce } from '../../../core/util/nonce.js';
-import { ASK_FOR_NONCE, replyWords } from '../sql/sql-reply.js';
+import { NONCE_QUERY, replyWords } from '../sql/sql-reply.js';
 import {
   isServerError,
   leavesConnectionUsable,
@@ -57,7 +57,7 @@ export function queryWithTimeout(
     const timer = setTimeout(() => setImmediate(giveUp), ms);
 
     const prove = (connection: PostgresConnection, error: Error) => {
-      ask(connection, { text: ASK_FOR_NONCE }, [], (cause, words) => {
+      sendQuery(connection, { text: NONCE_QUERY }, [], (cause, words) => {
         if (cause !== undefined) fail(new UnprovenError(error));
         else if (words === undefined) fail(new StoreReplyMismatchedError('PostgreSQL'));
         else fail(error, leavesConnectionUsable(error));
@@ -73,7 +73,7 @@ export function queryWithTimeout(
           return;
         }
         current = checkedOut;
-        ask(checkedOut.connection, statement, values, (error, words) => {
+        sendQuery(checkedOut.connection, statement, values, (error, words) => {
           if (isOver) return;
           if (error !== undefined && isServerError(error)) prove(checkedOut.connection, error);
           else if (error !== undefined) fail(error);
@@ -86,7 +86,7 @@ export function queryWithTimeout(
   });
 }
 
-function ask(
+function sendQuery(
   connection: PostgresConnection,
   statement: Statement,
   values: readonly unknown[],

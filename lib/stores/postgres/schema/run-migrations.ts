@@ -49,7 +49,7 @@ async function runNext(
   connection: PostgresConnection,
   table: TableName,
 ): Promise<number | undefined> {
-  const run = (text: string) => ask(connection, text);
+  const run = (text: string) => query(connection, text);
   // After the wait for the lock, what was committed meanwhile must be visible.
   await run('BEGIN ISOLATION LEVEL READ COMMITTED');
   // It may wait for other processes, and later migrations for the table.
@@ -71,20 +71,20 @@ async function readHistory(
   table: TableName,
 ): Promise<ReadonlySet<number> | undefined> {
   const text = 'SELECT to_regclass($1) IS NOT NULL AS exists';
-  const found = await ask(connection, text, [table.quotedHistory]);
+  const found = await query(connection, text, [table.quotedHistory]);
   const [row] = found.rows as readonly { exists: boolean }[];
   if (row?.exists !== true) return undefined;
-  const { rows } = await ask(connection, `SELECT id FROM ${table.quotedHistory}`);
+  const { rows } = await query(connection, `SELECT id FROM ${table.quotedHistory}`);
   return new Set((rows as readonly { id: number }[]).map(({ id }) => id));
 }
 
 async function hasSchema(connection: PostgresConnection, { schema }: TableName): Promise<boolean> {
   const text = 'SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1';
-  const { rows } = await ask(connection, text, [schema]);
+  const { rows } = await query(connection, text, [schema]);
   return rows.length > 0;
 }
 
-function ask(
+function query(
   connection: PostgresConnection,
   text: string,
   values: unknown[] = [],

@@ -3,7 +3,7 @@ import { asBuffer } from '../../../core/util/as-buffer.js';
 import { StoreReplyMismatchedError } from '../../../core/util/errors.js';
 import { newNonce } from '../../../core/util/nonce.js';
 
-export const ASK_FOR_NONCE = 'SELECT $1::text AS reply';
+export const NONCE_QUERY = 'SELECT $1::text AS reply';
 
 /**
  * Returns the words after the nonce in a reply: one row with one column, because a reply describes each of its columns.
@@ -23,7 +23,7 @@ export function replyWords(rows: readonly object[], nonce: string): readonly str
  * Runs a statement of the library, with the nonce appended to `values`. Returns what {@link replyWords} returns. For
  * the reply of another statement, closes the connection and throws {@link StoreReplyMismatchedError}.
  */
-export async function askInside(
+export async function queryInTransaction(
   transaction: Pick<OpenTransaction, 'query' | 'cut'>,
   text: string,
   values: readonly TransactionValue[] = [],

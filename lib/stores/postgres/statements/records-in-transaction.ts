@@ -2,7 +2,7 @@ import type { Lease } from '../../../core/record/record.js';
 import type { TransactionalRecords } from '../../../core/store/transactional-records.js';
 import type { OpenTransaction } from '../../../core/transaction/unit-of-work.js';
 import { Deadline } from '../connection/deadline.js';
-import { askInside } from '../sql/sql-reply.js';
+import { queryInTransaction } from '../sql/sql-reply.js';
 import type { SqlStatements } from '../sql/sql-statements.js';
 import { completionValues, leaseValues } from './record-row.js';
 import type { RecordTable } from './record-table.js';
@@ -28,7 +28,7 @@ export class RecordsInTransaction implements TransactionalRecords {
     { maxExecutionMs }: Command<'lock'>,
   ): Promise<boolean> {
     const values = [...leaseValues(lease), maxExecutionMs, LOCK_WAIT_MS];
-    return (await askInside(transaction, this.statements.lock.text, values)).length > 0;
+    return (await queryInTransaction(transaction, this.statements.lock.text, values)).length > 0;
   }
 
   async complete(
@@ -37,7 +37,9 @@ export class RecordsInTransaction implements TransactionalRecords {
     command: Command<'complete'>,
   ): Promise<boolean> {
     const { text } = this.statements['complete-in-transaction'];
-    return (await askInside(transaction, text, completionValues(lease, command))).length > 0;
+    return (
+      (await queryInTransaction(transaction, text, completionValues(lease, command))).length > 0
+    );
   }
 
   async ended({ recordKey, fence }: Lease, { timeoutMs }: Command<'ended'>): Promise<void> {

@@ -4,13 +4,13 @@ import { describeFailure, isErrorReply, WrongDatabaseError } from './error-class
 import type { StallDetector } from './stall-detector.js';
 
 /** How soon to ask again after a rejection: the user may have been granted the database meanwhile. */
-const ASK_AGAIN_MS = 1_000;
+const RECHECK_MS = 1_000;
 
 /** Verifies the database: ioredis continues in database 0 when the server rejects another, also after a reconnect. */
 export class SelectedDatabase {
   private verified: object | undefined;
-  private asked: object | undefined;
-  private askAgainAt = Infinity;
+  private checking: object | undefined;
+  private recheckAt = Infinity;
   private rejection: WrongDatabaseError | undefined;
 
   /** @param isOwn - the store may SELECT on it. On an application's client it reads the current database first. */
@@ -32,7 +32,7 @@ export class SelectedDatabase {
     }
     const { stream } = client;
     if (stream === undefined || stream === this.verified) return stream !== undefined;
-    if (stream !== this.asked || monotonicNow() >= this.askAgainAt) this.ask(stream, database);
+    if (stream !== this.checking || monotonicNow() >= this.recheckAt) this.check(stream, database);
     return false;
   }
 
@@ -40,22 +40,22 @@ export class SelectedDatabase {
     return this.rejection;
   }
 
-  private ask(stream: object, database: number): void {
-    if (stream !== this.asked) this.rejection = undefined;
-    this.asked = stream;
-    this.askAgainAt = Infinity;
+  private check(stream: object, database: number): void {
+    if (stream !== this.checking) this.rejection = undefined;
+    this.checking = stream;
+    this.recheckAt = Infinity;
     this.stallDetector?.sent();
     const onReply = (rejection?: WrongDatabaseError) => {
       this.stallDetector?.settled();
-      if (this.asked !== stream) return;
+      if (this.checking !== stream) return;
       this.rejection = rejection;
       if (rejection === undefined) this.verified = stream;
-      else this.askAgainAt = monotonicNow() + ASK_AGAIN_MS;
+      else this.recheckAt = monotonicNow() + RECHECK_MS;
     };
     (this.isOwn ? this.select() : this.readDatabase(database)).then(onReply, () => {
       this.stallDetector?.settled();
       // The connection failed: the next command tries again.
-      if (this.asked === stream) this.asked = undefined;
+      if (this.checking === stream) this.checking = undefined;
     });
   }
 

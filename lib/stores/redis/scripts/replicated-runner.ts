@@ -52,7 +52,7 @@ export class ReplicatedRunner {
   private readonly connection: ConnectionState;
   private readonly reconnectOnEnd: ReconnectOnEnd;
   private readonly links: ScriptLinks;
-  private readonly lines = new WeakMap<ScriptLink, ReplicatedLine>();
+  private readonly queues = new WeakMap<ScriptLink, ReplicatedQueue>();
 
   /** @param client - must not resend after a reconnect: a WAIT without its script would confirm nothing. */
   constructor(
@@ -108,12 +108,12 @@ export class ReplicatedRunner {
 
   /** @internal */
   enqueue(link: ScriptLink, call: ScriptRequest, isByText: boolean): Promise<ScriptReply> {
-    let line = this.lines.get(link);
-    if (line === undefined) {
-      line = new ReplicatedLine(link, this.required);
-      this.lines.set(link, line);
+    let queue = this.queues.get(link);
+    if (queue === undefined) {
+      queue = new ReplicatedQueue(link, this.required);
+      this.queues.set(link, queue);
     }
-    return line.enqueue(call, isByText);
+    return queue.enqueue(call, isByText);
   }
 }
 
@@ -163,7 +163,7 @@ class ReplicatedCommand implements Transmission<ScriptReply> {
 }
 
 /** The queue of one connection, on which one WAIT follows the other. */
-class ReplicatedLine {
+class ReplicatedQueue {
   private readonly corkedWrites: CorkedWrites;
   private queue: QueuedCommand[] = [];
   private isSending = false;
