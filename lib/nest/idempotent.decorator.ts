@@ -1,6 +1,6 @@
 import { UseInterceptors } from '@nestjs/common';
 import { IdempotencyOptionsError } from '../core/util/errors.js';
-import { disguise, handlerNames, isHandler, isMeantByClass } from './discovery/handler-kinds.js';
+import { disguise, handlerNames, isHandler, isCoveredByClass } from './discovery/handler-kinds.js';
 import { enter, operationOf, type Method } from './discovery/handler-report.js';
 import {
   markReportingEntry,
@@ -78,7 +78,7 @@ function protectClass(controller: new () => unknown, options: IdempotencyOptions
   const prototype = controller.prototype as Record<string, unknown>;
   for (const name of handlerNames(prototype)) {
     const method = prototype[name] as Method;
-    if (reportsEntry(method) || !isMeantByClass(controller, method)) continue;
+    if (reportsEntry(method) || !isCoveredByClass(controller, method)) continue;
     const entry = reportingEntry(method, prototype, name);
     const descriptor = { value: entry, writable: true, configurable: true };
     UseInterceptors(IdempotencyInterceptor)(prototype, name, descriptor);

@@ -48,7 +48,7 @@ export function isMutation(resolver: object, handler: Handler): boolean {
 }
 
 /** Whether a class' decorator applies to this method: of GraphQL's fields to mutations only, and to no SSE stream. */
-export function isMeantByClass(host: object, handler: Handler): boolean {
+export function isCoveredByClass(host: object, handler: Handler): boolean {
   if (kindsOf(handler).includes('graphql')) return isMutation(host, handler);
   const isStream = Reflect.hasMetadata(SSE_METADATA, handler);
   return !isStream || Reflect.getMetadata(METHOD_METADATA, handler) !== RequestMethod.GET;

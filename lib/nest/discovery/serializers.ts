@@ -58,12 +58,12 @@ export function interceptorsOf(target: Handler): object[] {
 /** The methods of a class, inherited ones included, that have such an interceptor bound to themselves. */
 export function methodsBoundTo(
   prototype: object,
-  isMeant: (bound: object) => boolean,
+  matches: (bound: object) => boolean,
 ): [name: string, method: Handler][] {
   const methods = prototype as Readonly<Record<string, Handler>>;
   const names = new MetadataScanner().getAllMethodNames(prototype);
   return names.flatMap((name) => {
     const method = methods[name];
-    return method !== undefined && interceptorsOf(method).some(isMeant) ? [[name, method]] : [];
+    return method !== undefined && interceptorsOf(method).some(matches) ? [[name, method]] : [];
   });
 }

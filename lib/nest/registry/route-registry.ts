@@ -29,7 +29,7 @@ import {
   idempotentMethods,
   handlerNames,
   isEventHandler,
-  isMeantByClass,
+  isCoveredByClass,
   isMutation,
   kindsOf,
   requestsOf,
@@ -288,8 +288,9 @@ export class RouteRegistry {
     // A class may be in several modules.
     const warned = new Set<Handler>();
     for (const { controller, handler, kinds, isOwn } of this.protectedHandlers()) {
-      const own = idempotentOptions(handler);
-      if (!isOwn || own === undefined || own.enabled === false || warned.has(handler)) continue;
+      const options = idempotentOptions(handler);
+      if (!isOwn || options === undefined || options.enabled === false) continue;
+      if (warned.has(handler)) continue;
       if (kinds.some((kind) => kind !== 'http') || !isSafeRoute(handler)) continue;
       warned.add(handler);
       this.logger.warn(
@@ -330,7 +331,7 @@ interface ProtectedHandler {
 /** Whether it, or its class, has `@Idempotent()`. */
 export function isProtected(controller: Type, handler: Handler): boolean {
   if (idempotentOptions(handler) !== undefined) return true;
-  return idempotentOptions(controller) !== undefined && isMeantByClass(controller, handler);
+  return idempotentOptions(controller) !== undefined && isCoveredByClass(controller, handler);
 }
 
 /** @throws {@link IdempotencyOptionsError} if the interceptor is bound without `@Idempotent()`. */
