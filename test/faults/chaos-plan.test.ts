@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { planOf } from '../lab/chaos/arguments.js';
-import { allExcuses, expectationsOf } from '../lab/chaos/excuses.js';
+import { allTolerated, expectationsOf } from '../lab/chaos/tolerances.js';
 import { faults } from '../lab/chaos/faults/index.js';
-import { NOTHING_EXCUSED, type Expectations } from '../lab/faults/expectations.js';
+import { NOTHING_TOLERATED, type Expectations } from '../lab/faults/expectations.js';
 
 describe('the plan of a chaos run', () => {
   it('distributes the requests among the keys', () => {
@@ -18,16 +18,19 @@ describe('the plan of a chaos run', () => {
     });
   });
 
-  it('requires each fault to strike as often as its own or the common minimum says', () => {
+  it('requires each fault to be injected as often as its own or the common minimum says', () => {
     const faultsAnd = (...args: string[]) => planOf(['--faults', 'kill,cut,pause', ...args]);
-    expect(faultsAnd().strikes).toEqual([1, 1, 1]);
-    expect(faultsAnd('--strikes', '7').strikes).toEqual([7, 7, 7]);
-    expect(faultsAnd('--strikes', '7,cut=9').strikes).toEqual([7, 9, 7]);
+    expect(faultsAnd().injections).toEqual([1, 1, 1]);
+    expect(faultsAnd('--injections', '7').injections).toEqual([7, 7, 7]);
+    expect(faultsAnd('--injections', '7,cut=9').injections).toEqual([7, 9, 7]);
   });
 
   it.each([
-    [['--faults', 'kill', '--strikes', 'cut=3'], '--strikes must be one of kill, not cut'],
-    [['--faults', 'kill', '--strikes', 'kill=0'], '--strikes must be a whole number from 1, not 0'],
+    [['--faults', 'kill', '--injections', 'cut=3'], '--injections must be one of kill, not cut'],
+    [
+      ['--faults', 'kill', '--injections', 'kill=0'],
+      '--injections must be a whole number from 1, not 0',
+    ],
     [
       ['--topology', 'postgres', '--faults', 'script-flush'],
       '--faults script-flush needs --topology single or sentinel or cluster, not postgres',
@@ -47,7 +50,7 @@ describe('the plan of a chaos run', () => {
 });
 
 describe('what is expected of transactions', () => {
-  it('is one execution, one success and one response for each key, whatever the faults excuse', () => {
+  it('is one execution, one success and one response for each key, whatever the faults allow', () => {
     const plan = planOf([
       ...['--topology', 'postgres', '--transactional', '--on-save-failure', 'respond'],
       ...['--faults', 'kill,pause,cut,terminate,partition'],
@@ -68,24 +71,24 @@ describe('what is expected of transactions', () => {
   });
 });
 
-describe('what several faults excuse', () => {
-  const excused = (...excuses: Partial<Expectations>[]) => allExcuses(excuses);
+describe('what several faults allow', () => {
+  const tolerated = (...tolerances: Partial<Expectations>[]) => allTolerated(tolerances);
 
   it('is nothing for none of them', () => {
-    expect(excused()).toEqual(NOTHING_EXCUSED);
-    expect(excused({}, {})).toEqual(NOTHING_EXCUSED);
+    expect(tolerated()).toEqual(NOTHING_TOLERATED);
+    expect(tolerated({}, {})).toEqual(NOTHING_TOLERATED);
   });
 
   it('is what any one of them allows', () => {
-    const { otherResponses } = NOTHING_EXCUSED;
+    const { otherResponses } = NOTHING_TOLERATED;
     expect(
-      excused(
+      tolerated(
         { outages: true, otherResponses: ['503 a'], maxBlockedMs: 1_000 },
         { brokenConnections: true, otherResponses: ['503 a', '503 b'] },
         { maxBlockedMs: 3_000 },
       ),
     ).toEqual({
-      ...NOTHING_EXCUSED,
+      ...NOTHING_TOLERATED,
       outages: true,
       brokenConnections: true,
       otherResponses: [...otherResponses, '503 a', '503 b'],
@@ -99,7 +102,7 @@ describe('what several faults excuse', () => {
     ['never', 'reported to both', 'reported to both'],
     ['reported to the second', 'reported to both', 'reported to either'],
   ] as const)('of executions, %s and %s, is: %s', (one, other, both) => {
-    const { extraExecutions } = excused({ extraExecutions: one }, { extraExecutions: other });
+    const { extraExecutions } = tolerated({ extraExecutions: one }, { extraExecutions: other });
     expect(extraExecutions).toBe(both);
   });
 });

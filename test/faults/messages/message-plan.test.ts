@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { messagePlanOf } from '../../lab/chaos/messages/arguments.js';
 import { publications } from '../../lab/chaos/messages/publications.js';
-import { strikesOf } from '../../lab/chaos/messages/strikes.js';
+import { injectionsOf } from '../../lab/chaos/messages/injections.js';
 import { Random } from '../../integration/differential/random.js';
 import { POINTS } from '../../lab/faults/worker/mishap.js';
 
@@ -56,25 +56,25 @@ describe('the messages of a run', () => {
   });
 });
 
-describe('the strikes of a run', () => {
+describe('the injections of a run', () => {
   const plan = messagePlanOf(['--kills', '20', '--closes', '6', '--pauses', '2']);
 
   it('are those of the plan, half of the deaths at each named point in rotation', () => {
-    const strikes = strikesOf(plan, new Random(1));
-    const count = (isIt: (strike: (typeof strikes)[number]) => boolean) =>
-      strikes.filter(isIt).length;
+    const injections = injectionsOf(plan, new Random(1));
+    const count = (isIt: (injection: (typeof injections)[number]) => boolean) =>
+      injections.filter(isIt).length;
     expect(count(({ kind }) => kind === 'kill')).toBe(10);
     for (const point of POINTS) {
-      expect(count((strike) => strike.kind === 'crash' && strike.point === point)).toBe(2);
+      expect(count((injection) => injection.kind === 'crash' && injection.point === point)).toBe(2);
     }
     for (const by of ['consumer', 'broker', 'none']) {
-      expect(count((strike) => strike.kind === 'close' && strike.by === by)).toBe(2);
+      expect(count((injection) => injection.kind === 'close' && injection.by === by)).toBe(2);
     }
     expect(count(({ kind }) => kind === 'pause')).toBe(2);
   });
 
   it('are in the order that the seed determines', () => {
-    expect(strikesOf(plan, new Random(1))).toEqual(strikesOf(plan, new Random(1)));
-    expect(strikesOf(plan, new Random(1))).not.toEqual(strikesOf(plan, new Random(2)));
+    expect(injectionsOf(plan, new Random(1))).toEqual(injectionsOf(plan, new Random(1)));
+    expect(injectionsOf(plan, new Random(1))).not.toEqual(injectionsOf(plan, new Random(2)));
   });
 });

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { describeWithClock, ServerClock } from '../../support/server-clock/server-clock.js';
 import { isTestAll } from '../../support/test-all.js';
-import { NOTHING_EXCUSED } from '../../lab/faults/expectations.js';
+import { NOTHING_TOLERATED } from '../../lab/faults/expectations.js';
 import { Lab } from '../../lab/faults/lab.js';
 import type { LabWorker } from '../../lab/faults/lab-worker.js';
 import type { Point } from '../../lab/faults/worker/mishap.js';
@@ -68,7 +68,7 @@ describeWithClock('a worker that dies by kill -9', () => {
 
   it('leaves nothing that was not reported to the successor', () => {
     const { objections, figures } = lab.judge({
-      ...NOTHING_EXCUSED,
+      ...NOTHING_TOLERATED,
       extraExecutions: 'reported to the second',
       brokenConnections: true,
     });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { isTestAll } from '../../support/test-all.js';
 import { useRedis } from '../../support/use-redis.js';
-import { NOTHING_EXCUSED } from '../../lab/faults/expectations.js';
+import { NOTHING_TOLERATED } from '../../lab/faults/expectations.js';
 import { Lab } from '../../lab/faults/lab.js';
 import type { LabWorker } from '../../lab/faults/lab-worker.js';
 import type { StoreSettings } from '../../lab/faults/worker/settings.js';
@@ -87,7 +87,7 @@ describe(`${WORKERS} processes on one Redis`, () => {
   });
 
   it('leave nothing for the oracle to object to', () => {
-    const { objections } = lab.judge({ ...NOTHING_EXCUSED, brokenConnections: true });
+    const { objections } = lab.judge({ ...NOTHING_TOLERATED, brokenConnections: true });
     expect(objections).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { useRedis } from '../../support/use-redis.js';
-import { NOTHING_EXCUSED } from '../../lab/faults/expectations.js';
+import { NOTHING_TOLERATED } from '../../lab/faults/expectations.js';
 import { Lab } from '../../lab/faults/lab.js';
 import type { LabWorker } from '../../lab/faults/lab-worker.js';
 import { ARRIVAL } from '../../lab/faults/worker/mishap.js';
@@ -79,7 +79,7 @@ describe('a paused worker', () => {
 
     it('has reported each repeated execution to both owners', () => {
       const { objections, figures } = lab.judge({
-        ...NOTHING_EXCUSED,
+        ...NOTHING_TOLERATED,
         extraExecutions: 'reported to both',
       });
       expect(objections).toEqual([]);

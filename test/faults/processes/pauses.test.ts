@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { useRedis } from '../../support/use-redis.js';
-import { NOTHING_EXCUSED } from '../../lab/faults/expectations.js';
+import { NOTHING_TOLERATED } from '../../lab/faults/expectations.js';
 import { Lab } from '../../lab/faults/lab.js';
 import type { LabWorker } from '../../lab/faults/lab-worker.js';
 
@@ -51,7 +51,7 @@ describe('a worker paused for longer than its lease, by SIGSTOP,', () => {
 
   it('has reported the repeated execution to both owners', () => {
     const { objections, figures } = lab.judge({
-      ...NOTHING_EXCUSED,
+      ...NOTHING_TOLERATED,
       extraExecutions: 'reported to both',
     });
     expect(objections).toEqual([]);

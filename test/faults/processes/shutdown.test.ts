@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { useRedis } from '../../support/use-redis.js';
-import { NOTHING_EXCUSED, UNAVAILABLE } from '../../lab/faults/expectations.js';
+import { NOTHING_TOLERATED, UNAVAILABLE } from '../../lab/faults/expectations.js';
 import { Lab } from '../../lab/faults/lab.js';
 import type { Point } from '../../lab/faults/worker/mishap.js';
 import type { StoreSettings } from '../../lab/faults/worker/settings.js';
@@ -67,7 +67,10 @@ describe('SIGTERM under load', () => {
       });
       expect(lab.effects(key)).toMatchObject([{ isTakeover: false, worker: staying.name }]);
     }
-    const { objections, figures } = lab.judge({ ...NOTHING_EXCUSED, otherResponses: UNAVAILABLE });
+    const { objections, figures } = lab.judge({
+      ...NOTHING_TOLERATED,
+      otherResponses: UNAVAILABLE,
+    });
     expect(objections).toEqual([]);
     expect(figures.keysExecutedTwice).toBe(0);
     // Those that ran, the two that came too late, and those before the signal.

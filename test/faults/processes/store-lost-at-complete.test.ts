@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { RedisProxy } from '../../support/redis-proxy.js';
 import { isTestAll } from '../../support/test-all.js';
 import { useRedis } from '../../support/use-redis.js';
-import { NOTHING_EXCUSED, UNAVAILABLE } from '../../lab/faults/expectations.js';
+import { NOTHING_TOLERATED, UNAVAILABLE } from '../../lab/faults/expectations.js';
 import { Lab } from '../../lab/faults/lab.js';
 import type { LabWorker } from '../../lab/faults/lab-worker.js';
 
@@ -67,7 +67,7 @@ describe('a worker whose store is unavailable when its outcome is to be stored',
   );
 
   it('leaves nothing for the oracle to object to', () => {
-    const otherResponses = [...NOTHING_EXCUSED.otherResponses, ...UNAVAILABLE];
-    expect(lab.judge({ ...NOTHING_EXCUSED, otherResponses }).objections).toEqual([]);
+    const otherResponses = [...NOTHING_TOLERATED.otherResponses, ...UNAVAILABLE];
+    expect(lab.judge({ ...NOTHING_TOLERATED, otherResponses }).objections).toEqual([]);
   });
 });

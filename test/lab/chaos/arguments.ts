@@ -24,7 +24,7 @@ export const USAGE = `npm run lab -- chaos [options]
   --topology T         ${[...topologies.keys()].join(', ')} (single)
   --on-save-failure P  error or respond (error)
   --wait-replicas N    replicas that have to confirm begins and completions (0)
-  --strikes N,a=M      go on until each fault has struck N times, and fault a M times (1)
+  --injections N,a=M   go on until each fault was injected N times, and fault a M times (1)
   --transactional      effect and record are one transaction: --topology postgres
   --mutant NAME        a mistake of the workers, which the run has to object to (none)
   --lease-ms, --effect-ms, --keys-at-once, --save-timeout-ms, --command-timeout-ms
@@ -43,7 +43,7 @@ export function planOf(args: readonly string[]): Plan {
       seed: text,
       faults: text,
       topology: text,
-      strikes: text,
+      injections: text,
       mutant: text,
       report: text,
       'on-save-failure': text,
@@ -68,7 +68,7 @@ export function planOf(args: readonly string[]): Plan {
     least = 1,
   ) => wholeNumber(name, values[name], fallback, least);
   const topology = oneOf('topology', values.topology ?? 'single', [...topologies.keys()]);
-  for (const name of chosen) canStrike(name, topology);
+  for (const name of chosen) canInject(name, topology);
   const { transactional = false } = values;
   if (transactional && topology !== 'postgres') {
     throw new Error('--transactional needs --topology postgres');
@@ -94,7 +94,7 @@ export function planOf(args: readonly string[]): Plan {
     saveTimeoutMs: number('save-timeout-ms', wanted.saveTimeoutMs),
     commandTimeoutMs: number('command-timeout-ms', wanted.commandTimeoutMs),
     waitReplicas: number('wait-replicas', 0, 0),
-    strikes: strikesOf(chosen, values.strikes ?? '1'),
+    injections: injectionsOf(chosen, values.injections ?? '1'),
     transactional,
     mutant:
       values.mutant === undefined
@@ -105,18 +105,18 @@ export function planOf(args: readonly string[]): Plan {
 }
 
 /** `500` for each of the faults, `500,pause=20` for all but one of them. */
-function strikesOf(chosen: readonly string[], text: string): readonly number[] {
+function injectionsOf(chosen: readonly string[], text: string): readonly number[] {
   const wanted = new Map(
     text.split(',').map((part) => {
       const [count = '', name] = part.split('=').reverse();
-      if (name !== undefined) oneOf('strikes', name, chosen);
-      return [name, wholeNumber('strikes', count, 1, 1)] as const;
+      if (name !== undefined) oneOf('injections', name, chosen);
+      return [name, wholeNumber('injections', count, 1, 1)] as const;
     }),
   );
   return chosen.map((name) => wanted.get(name) ?? wanted.get(undefined) ?? 1);
 }
 
-function canStrike(name: string, topology: string): void {
+function canInject(name: string, topology: string): void {
   const possible = faults.get(name)?.topologies ?? [topology];
   if (possible.includes(topology)) return;
   throw new Error(`--faults ${name} needs --topology ${possible.join(' or ')}, not ${topology}`);

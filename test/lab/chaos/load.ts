@@ -20,7 +20,7 @@ const TIMEOUT_MS = 60_000;
 
 /** What the load asks of the faults. */
 export interface Troubles {
-  /** Whether they have struck often enough. */
+  /** Whether they were injected often enough. */
   readonly areDone: () => boolean;
   readonly mishap: (random: Random) => Mishap | undefined;
 }
@@ -41,14 +41,14 @@ export class Load {
   async run(): Promise<void> {
     const { keysAtOnce, requests, duplicates } = this.plan;
     const wanted = Math.ceil(requests / duplicates);
-    const lane = async () => {
+    const sendKeys = async () => {
       while (this.#keysBegun < wanted || !this.troubles.areDone()) {
         this.#keysBegun += 1;
         await this.#askOften(this.#keysBegun);
         this.keysDone += 1;
       }
     };
-    await Promise.all(Array.from({ length: keysAtOnce }, lane));
+    await Promise.all(Array.from({ length: keysAtOnce }, sendKeys));
   }
 
   /** Asks for every key once more. @returns the keys that gave no success in time. */
@@ -56,14 +56,14 @@ export class Load {
     const { keysAtOnce } = this.plan;
     const stuck: string[] = [];
     let next = 0;
-    const lane = async () => {
+    const sendKeys = async () => {
       while (next < this.#keysBegun) {
         next += 1;
         const key = this.#keyOf(next);
         if (!isSuccess(await this.#askUntilSuccess(key))) stuck.push(key);
       }
     };
-    await Promise.all(Array.from({ length: keysAtOnce }, lane));
+    await Promise.all(Array.from({ length: keysAtOnce }, sendKeys));
     return stuck;
   }
 

@@ -22,8 +22,8 @@ export interface Plan {
   readonly commandTimeoutMs: number;
   /** How many replicas have to confirm begins and completions; 0 for none. */
   readonly waitReplicas: number;
-  /** The load goes on until each fault has struck so often, in the order of {@link faults}. */
-  readonly strikes: readonly number[];
+  /** The load goes on until each fault was injected so often, in the order of {@link faults}. */
+  readonly injections: readonly number[];
   /** Whether effect and record are one transaction. */
   readonly transactional: boolean;
   /** A mistake that the workers make, to see that the run objects to it. */

@@ -1,6 +1,6 @@
 import { faults } from './faults/index.js';
 import type { Fault, Field, RunningFault } from './faults/fault.js';
-import { expectationsOf } from './excuses.js';
+import { expectationsOf } from './tolerances.js';
 import { Load } from './load.js';
 import type { Plan } from './plan.js';
 import type { Watch } from './progress.js';
@@ -54,7 +54,7 @@ async function runSteps(
   const running: RunningFault[] = [];
   const figures = () => Object.assign({}, ...running.map((fault) => fault.figures()));
   const load = new Load(plan, lab.client, pool, {
-    areDone: () => running.every((fault, index) => fault.strikes() >= plan.strikes[index]!),
+    areDone: () => running.every((fault, index) => fault.injections() >= plan.injections[index]!),
     mishap: (random) => firstMishap(running, random),
   });
   const unwatch = watch(lab.clients, load, figures);

@@ -1,4 +1,4 @@
-/** What the faults of a run allow, and what they do not excuse. */
+/** What the faults of a run allow, and what they do not. */
 export interface Expectations {
   /**
    * How often an operation may have run again.
@@ -24,8 +24,8 @@ export interface Expectations {
   readonly maxBlockedMs: number | undefined;
 }
 
-/** A run in which nothing excuses anything. */
-export const NOTHING_EXCUSED: Expectations = {
+/** A run in which nothing is tolerated. */
+export const NOTHING_TOLERATED: Expectations = {
   extraExecutions: 'never',
   differentSuccesses: false,
   lostOutcomes: false,

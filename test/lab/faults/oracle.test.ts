@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { ApiResponse } from './response.js';
 import { ClientLog } from './client-log.js';
 import type { Evidence } from './evidence.js';
-import { NOTHING_EXCUSED, type Expectations } from './expectations.js';
+import { NOTHING_TOLERATED, type Expectations } from './expectations.js';
 import { recordKeyOf } from './extra-executions.js';
 import { judge } from './oracle.js';
 import type { Effect, EventLine } from './worker/lines.js';
@@ -58,7 +58,7 @@ describe('the oracle', () => {
   const withoutResponse = (error: string) =>
     evidence.clients.add({ key: KEY, url: '', sentAt: 0, receivedAt: 0, replayed: false, error });
   const verdict = (allowed: Partial<Expectations> = {}) =>
-    judge(evidence, { ...NOTHING_EXCUSED, ...allowed });
+    judge(evidence, { ...NOTHING_TOLERATED, ...allowed });
   const objections = (allowed?: Partial<Expectations>) => verdict(allowed).objections;
 
   it('has nothing to say of a key that ran once and was replayed', () => {
@@ -72,7 +72,7 @@ describe('the oracle', () => {
     });
   });
 
-  it('objects to an unexcused second execution, even if all attempts were notified', () => {
+  it('objects to a second execution that is not tolerated, even if all attempts were notified', () => {
     effect(1);
     effect(2, { isTakeover: true });
     reported('takeover', 2);

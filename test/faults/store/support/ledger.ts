@@ -3,7 +3,7 @@ import type { RejectionReason } from '../../../support/internals/core/record.js'
 import type { IdempotencyEvent } from 'nestjs-idempotency';
 import { ClientLog } from '../../../lab/faults/client-log.js';
 import {
-  NOTHING_EXCUSED,
+  NOTHING_TOLERATED,
   UNAVAILABLE,
   type Expectations,
 } from '../../../lab/faults/expectations.js';
@@ -50,11 +50,11 @@ export class Ledger {
   /**
    * The broken promises, in words; the library's events count where something had to be reported.
    *
-   * @param excused - what this run's faults allow besides reported executions after an outlived lease.
+   * @param tolerated - what this run's faults allow besides reported executions after an outlived lease.
    */
   objections(
     events: readonly IdempotencyEvent[],
-    excused: Partial<Expectations>,
+    tolerated: Partial<Expectations>,
   ): readonly string[] {
     const reported = events.flatMap((event) => {
       const { type } = event;
@@ -67,10 +67,10 @@ export class Ledger {
     return judge(
       { ledger, clients, events: reported, stuck: [], deaths: new Map() },
       {
-        ...NOTHING_EXCUSED,
+        ...NOTHING_TOLERATED,
         extraExecutions: 'reported to either',
-        otherResponses: [...NOTHING_EXCUSED.otherResponses, ...UNAVAILABLE, ...REJECTIONS],
-        ...excused,
+        otherResponses: [...NOTHING_TOLERATED.otherResponses, ...UNAVAILABLE, ...REJECTIONS],
+        ...tolerated,
       },
     ).objections;
   }

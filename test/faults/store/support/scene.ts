@@ -90,9 +90,9 @@ export class Scene {
   }
 
   /** Promises broken so far; see {@link Ledger.objections}. */
-  objections(excused: Partial<Expectations> = {}): readonly string[] {
+  objections(tolerated: Partial<Expectations> = {}): readonly string[] {
     const events = this.workers.flatMap((worker) => worker.events);
-    return this.ledger.objections(events, excused);
+    return this.ledger.objections(events, tolerated);
   }
 
   async stop(): Promise<void> {

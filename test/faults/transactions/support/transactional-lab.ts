@@ -5,7 +5,7 @@ import { openPostgresPool } from '../../../support/postgres-pool.js';
 import { sharedDatabase } from '../../../support/use-postgres.js';
 import type { ApiResponse } from '../../../lab/faults/response.js';
 import { createEffectsTable, readEffects } from '../../../lab/faults/effects-table.js';
-import { CUT_OFF, NOTHING_EXCUSED } from '../../../lab/faults/expectations.js';
+import { CUT_OFF, NOTHING_TOLERATED } from '../../../lab/faults/expectations.js';
 import { recordKeyOf } from '../../../lab/faults/extra-executions.js';
 import { Lab, type StartOptions } from '../../../lab/faults/lab.js';
 import type { LabWorker } from '../../../lab/faults/lab-worker.js';
@@ -97,11 +97,11 @@ export class TransactionalLab {
     return effects.filter((effect) => effect.key === key);
   }
 
-  /** Excuses other responses during faults, and nothing else. */
+  /** Tolerates other responses during faults, and nothing else. */
   async judge(): Promise<Verdict> {
     const evidence = { ...this.lab.evidence(), ledger: await readEffects(this.pool) };
-    const otherResponses = [...NOTHING_EXCUSED.otherResponses, ...CUT_OFF];
-    return judge(evidence, { ...NOTHING_EXCUSED, brokenConnections: true, otherResponses });
+    const otherResponses = [...NOTHING_TOLERATED.otherResponses, ...CUT_OFF];
+    return judge(evidence, { ...NOTHING_TOLERATED, brokenConnections: true, otherResponses });
   }
 
   async clear(): Promise<void> {

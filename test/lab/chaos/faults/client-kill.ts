@@ -5,7 +5,7 @@ import { repeatedly } from './repeatedly.js';
 /** Storms of CLIENT KILL: the server cuts all connections several times in a row. */
 export const clientKill: Fault = {
   topologies: ['single', 'sentinel', 'cluster'],
-  excuses: () => ({}),
+  tolerates: () => ({}),
   start({ topology, random }) {
     let kills = 0;
     const storm = async () => {
@@ -16,6 +16,6 @@ export const clientKill: Fault = {
       }
     };
     const stop = repeatedly(() => random.integer(300, 900), storm);
-    return { figures: () => ({ 'CLIENT KILL': kills }), strikes: () => kills, stop };
+    return { figures: () => ({ 'CLIENT KILL': kills }), injections: () => kills, stop };
   },
 };

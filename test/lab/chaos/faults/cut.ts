@@ -2,10 +2,10 @@ import { CUT_OFF } from '../../faults/expectations.js';
 import type { Fault } from './fault.js';
 import { repeatedly } from './repeatedly.js';
 
-/** All connections of one worker to the store break at once; new ones work. Each strike is such an instant. */
+/** All connections of one worker to the store break at once; new ones work. Each injection is such an instant. */
 export const cut: Fault = {
   topologies: ['single', 'postgres'],
-  excuses: ({ transactional }) => (transactional ? { otherResponses: CUT_OFF } : {}),
+  tolerates: ({ transactional }) => (transactional ? { otherResponses: CUT_OFF } : {}),
   start({ topology: { ways }, random }) {
     let cuts = 0;
     const stop = repeatedly(
@@ -16,6 +16,10 @@ export const cut: Fault = {
         return Promise.resolve();
       },
     );
-    return { figures: () => ({ 'connections of a worker cut': cuts }), strikes: () => cuts, stop };
+    return {
+      figures: () => ({ 'connections of a worker cut': cuts }),
+      injections: () => cuts,
+      stop,
+    };
   },
 };

@@ -12,7 +12,7 @@ import { repeatedly } from './repeatedly.js';
 export const failovers = (crashes: number): Fault => ({
   topologies: ['sentinel', 'cluster'],
   defaults: { leaseMs: 5_000, effectMs: 20, keysAtOnce: 32 },
-  excuses: () => ({
+  tolerates: () => ({
     extraExecutions: 'reported to either',
     lostOutcomes: true,
     // Those of a key whose outcome was lost.
@@ -35,7 +35,7 @@ export const failovers = (crashes: number): Fault => ({
         failovers: done.planned + done.crash,
         'of these after kill -9': done.crash,
       }),
-      strikes: () => done.planned + done.crash,
+      injections: () => done.planned + done.crash,
       stop,
     };
   },

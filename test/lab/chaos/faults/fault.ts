@@ -9,7 +9,7 @@ import type { WorkerPool } from '../worker-pool.js';
 /** One way to make trouble. */
 export interface Fault {
   /**
-   * Names of the topologies that it can strike at.
+   * Names of the topologies at which it can be injected.
    *
    * @defaultValue all of them
    */
@@ -17,7 +17,7 @@ export interface Fault {
   /** What it needs to bite, unless the arguments say otherwise. */
   readonly defaults?: PlanDefaults;
   /** What may happen under it that otherwise must not. */
-  excuses(plan: Plan): Partial<Expectations>;
+  tolerates(plan: Plan): Partial<Expectations>;
   start(field: Field): RunningFault;
 }
 
@@ -34,8 +34,8 @@ export interface Field {
 export interface RunningFault {
   /** What it did so far, for progress and report. */
   figures(): Readonly<Record<string, number>>;
-  /** How often it struck, in the unit of `--strikes`. */
-  strikes(): number;
+  /** How often it was injected, in the unit of `--injections`. */
+  injections(): number;
   /** The fault for the first request of a key. */
   readonly mishap?: (random: Random) => Mishap | undefined;
   /** Ends it and repairs what it broke. */

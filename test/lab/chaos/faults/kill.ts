@@ -6,12 +6,12 @@ import { repeatedly } from './repeatedly.js';
 const CRASHES = 1 / 4;
 
 /**
- * Workers die by kill -9, half of them at any instant, half at a named point of an attempt. Each strike
+ * Workers die by kill -9, half of them at any instant, half at a named point of an attempt. Each injection
  * is a death.
  */
 export const kill: Fault = {
   defaults: { leaseMs: 2_000, effectMs: 40, keysAtOnce: 16 },
-  excuses: ({ leaseMs }) => ({
+  tolerates: ({ leaseMs }) => ({
     extraExecutions: 'reported to the second',
     brokenConnections: true,
     maxBlockedMs: leaseMs + 1_000,
@@ -35,7 +35,7 @@ export const kill: Fault = {
         'kill -9': pool.deaths,
         'of these at a named point': named(),
       }),
-      strikes: () => pool.deaths,
+      injections: () => pool.deaths,
       mishap: (draw) =>
         draw.chance(CRASHES) && named() < anyInstant && pool.isHalfUp
           ? { point: draw.pick<Point>(points), action: { kind: 'crash' } }

@@ -6,13 +6,13 @@ const PART = 1 / 100;
 /** The store executes commands, and their replies are lost, with their connections. */
 export const lostReplies: Fault = {
   topologies: ['single', 'postgres'],
-  excuses: ({ transactional }) => (transactional ? { otherResponses: CUT_OFF } : {}),
+  tolerates: ({ transactional }) => (transactional ? { otherResponses: CUT_OFF } : {}),
   start({ topology: { ways }, random }) {
     for (const way of ways) way.loseReplies(() => random.chance(PART));
     const lost = () => ways.reduce((sum, { lostReplies: count }) => sum + count, 0);
     return {
       figures: () => ({ 'lost replies': lost() }),
-      strikes: lost,
+      injections: lost,
       stop() {
         for (const way of ways) way.heal();
         return Promise.resolve();

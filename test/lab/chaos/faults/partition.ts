@@ -16,7 +16,7 @@ export const partition: Fault = {
     saveTimeoutMs: 1_000,
     commandTimeoutMs: 500,
   },
-  excuses: ({ onSaveFailure }) => ({
+  tolerates: ({ onSaveFailure }) => ({
     extraExecutions: 'reported to either',
     differentSuccesses: onSaveFailure === 'respond',
     outages: true,
@@ -34,6 +34,6 @@ export const partition: Fault = {
         way.heal();
       },
     );
-    return { figures: () => ({ partitions }), strikes: () => partitions, stop };
+    return { figures: () => ({ partitions }), injections: () => partitions, stop };
   },
 };

@@ -5,11 +5,11 @@ import { repeatedly } from './repeatedly.js';
 
 /**
  * Workers stand still (SIGSTOP) for longer than a lease, with many attempts under way, and then go on.
- * Each strike is an attempt whose lease ran out meanwhile; a pause, where effect and record are one transaction.
+ * Each injection is an attempt whose lease ran out meanwhile; a pause, where effect and record are one transaction.
  */
 export const pause: Fault = {
   defaults: { leaseMs: 600, effectMs: 300, keysAtOnce: 300 },
-  excuses: () => ({
+  tolerates: () => ({
     extraExecutions: 'reported to both',
     // Who is paused in the middle of begin has no lease left to run with.
     otherResponses: ['503 idempotency_store_unavailable'],
@@ -33,7 +33,7 @@ export const pause: Fault = {
     const isLock = transactional;
     return {
       figures: () => ({ SIGSTOP: pauses, ...(!isLock && { 'leases outlived': outlived }) }),
-      strikes: () => (isLock ? pauses : outlived),
+      injections: () => (isLock ? pauses : outlived),
       async stop() {
         await stop();
         outlived = outlivedLeases(lab.events());

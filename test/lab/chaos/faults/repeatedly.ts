@@ -15,7 +15,7 @@ export function repeatedly(pauseMs: () => number, work: () => Promise<void>): ()
       await work();
     }
   };
-  // A fault that fails is caught nowhere: it ends the run at once, which would wait for its strikes in vain.
+  // A fault that fails is caught nowhere: it ends the run at once, which would wait for its injections in vain.
   const done = loop();
   return () => {
     end.abort();

@@ -6,7 +6,7 @@ const PAUSE_MS = 10;
 /** The server forgets all scripts, over and over. */
 export const scriptFlush: Fault = {
   topologies: ['single', 'sentinel', 'cluster'],
-  excuses: () => ({}),
+  tolerates: () => ({}),
   start({ topology }) {
     let flushes = 0;
     const stop = repeatedly(
@@ -16,6 +16,6 @@ export const scriptFlush: Fault = {
         flushes += 1;
       },
     );
-    return { figures: () => ({ 'SCRIPT FLUSH': flushes }), strikes: () => flushes, stop };
+    return { figures: () => ({ 'SCRIPT FLUSH': flushes }), injections: () => flushes, stop };
   },
 };

@@ -4,7 +4,7 @@ import { repeatedly } from './repeatedly.js';
 /** Slots that have records move from node to node: no client may notice. */
 export const slotMigration: Fault = {
   topologies: ['cluster'],
-  excuses: () => ({}),
+  tolerates: () => ({}),
   start({ topology, random }) {
     let moved = 0;
     const stop = repeatedly(
@@ -14,6 +14,6 @@ export const slotMigration: Fault = {
         moved += 1;
       },
     );
-    return { figures: () => ({ 'slots moved': moved }), strikes: () => moved, stop };
+    return { figures: () => ({ 'slots moved': moved }), injections: () => moved, stop };
   },
 };

@@ -2,10 +2,10 @@ import { CUT_OFF } from '../../faults/expectations.js';
 import type { Fault } from './fault.js';
 import { repeatedly } from './repeatedly.js';
 
-/** The server ends some of the workers' connections. Each strike is one of them. */
+/** The server ends some of the workers' connections. Each injection is one of them. */
 export const terminate: Fault = {
   topologies: ['postgres'],
-  excuses: ({ transactional }) => (transactional ? { otherResponses: CUT_OFF } : {}),
+  tolerates: ({ transactional }) => (transactional ? { otherResponses: CUT_OFF } : {}),
   start({ topology, random }) {
     let ended = 0;
     const stop = repeatedly(
@@ -14,6 +14,6 @@ export const terminate: Fault = {
         ended += await topology.terminateBackends!(random);
       },
     );
-    return { figures: () => ({ pg_terminate_backend: ended }), strikes: () => ended, stop };
+    return { figures: () => ({ pg_terminate_backend: ended }), injections: () => ended, stop };
   },
 };

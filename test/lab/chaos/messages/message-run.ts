@@ -5,7 +5,7 @@ import { Random } from '../../../integration/differential/random.js';
 import type { ConsumerPool } from './consumer-pool.js';
 import type { MessagePlan } from './message-plan.js';
 import { publications } from './publications.js';
-import { closeOf, strikesOf, type Strike } from './strikes.js';
+import { closeOf, injectionsOf, type Injection } from './injections.js';
 
 /** The interval of polling. */
 const POLL_PAUSE_MS = 2;
@@ -16,12 +16,12 @@ const ASK_PAUSE_MS = 100;
 /** Longer than any trouble lasts on a busy machine. */
 const TIMEOUT_MS = 60_000;
 
-/** So much of the load is left for the strikes that have to be repeated. */
+/** So much of the load is left for the injections that have to be repeated. */
 const SPARE = 0.1;
 
 /**
  * Load and troubles of a run, in rounds: a portion of the messages is published, and when some of it, drawn at random,
- * has been sent to the consumers, one of these is struck.
+ * has been sent to the consumers, a fault is injected into one of these.
  */
 export class MessageRun {
   published = 0;
@@ -29,7 +29,7 @@ export class MessageRun {
   pauses = 0;
   private readonly random: Random;
   private readonly numbers: Generator<number, never>;
-  private readonly strikes: readonly Strike[];
+  private readonly injections: readonly Injection[];
   private readonly portion: number;
   private readonly standing: Promise<void>[] = [];
 
@@ -41,18 +41,18 @@ export class MessageRun {
     const { seed, messages, deliveries } = plan;
     this.random = new Random(seed);
     this.numbers = publications(messages, deliveries, new Random(seed + 1));
-    this.strikes = strikesOf(plan, new Random(seed + 2));
-    this.portion = Math.ceil(deliveries / Math.max(1, this.strikes.length * (1 + SPARE)));
+    this.injections = injectionsOf(plan, new Random(seed + 2));
+    this.portion = Math.ceil(deliveries / Math.max(1, this.injections.length * (1 + SPARE)));
   }
 
   /**
-   * @returns when everything has been published, and every fault has struck often enough.
-   * @throws Error where strikes do not do what they should, over and over.
+   * @returns when everything has been published, and every fault was injected often enough.
+   * @throws Error where injections do not do what they should, over and over.
    */
   async load(): Promise<void> {
-    const { pool, lab, plan, strikes } = this;
-    for (const strike of strikes) await this.round(strike);
-    // Who was to die, or to close its channel, may have been struck by something else before.
+    const { pool, lab, plan, injections } = this;
+    for (const injection of injections) await this.round(injection);
+    // Who was to die, or to close its channel, may have met another fault before.
     await this.repeat(
       () => ({ kind: 'kill' }),
       () => pool.deaths >= plan.kills,
@@ -75,14 +75,14 @@ export class MessageRun {
     }
   }
 
-  private async repeat(next: (times: number) => Strike, isEnough: () => boolean): Promise<void> {
+  private async repeat(next: (times: number) => Injection, isEnough: () => boolean): Promise<void> {
     for (let times = 0; !isEnough(); times += 1) {
-      if (times > this.strikes.length) throw new Error('one strike after the other misses');
+      if (times > this.injections.length) throw new Error('one injection after the other misses');
       await this.round(next(times));
     }
   }
 
-  private async round(strike: Strike): Promise<void> {
+  private async round(injection: Injection): Promise<void> {
     const { pool, lab, random, portion, plan } = this;
     const hasTarget = () => pool.isHalfUp && this.slotFrom(0) !== undefined;
     if (!(await within(TIMEOUT_MS, hasTarget))) {
@@ -91,17 +91,21 @@ export class MessageRun {
     const slot = this.slotFrom(random.integer(0, pool.size - 1))!;
     const consumer = pool.at(slot)!;
     const moment = lab.wire.delivered + random.integer(1, portion);
-    if (strike.kind === 'crash') consumer.command(strike);
+    if (injection.kind === 'crash') consumer.command(injection);
     const publishing = this.publish();
     // Where all that was sent waits for the lease of a dead consumer, no more is sent.
     await within(plan.leaseMs, () => lab.wire.delivered >= moment);
-    await this.strike(strike, slot, consumer);
+    await this.inject(injection, slot, consumer);
     await publishing;
   }
 
-  private async strike(strike: Strike, slot: number, consumer: ConsumerProcess): Promise<void> {
+  private async inject(
+    injection: Injection,
+    slot: number,
+    consumer: ConsumerProcess,
+  ): Promise<void> {
     const { pool, lab, plan } = this;
-    switch (strike.kind) {
+    switch (injection.kind) {
       case 'kill':
         await pool.kill(slot);
         return;
@@ -110,14 +114,14 @@ export class MessageRun {
         await within(plan.leaseMs, () => !consumer.isRunning);
         return;
       case 'close':
-        if (strike.by === 'none') lab.cut(slot);
-        else lab.closeChannel(consumer, strike.by);
+        if (injection.by === 'none') lab.cut(slot);
+        else lab.closeChannel(consumer, injection.by);
         return;
       case 'pause':
         this.pauses += 1;
         lab.standsStill(consumer);
         pool.stop(slot);
-        this.standing.push(delay(strike.ms).then(() => pool.continue(slot)));
+        this.standing.push(delay(injection.ms).then(() => pool.continue(slot)));
     }
   }
 

@@ -115,7 +115,7 @@ describe('the oracle of messages', () => {
     });
   });
 
-  it('excuses a consumer that crashed by itself, as planned', () => {
+  it('tolerates a consumer that crashed by itself, as planned', () => {
     killedAndTakenOver();
     evidence.deaths.clear();
     expect(objections()).toHaveLength(2);
@@ -242,7 +242,7 @@ describe('the oracle of messages', () => {
       expect(objections()).toEqual([expect.stringContaining(how.reason!)]);
     });
 
-    it('excuses the end of all consumers', () => {
+    it('tolerates the end of all consumers', () => {
       handled(1);
       close(1, { by: 'consumer', reason: '200 Goodbye', at: evidence.endedAt });
       expect(objections()).toEqual([]);

@@ -25,7 +25,7 @@ export class ConsumingChannel implements CanActivate {
 
   /** Closes it, as an application may. */
   async close(): Promise<void> {
-    // Two strikes may come so close after each other that it is closing already.
+    // Two injections may come so close after each other that it is closing already.
     await this.channel?.close().catch(() => undefined);
   }
 

@@ -1,14 +1,14 @@
 import type { Fault } from './faults/fault.js';
 import type { Plan } from './plan.js';
-import { NOTHING_EXCUSED, type Expectations } from '../faults/expectations.js';
+import { NOTHING_TOLERATED, type Expectations } from '../faults/expectations.js';
 
 /** What a run may come to under its faults. */
 export function expectationsOf(plan: Plan, faults: readonly Fault[]): Expectations {
-  const excused = allExcuses(faults.map((fault) => fault.excuses(plan)));
-  return plan.transactional ? { ...excused, ...ALL_OR_NOTHING } : excused;
+  const tolerated = allTolerated(faults.map((fault) => fault.tolerates(plan)));
+  return plan.transactional ? { ...tolerated, ...ALL_OR_NOTHING } : tolerated;
 }
 
-/** Where effect and record are one transaction, no fault whatsoever excuses any of this. */
+/** Where effect and record are one transaction, no fault allows any of this. */
 const ALL_OR_NOTHING = {
   extraExecutions: 'never',
   differentSuccesses: false,
@@ -16,13 +16,13 @@ const ALL_OR_NOTHING = {
   outages: false,
 } as const;
 
-/** What several faults at a time excuse: whatever one of them does. */
-export function allExcuses(excuses: readonly Partial<Expectations>[]): Expectations {
-  return excuses.reduce<Expectations>(both, NOTHING_EXCUSED);
+/** What several faults at a time allow: all that one of them allows. */
+export function allTolerated(tolerances: readonly Partial<Expectations>[]): Expectations {
+  return tolerances.reduce<Expectations>(both, NOTHING_TOLERATED);
 }
 
 function both(one: Expectations, more: Partial<Expectations>): Expectations {
-  const other = { ...NOTHING_EXCUSED, ...more };
+  const other = { ...NOTHING_TOLERATED, ...more };
   const limits = [one.maxBlockedMs, other.maxBlockedMs].filter((limit) => limit !== undefined);
   return {
     extraExecutions: eitherWay(one.extraExecutions, other.extraExecutions),

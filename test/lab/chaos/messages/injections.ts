@@ -2,8 +2,8 @@ import type { CrashPoint } from '../../faults/messages/worker/settings.js';
 import type { Random } from '../../../integration/differential/random.js';
 import type { MessagePlan } from './message-plan.js';
 
-/** One trouble that is made to one consumer. */
-export type Strike =
+/** A fault that is injected into one consumer. */
+export type Injection =
   | { readonly kind: 'kill' }
   | { readonly kind: 'crash'; readonly point: CrashPoint }
   | { readonly kind: 'close'; readonly by: 'consumer' | 'broker' | 'none' }
@@ -11,28 +11,28 @@ export type Strike =
 
 const CLOSERS = ['consumer', 'broker', 'none'] as const;
 
-/** All strikes of a run, in the order in which they come. */
-export function strikesOf(
+/** All injections of a run, in the order in which they come. */
+export function injectionsOf(
   { kills, points, closes, pauses, leaseMs }: MessagePlan,
   random: Random,
-): Strike[] {
-  const strikes = [
-    ...times(kills, (index): Strike =>
+): Injection[] {
+  const injections = [
+    ...times(kills, (index): Injection =>
       index % 2 === 0
         ? { kind: 'kill' }
         : { kind: 'crash', point: points[((index - 1) / 2) % points.length]! },
     ),
     ...times(closes, closeOf),
-    ...times(pauses, (): Strike => ({
+    ...times(pauses, (): Injection => ({
       kind: 'pause',
       ms: Math.round(leaseMs * (1.5 + random.fraction())),
     })),
   ];
-  return shuffled(strikes, random);
+  return shuffled(injections, random);
 }
 
 /** Alternates the ways to end a channel. */
-export function closeOf(index: number): Strike {
+export function closeOf(index: number): Injection {
   return { kind: 'close', by: CLOSERS[index % CLOSERS.length]! };
 }
 
