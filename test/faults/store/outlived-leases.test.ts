@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { inWords, success } from '../../integration/engine/support/worker.js';
+import { outcomeAsText, success } from '../../integration/engine/support/worker.js';
 import { until } from '../../support/until.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { lateOwner, lateRelease, longRun } from './scenarios.js';
@@ -59,7 +59,7 @@ describeWithClock('An attempt that outlives its lease', () => {
     expect(reasons).toEqual(['expired', 'lost']);
     expect(await next.complete(success('paid'))).toEqual({ kind: 'own' });
     await attempt.release();
-    expect(inWords(await owner.begin(request))).toMatchObject({ outcome: 'paid' });
+    expect(outcomeAsText(await owner.begin(request))).toMatchObject({ outcome: 'paid' });
   });
 });
 

@@ -12,7 +12,7 @@ import {
 } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { inWords, newRequest, success, type Worker } from './support/worker.js';
+import { outcomeAsText, newRequest, success, type Worker } from './support/worker.js';
 
 const HOUR_MS = 3_600_000;
 const COMMAND_TIMEOUT_MS = 500;
@@ -158,7 +158,7 @@ describe('a begin with an unknown result', () => {
     expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
     expect(owner.reported).not.toContain('superseded');
     for (const request of [running, finished]) {
-      expect(inWords(await owner.begin(request))).toMatchObject({ outcome: 'paid' });
+      expect(outcomeAsText(await owner.begin(request))).toMatchObject({ outcome: 'paid' });
     }
   });
 });

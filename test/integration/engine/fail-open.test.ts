@@ -5,7 +5,7 @@ import { Gate } from '../../support/http/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import {
   failure,
-  inWords,
+  outcomeAsText,
   newRequest,
   success,
   withOptions,
@@ -50,7 +50,7 @@ describe("with whenUnavailable: 'execute'", () => {
     await time.pass(1_000);
     expect(worker.reported).toEqual(['store_unavailable', 'unprotected', 'completed']);
     expect(worker.eventsOf('completed')).toMatchObject([{ late: true }]);
-    expect(inWords(await time.worker().begin(request))).toEqual({
+    expect(outcomeAsText(await time.worker().begin(request))).toEqual({
       kind: 'replay',
       state: 'completed',
       outcome: 'paid',
@@ -85,7 +85,7 @@ describe("with whenUnavailable: 'execute'", () => {
     expect(worker.store.sentOf('complete')).toMatchObject([
       { token: begun!.token, fence: 0, command: { whenGone: 'restore' } },
     ]);
-    expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
+    expect(outcomeAsText(await other.begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
   it('releases a record that was acquired after all when the operation fails', async () => {
@@ -110,7 +110,7 @@ describe("with whenUnavailable: 'execute'", () => {
     expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
     await time.pass(0);
     expect(worker.reported.at(-1)).toBe(event);
-    expect(inWords(await worker.begin(request))).toMatchObject({ state: final.state });
+    expect(outcomeAsText(await worker.begin(request))).toMatchObject({ state: final.state });
   });
 
   it('keeps the outcome of another payload and reports it', async () => {
@@ -123,7 +123,7 @@ describe("with whenUnavailable: 'execute'", () => {
     expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
     await time.pass(0);
     expect(worker.reported.at(-1)).toBe('outcome_diverged');
-    expect(inWords(await worker.begin(reused))).toMatchObject({ outcome: 'of another' });
+    expect(outcomeAsText(await worker.begin(reused))).toMatchObject({ outcome: 'of another' });
   });
 
   it('does not store a failure without a record, and reports it', async () => {
@@ -161,7 +161,7 @@ describe("with whenUnavailable: 'execute'", () => {
     await running.release();
     await time.pass(LEASE_MS);
     expect(worker.reported.at(-1)).toBe('completed');
-    expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
+    expect(outcomeAsText(await other.begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
   it('does not run the operation when the store is misconfigured', async () => {
@@ -200,7 +200,7 @@ describe("with whenUnavailable: 'execute'", () => {
       // Its outcome must be stored then: a retry must not run it again.
       await decision.attempt.complete(success('paid'));
       await time.pass(LEASE_MS);
-      expect(inWords(await time.worker().begin(request)).outcome).toBe('paid');
+      expect(outcomeAsText(await time.worker().begin(request)).outcome).toBe('paid');
     } else {
       expect(decision).toEqual({ kind: 'reject', reason: 'store_unavailable' });
     }

@@ -7,7 +7,7 @@ import {
   type Fault,
 } from '../../support/faulty-store.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { inWords, newRequest, success, withOptions } from './support/worker.js';
+import { outcomeAsText, newRequest, success, withOptions } from './support/worker.js';
 
 const LEASE_MS = 3_000;
 const STORE_UNAVAILABLE = { kind: 'reject', reason: 'store_unavailable' };
@@ -91,7 +91,7 @@ describe('a waiting duplicate', () => {
       expect(waiting.result).toBeUndefined();
       await attempt.complete(success('paid'));
       await time.pass(1_000);
-      expect(inWords(waiting.result!)).toMatchObject({ kind: 'replay', outcome: 'paid' });
+      expect(outcomeAsText(waiting.result!)).toMatchObject({ kind: 'replay', outcome: 'paid' });
       expect(other.reported).toEqual(['store_unavailable', 'waited', 'replayed']);
     },
   );
@@ -213,7 +213,7 @@ describe('a store with a reply that is not part of the port', () => {
     worker.store.heal();
     await time.pass(1_000);
     expect(worker.reported).toEqual(['acquired', 'save_delayed', 'completed']);
-    expect(inWords(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
+    expect(outcomeAsText(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
   it.each(GARBAGE)('has not released the record: %s', async (_, fault) => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { heldReply, heldRequest, lostReply, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { inWords, newRequest, success, withOptions, type Worker } from './support/worker.js';
+import { outcomeAsText, newRequest, success, withOptions, type Worker } from './support/worker.js';
 
 const LEASE_MS = 3_000;
 const MAX_EXECUTION_MS = 10_000;
@@ -39,7 +39,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
     await time.pass(LEASE_MS);
     await worker.begin(request);
     expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
-    expect(inWords(await worker.begin(request))).toMatchObject({ outcome: 'paid' });
+    expect(outcomeAsText(await worker.begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
   it('keeps waiting duplicates waiting for its outcome', async () => {
@@ -51,7 +51,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
     await time.pass(1_000);
     await attempt.complete(success('paid'));
     await time.pass(250);
-    expect(inWords(await waiting)).toMatchObject({ kind: 'replay', outcome: 'paid' });
+    expect(outcomeAsText(await waiting)).toMatchObject({ kind: 'replay', outcome: 'paid' });
     expect(worker.reported).not.toContain('takeover');
   });
 
@@ -66,7 +66,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
     expect(await worker.begin(request)).toEqual(IN_PROGRESS);
     worker.store.heal();
     await time.pass(1_000);
-    expect(inWords(await worker.begin(request))).toMatchObject({ outcome: 'paid' });
+    expect(outcomeAsText(await worker.begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
   it('is taken over by a duplicate with a recovery once its operation is over', async () => {
@@ -105,7 +105,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
     expect(await worker.begin(request)).toEqual(IN_PROGRESS);
     await attempt.complete(success('paid'));
     await time.pass(0);
-    expect(inWords(await worker.begin(request))).toMatchObject({ outcome: 'paid' });
+    expect(outcomeAsText(await worker.begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
   it('is taken over by another process', async () => {
@@ -175,7 +175,7 @@ describe('A begin whose reply has not been read', () => {
       worker.store.next('begin', heldRequest(gate));
       const onItsWay = worker.begin(request);
       const duplicate = await worker.begin(request);
-      expect(duplicate.kind === 'run' ? 'takeover' : inWords(duplicate).reason).toBe(said);
+      expect(duplicate.kind === 'run' ? 'takeover' : outcomeAsText(duplicate).reason).toBe(said);
       gate.open();
       expect(await onItsWay).toMatchObject({
         reason: onTakeover === 'run' ? 'in_progress' : 'outcome_unknown',

@@ -1,7 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { lostReply, lostRequest, misconfigured, unavailable } from '../../support/faulty-store.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { failure, inWords, newRequest, success, withOptions } from './support/worker.js';
+import { failure, outcomeAsText, newRequest, success, withOptions } from './support/worker.js';
 import { expectNoTimerRenewed } from '../../support/no-timer-renewed.js';
 
 const SAVE_TIMEOUT_MS = 1_000;
@@ -124,7 +124,9 @@ describe('saving an outcome', () => {
         await time.pass(LEASE_MS);
         expect(worker.reported).toEqual(['acquired', 'save_delayed', 'completed']);
         expect(worker.eventsOf('completed')).toMatchObject([{ late: true }]);
-        expect(inWords(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
+        expect(outcomeAsText(await time.worker().begin(request))).toMatchObject({
+          outcome: 'paid',
+        });
         await expectNoTimerRenewed();
       });
 
@@ -171,7 +173,7 @@ describe('saving an outcome', () => {
         worker.store.heal();
         await time.pass(LEASE_MS);
         expect(worker.reported.at(-1)).toBe('superseded');
-        expect(inWords(await worker.begin(request))).toMatchObject({ outcome: 'paid twice' });
+        expect(outcomeAsText(await worker.begin(request))).toMatchObject({ outcome: 'paid twice' });
         await expectNoTimerRenewed();
       });
     },
@@ -232,7 +234,7 @@ describe('waiting for the attempt that took over', () => {
     await taker.complete(success('the taker’s'));
     await time.pass(5_000);
     random.mockRestore();
-    expect(inWords((await settled).settlement)).toMatchObject({ outcome: 'the taker’s' });
+    expect(outcomeAsText((await settled).settlement)).toMatchObject({ outcome: 'the taker’s' });
   });
 });
 

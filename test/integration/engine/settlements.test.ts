@@ -4,7 +4,7 @@ import { redisUnderTest } from '../../conformance/redis-under-test.js';
 import { until } from '../../support/until.js';
 import {
   failure,
-  inWords,
+  outcomeAsText,
   newRequest,
   RETENTION_MS,
   success,
@@ -55,7 +55,11 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
       for (const worker of [one, other, other]) {
         const decision = await worker.begin(request);
-        expect(inWords(decision)).toEqual({ kind: 'replay', state: 'completed', outcome: 'paid' });
+        expect(outcomeAsText(decision)).toEqual({
+          kind: 'replay',
+          state: 'completed',
+          outcome: 'paid',
+        });
       }
       expect(one.reported).toEqual(['acquired', 'completed', 'replayed']);
       expect(other.reported).toEqual(['replayed', 'replayed']);
@@ -67,7 +71,11 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       const attempt = await one.run(request);
       expect(await attempt.complete(failure('declined'))).toEqual({ kind: 'own' });
       const decision = await other.begin(request);
-      expect(inWords(decision)).toEqual({ kind: 'replay', state: 'failed', outcome: 'declined' });
+      expect(outcomeAsText(decision)).toEqual({
+        kind: 'replay',
+        state: 'failed',
+        outcome: 'declined',
+      });
       expect(other.events).toMatchObject([{ type: 'replayed', state: 'failed' }]);
     });
 
@@ -108,7 +116,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       await passTime(LEASE_MS + 1);
       expect(await attempt.complete(success('late'))).toEqual({ kind: 'own' });
       expect(one.eventsOf('completed')).toMatchObject([{ late: true, state: 'completed' }]);
-      expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'late' });
+      expect(outcomeAsText(await other.begin(request))).toMatchObject({ outcome: 'late' });
     });
 
     it('is taken over by the next one, which is marked as a takeover', async () => {
@@ -125,20 +133,24 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       const { request, late, taker } = await overtaken();
       await taker.complete(success('the taker’s'));
       const settlement = await late.complete(success('the late one’s'));
-      expect(inWords(settlement)).toEqual({
+      expect(outcomeAsText(settlement)).toEqual({
         kind: 'other',
         state: 'completed',
         outcome: 'the taker’s',
       });
       expect(one.reported).toEqual(['acquired', 'superseded']);
-      expect(inWords(await one.begin(request))).toMatchObject({ outcome: 'the taker’s' });
+      expect(outcomeAsText(await one.begin(request))).toMatchObject({ outcome: 'the taker’s' });
     });
 
     it('returns the stored failure of the other attempt and reports that outcomes diverged', async () => {
       const { late, taker } = await overtaken();
       await taker.complete(failure('declined'));
       const settlement = await late.complete(success('paid'));
-      expect(inWords(settlement)).toEqual({ kind: 'other', state: 'failed', outcome: 'declined' });
+      expect(outcomeAsText(settlement)).toEqual({
+        kind: 'other',
+        state: 'failed',
+        outcome: 'declined',
+      });
       expect(one.reported).toEqual(['acquired', 'outcome_diverged']);
     });
 
@@ -147,7 +159,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       const settlement = late.complete(success('the late one’s'));
       await until(() => one.store.sentOf('complete').length > 1);
       await taker.complete(success('the taker’s'));
-      expect(inWords(await settlement)).toEqual({
+      expect(outcomeAsText(await settlement)).toEqual({
         kind: 'other',
         state: 'completed',
         outcome: 'the taker’s',
@@ -163,7 +175,9 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(await settlement).toEqual({ kind: 'own' });
       expect(one.reported).toEqual(['acquired', 'completed']);
       expect(one.eventsOf('completed')).toMatchObject([{ late: true }]);
-      expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'the late one’s' });
+      expect(outcomeAsText(await other.begin(request))).toMatchObject({
+        outcome: 'the late one’s',
+      });
     });
 
     it('does not store a failure over another attempt’s effect: reports it, and the key is free', async () => {
@@ -207,7 +221,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       await (await other.run(reused)).complete(theirs);
       expect(await late.complete(own)).toEqual(unknown);
       expect(one.reported).toEqual(['acquired', 'outcome_diverged']);
-      expect(inWords(await one.begin(reused))).toMatchObject({ outcome: 'of another' });
+      expect(outcomeAsText(await one.begin(reused))).toMatchObject({ outcome: 'of another' });
     });
 
     it('does not get it after it has waited for its end either', async () => {
@@ -229,7 +243,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       await until(() => one.store.sentOf('complete').length > 1);
       await running.release();
       expect(await settlement).toEqual({ kind: 'own' });
-      expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
+      expect(outcomeAsText(await other.begin(request))).toMatchObject({ outcome: 'paid' });
     });
   });
 
@@ -243,7 +257,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       await passTime(100 * LEASE_MS);
       expect(await other.begin(request)).toEqual(unknown);
       expect(await late.complete(success('paid'))).toEqual({ kind: 'own' });
-      expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
+      expect(outcomeAsText(await other.begin(request))).toMatchObject({ outcome: 'paid' });
       expect(other.reported).toEqual(['rejected', 'rejected', 'replayed']);
     });
   });
@@ -255,7 +269,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       await passTime(2 * RETENTION_MS);
       expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
       expect(one.reported).toEqual(['acquired', 'record_lost', 'completed']);
-      expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
+      expect(outcomeAsText(await other.begin(request))).toMatchObject({ outcome: 'paid' });
     });
 
     it('does not restore a failure: returns it, reports the loss, and the key is free', async () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { heldReply, heldRequest, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { inWords, newRequest, success, type Worker } from './support/worker.js';
+import { outcomeAsText, newRequest, success, type Worker } from './support/worker.js';
 
 const SHUTDOWN_TIMEOUT_MS = 10_000;
 const SHUTTING_DOWN = { kind: 'reject', reason: 'shutting_down' };
@@ -42,7 +42,7 @@ describe('a process that shuts down', () => {
     await attempt.complete(success('paid'));
     await time.pass(20);
     expect(drained.left).toBe(0);
-    expect(inWords(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
+    expect(outcomeAsText(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
   it('waits for an operation that ends with a release', async () => {
@@ -76,7 +76,7 @@ describe('a process that shuts down', () => {
     worker.store.heal();
     await time.pass(1_020);
     expect(drained.left).toBe(0);
-    expect(inWords(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
+    expect(outcomeAsText(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
   it('gives up after shutdownTimeoutMs and returns how many are left: their leases expire', async () => {

@@ -6,7 +6,7 @@ import { Gate } from '../../support/http/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import {
   failure,
-  inWords,
+  outcomeAsText,
   newRequest,
   success,
   withOptions,
@@ -54,7 +54,7 @@ describe('a duplicate that waits', () => {
     expect(waiting.result).toBeUndefined();
     await attempt.complete(final);
     await time.pass(250);
-    expect(inWords(waiting.result!)).toEqual({ kind: 'replay', state, outcome });
+    expect(outcomeAsText(waiting.result!)).toEqual({ kind: 'replay', state, outcome });
     expect(other.events).toMatchObject([
       { type: 'waited', waitedMs: waiting.at },
       { type: 'replayed', state },
@@ -138,7 +138,7 @@ describe('a duplicate that waits', () => {
     await attempt.complete(success('paid'));
     other.store.heal();
     await time.pass(250);
-    expect(inWords(waiting.result!)).toMatchObject({ kind: 'replay', outcome: 'paid' });
+    expect(outcomeAsText(waiting.result!)).toMatchObject({ kind: 'replay', outcome: 'paid' });
     // Reported once, however often it polled.
     expect(other.reported).toEqual(['store_unavailable', 'waited', 'replayed']);
   });
@@ -209,7 +209,8 @@ describe('A duplicate that waits on a store with push', () => {
     await time.pass(200);
     await attempt.complete(success('paid'));
     await time.pass(0);
-    for (const { result } of waiting) expect(inWords(result!)).toMatchObject({ outcome: 'paid' });
+    for (const { result } of waiting)
+      expect(outcomeAsText(result!)).toMatchObject({ outcome: 'paid' });
     // Each begins once; then one poll after the watch starts, and one at the end.
     expect(other.store.sentOf('begin')).toHaveLength(102);
   });

@@ -25,7 +25,7 @@ function rendered({ command, date, versions, cores, processor, table }: Report):
     '<!-- prettier-ignore-start -->',
     row(columns),
     row(columns.map((_, column) => (column === 0 ? '---' : '--:'))),
-    ...table.map((cells) => row(columns.map((column) => inWords(cells[column] ?? '')))),
+    ...table.map((cells) => row(columns.map((column) => formatCell(cells[column] ?? '')))),
     '<!-- prettier-ignore-end -->',
     '',
   ].join('\n');
@@ -35,6 +35,6 @@ function row(cells: readonly string[]): string {
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
 }
 
-function inWords(cell: string | number): string {
+function formatCell(cell: string | number): string {
   return typeof cell === 'number' ? cell.toLocaleString('en') : cell;
 }

@@ -1,6 +1,6 @@
 import type { Link } from '../tcp-relay.js';
 import type { Aim, AimedFault } from './aim.js';
-import { Lane } from './lane.js';
+import { DelayedWriter } from './delayed-writer.js';
 import { RespReader, wordsOf } from './resp-reader.js';
 
 /** What applies to every connection of a proxy. */
@@ -22,8 +22,8 @@ const PUSH = 0x3e;
 
 /** One connection of a Redis client through the proxy. */
 export class RedisLink {
-  private readonly toServer: Lane;
-  private readonly toClient: Lane;
+  private readonly toServer: DelayedWriter;
+  private readonly toClient: DelayedWriter;
   private readonly requests = new RespReader();
   private readonly replies = new RespReader();
   /** One for each pending reply of the server: its fault, if any. */
@@ -37,8 +37,8 @@ export class RedisLink {
     private readonly conditions: () => Conditions,
   ) {
     const { client, server } = link;
-    this.toServer = new Lane(server);
-    this.toClient = new Lane(client);
+    this.toServer = new DelayedWriter(server);
+    this.toClient = new DelayedWriter(client);
     client.on('data', (chunk) => this.fromClient(chunk));
     server.on('data', (chunk) => this.fromServer(chunk));
     server.on('close', () => {

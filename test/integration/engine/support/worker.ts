@@ -96,7 +96,7 @@ export function failure(text: string): FinalOutcome {
 export const RETENTION_MS = PROTOCOL_DEFAULTS.outcome.retentionMs as number;
 
 /** A decision or a settlement, with its outcome as text. */
-export function inWords(result: object): Record<string, unknown> {
+export function outcomeAsText(result: object): Record<string, unknown> {
   if (!('outcome' in result)) return { ...result };
   const { body } = result.outcome as Outcome;
   return { ...result, outcome: Buffer.from(body).toString() };

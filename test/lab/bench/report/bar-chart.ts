@@ -35,7 +35,7 @@ export function barChart(title: string, groups: readonly BarGroup[]): string {
         text(LEFT - 8, middle + 4, label, '', 'end'),
         rectangle(LEFT, middle - BAR / 2, value * scale, BAR, isOwn ? 'own' : 'other'),
         line(LEFT + min * scale, middle, LEFT + max * scale, middle, 'spread'),
-        text(LEFT + max * scale + 8, middle + 4, inWords(value)),
+        text(LEFT + max * scale + 8, middle + 4, formatNumber(value)),
       );
       y += ROW;
     }
@@ -43,7 +43,7 @@ export function barChart(title: string, groups: readonly BarGroup[]): string {
   return drawing(title, y + 10, elements);
 }
 
-function inWords(value: number): string {
+function formatNumber(value: number): string {
   const rounded = value >= 100 ? Math.round(value) : Number(value.toPrecision(3));
   return rounded.toLocaleString('en');
 }

@@ -227,10 +227,10 @@ function rivalOf(
 }
 
 function range(spread: Spread | undefined): string {
-  return spread === undefined ? '' : `${inWords(spread.min)} to ${inWords(spread.max)}`;
+  return spread === undefined ? '' : `${formatNumber(spread.min)} to ${formatNumber(spread.max)}`;
 }
 
-function inWords(value: number): string {
+function formatNumber(value: number): string {
   return figure(value).toLocaleString('en');
 }
 

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 
 /** One direction of a connection: everything arrives in order, each piece after its delay. */
-export class Lane {
+export class DelayedWriter {
   private readonly underWay: (() => void)[] = [];
   private lastDueAt = 0;
 
