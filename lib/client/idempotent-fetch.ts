@@ -128,8 +128,8 @@ class RetryingRequest {
   }
 
   #pauseMs(outcome: TryOutcome): number {
-    const asked = 'error' in outcome ? undefined : retryAfterMs(outcome.response.headers);
-    return (asked ?? 0) + fullJitterMs(this.#tries, this.settings);
+    const wantedMs = 'error' in outcome ? undefined : retryAfterMs(outcome.response.headers);
+    return (wantedMs ?? 0) + fullJitterMs(this.#tries, this.settings);
   }
 
   #throwIfEnded(): void {
