@@ -172,7 +172,7 @@ function appliesTo(waiter: Waiter, polled: Waiter, decision: Decision): boolean 
     case 'shutting_down':
       return true;
     case 'outcome_unknown':
-      return waiter.request.options.lease.onTakeover === asked.request.options.lease.onTakeover;
+      return waiter.request.options.lease.onTakeover === polled.request.options.lease.onTakeover;
     default:
       return false;
   }

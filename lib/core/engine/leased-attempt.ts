@@ -57,7 +57,7 @@ export class LeasedAttempt implements Attempt {
   }
 
   async complete(final: FinalOutcome): Promise<Settlement> {
-    this.host.settling(this);
+    this.services.settling(this);
     const { saveTimeoutMs, whenNotSaved } = this.request.options.storeErrors;
     const reply = await this.writer.complete(final, monotonicNow() + saveTimeoutMs);
     if (reply !== undefined) return this.conclude(reply, final);
@@ -71,7 +71,7 @@ export class LeasedAttempt implements Attempt {
     const reply = await this.writer.release(
       monotonicNow() + this.request.options.storeErrors.saveTimeoutMs,
     );
-    const { events } = this.host;
+    const { events } = this.services;
     switch (reply?.kind) {
       case 'ok':
       case 'already': {

@@ -70,8 +70,8 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     this.fencingToken = fence;
     this.subject = { operation, recordKey, attempt, fencingToken: fence };
     this.watch = new ExecutionWatch(startedAt, options.lease.maxExecutionMs, this);
-    this.writer = new OutcomeWriter(host.store, request, lease, host.shutdownState);
-    const { store, events, shutdownState, deadlines } = host;
+    this.writer = new OutcomeWriter(services.store, request, lease, services.shutdownState);
+    const { store, events, shutdownState, deadlines } = services;
     const settling = () => {
       services.settling(this);
     };

@@ -3,7 +3,6 @@ import {
   IdempotencyOptionsError,
   keepResponses,
   keepSuccesses,
-  type IdempotencyOptions,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { JSON_CODEC } from '../../support/internals/codecs/json.js';
@@ -22,8 +21,8 @@ function resolve(module: object, ofClass: object = {}, ofMethod: object = {}) {
   return resolveOptions(
     'http',
     { store, ...module },
-    handlerLevel('class', ofClass as IdempotencyOptions),
-    handlerLevel('method', ofMethod as IdempotencyOptions),
+    handlerLevel('class', ofClass),
+    handlerLevel('method', ofMethod),
   );
 }
 

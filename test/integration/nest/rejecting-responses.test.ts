@@ -240,7 +240,7 @@ describe('An option function of a call that returns a rejected promise', () => {
       this.runs += 1;
     }
 
-    @Idempotent({ key: () => 'k', scope: rejecting })
+    @Idempotent({ key: () => 'k', scope: rejecting as never })
     async byScope() {
       this.runs += 1;
     }

@@ -14,7 +14,6 @@ import {
   StoreUnavailableError,
   ValueNotStorableError,
 } from 'nestjs-idempotency';
-import { problems } from '../../support/internals/transports/http.js';
 
 const errors: [Error & { code: string }, string][] = [
   [new ContentNotComparableError('m'), 'idempotency_content_invalid'],
