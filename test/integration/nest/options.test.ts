@@ -1,9 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  IdempotencyOptionsError,
-  keepResponses,
-  keepSuccesses,
-} from 'nestjs-idempotency';
+import { IdempotencyOptionsError, keepResponses, keepSuccesses } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { JSON_CODEC } from '../../support/internals/codecs/json.js';
 import {

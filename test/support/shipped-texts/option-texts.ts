@@ -3,7 +3,13 @@ import { join } from 'node:path';
 import ts from 'typescript';
 import { OPTIONS } from '../internals/nest/options.js';
 import { projectRoot } from '../project-root.js';
-import type { TextModule } from './shipped-texts.js';
+
+/** A text that is written by a script. */
+export interface TextModule {
+  /** Within the project. */
+  readonly path: string;
+  readonly source: string;
+}
 
 /** Where the interfaces of options are declared. */
 const FILES = [

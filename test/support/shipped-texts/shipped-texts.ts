@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { REJECTIONS } from '../internals/core/util.js';
 import { projectRoot } from '../project-root.js';
-import { optionTexts } from './option-texts.js';
+import { optionTexts, type TextModule } from './option-texts.js';
 
 interface Texts {
   /** Of the exported object. */
@@ -11,12 +11,6 @@ interface Texts {
   readonly ending: '.lua' | '.sql';
   /** Users read it: `npx nestjs-idempotency migrations` prints it. */
   readonly keepsComments?: boolean;
-}
-
-export interface TextModule {
-  /** Within the project. */
-  readonly path: string;
-  readonly source: string;
 }
 
 /**
