@@ -50,8 +50,8 @@ const shared = {
  * @type {import('jest').Config}
  */
 export default {
-  globalSetup: './test/support/shared-servers/set-up.mjs',
-  globalTeardown: './test/support/shared-servers/tear-down.mjs',
+  globalSetup: './test/support/servers/shared/set-up.mjs',
+  globalTeardown: './test/support/servers/shared/tear-down.mjs',
   testSequencer: './test/run/sequencer.mjs',
   testTimeout: 30_000,
   projects: [

@@ -19,7 +19,7 @@ import { embeddedPostgres } from '../support/postgres-servers.js';
 import { startRedis } from '../support/redis-server.js';
 import { untilSettled } from '../support/until-settled.js';
 import { useRedisClient } from '../support/use-redis.js';
-import { useServer } from '../support/use-server.js';
+import { useServer } from '../support/servers/use-server.js';
 
 /** The id of every charge. */
 const charged: string[] = [];

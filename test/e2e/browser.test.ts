@@ -11,7 +11,7 @@ import { findChromium, launchChromium } from '../support/chromium.js';
 import { type Fault, FaultProxy } from '../support/fault-proxy.js';
 import { isTestAll } from '../support/test-all.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
-import { useServer } from '../support/use-server.js';
+import { useServer } from '../support/servers/use-server.js';
 
 /** Screenshots of the page, for a person to check. */
 const SCREENSHOTS = join(tmpdir(), 'nestjs-idempotency-screenshots');

@@ -12,7 +12,7 @@ import { rejectedResult, RejectionMapper } from '../support/internals/transports
 import { toFieldError } from '../support/internals/transports/graphql.js';
 import { stalePages } from '../support/problem-pages.js';
 import { shippedTexts } from '../support/shipped-texts/shipped-texts.js';
-import { useServer } from '../support/use-server.js';
+import { useServer } from '../support/servers/use-server.js';
 import { documentOf, operationOf } from './swagger/support/document.js';
 
 const code = 'idempotency_planted' as RejectionCode;

@@ -10,7 +10,7 @@ import { keepResponses } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { fingerprint, newOwnerToken, recordKey } from '../support/internals/core/record.js';
 import { encodeResponse } from '../support/internals/transports/http/response.js';
-import { freePort } from '../support/free-port.js';
+import { freePort } from '../support/servers/free-port.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
 import { useRedis, useRedisClient } from '../support/use-redis.js';
 

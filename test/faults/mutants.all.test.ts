@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { startRedis } from '../support/redis-server.js';
 import { describeWithClock } from '../support/server-clock/server-clock.js';
-import { useServer } from '../support/use-server.js';
+import { useServer } from '../support/servers/use-server.js';
 import { MUTANTS } from './mutants.js';
 import { DrivenTime } from './store/support/driven-time.js';
 import { Scene } from './store/support/scene.js';

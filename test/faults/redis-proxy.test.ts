@@ -6,7 +6,7 @@ import { RedisProxy, type RedisProxyOptions } from '../support/redis-proxy.js';
 import { RespReader, wordsOf } from '../support/redis-proxy/resp-reader.js';
 import { startRedis } from '../support/redis-server.js';
 import { useRedisClient } from '../support/use-redis.js';
-import { useServer } from '../support/use-server.js';
+import { useServer } from '../support/servers/use-server.js';
 
 let proxies: RedisProxy[];
 let clients: Redis[];

@@ -6,12 +6,12 @@ import { Client } from 'pg';
 import { afterTest } from '../support/after-test.js';
 import { isRunning } from '../support/is-running.js';
 import { newDatabase } from '../support/new-database.js';
-import { Keeper } from '../support/shared-servers/keeper.js';
-import type { SharedKind, SharedServer } from '../support/shared-servers/kinds.js';
-import { START_HOOK_MS } from '../support/start-timeouts.js';
+import { Keeper } from '../support/servers/shared/keeper.js';
+import type { SharedKind, SharedServer } from '../support/servers/shared/kinds.js';
+import { START_HOOK_MS } from '../support/servers/start-timeouts.js';
 import { until } from '../support/until.js';
 
-const SET_UP = new URL('../support/shared-servers/set-up.mjs', import.meta.url).href;
+const SET_UP = new URL('../support/servers/shared/set-up.mjs', import.meta.url).href;
 
 /** Requests a server like a test file of `worker`. */
 async function provide(kind: SharedKind, worker: string): Promise<SharedServer> {

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
-import { useServer } from '../support/use-server.js';
+import { useServer } from '../support/servers/use-server.js';
 import { CompiledStore } from './postgres/support/compiled-store.js';
 
 const compiled = useServer(

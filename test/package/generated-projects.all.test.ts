@@ -4,8 +4,8 @@ import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { startPostgres } from '../support/postgres-server.js';
 import { startRedis } from '../support/redis-server.js';
-import { START_HOOK_MS } from '../support/start-timeouts.js';
-import { useServer } from '../support/use-server.js';
+import { START_HOOK_MS } from '../support/servers/start-timeouts.js';
+import { useServer } from '../support/servers/use-server.js';
 import {
   esbuildCommonJs,
   esbuildModule,

@@ -4,7 +4,7 @@ export const NEEDED_BY = {
     'sample-app/demo/processes/redis-server.ts',
     'test/support/redis-server.ts',
     // Whichever it requests: most request this one.
-    'test/support/shared-servers/shared-server.ts',
+    'test/support/servers/shared/shared-server.ts',
   ],
   postgres: ['test/support/installed-postgres.ts'],
   'c-compiler': ['test/support/server-clock/compiler.ts'],
@@ -17,11 +17,11 @@ export const NEEDED_BY = {
   ],
   nats: [
     'test/e2e/messages/brokers-without-acknowledgement.test.ts',
-    'test/support/nats-server.ts',
+    'test/support/servers/nats-server.ts',
   ],
   mosquitto: [
     'test/e2e/messages/brokers-without-acknowledgement.test.ts',
-    'test/support/mosquitto-server.ts',
+    'test/support/servers/mosquitto-server.ts',
   ],
 };
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { growthsIn } from '../lab/measure/growth/reading.js';
 import { startRabbitMq } from '../support/rabbitmq-server.js';
 import { startRedis } from '../support/redis-server.js';
-import { useServer } from '../support/use-server.js';
+import { useServer } from '../support/servers/use-server.js';
 import { WAYS, type SoakSetup, type WayName } from './setup.js';
 import { soak } from './soak.js';
 

@@ -8,7 +8,7 @@ import { isTestAll } from './test-all.js';
 
 export interface PostgresUnderTest {
   readonly name: string;
-  /** The name of its shared server: shared-servers/. */
+  /** The name of its shared server: servers/shared/. */
   readonly shared: 'postgres-embedded' | 'postgres-installed';
   readonly majorVersion: number;
   start(options?: Omit<StartPostgresOptions, 'binaries'>): Promise<PostgresServer>;

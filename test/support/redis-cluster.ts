@@ -1,4 +1,4 @@
-import { onFreePort } from './free-port.js';
+import { onFreePort } from './servers/free-port.js';
 import { RedisNode } from './redis-node.js';
 import { untilSettled } from './until-settled.js';
 

@@ -10,7 +10,7 @@ import {
 import { CapturedCommand } from './redis-proxy/captured-command.js';
 import { RedisLink, type Conditions } from './redis-proxy/redis-link.js';
 import { wordsOf } from './redis-proxy/resp-reader.js';
-import { TcpRelay } from './tcp-relay.js';
+import { TcpRelay } from './servers/tcp-relay.js';
 
 export interface RedisProxyOptions {
   /**

@@ -21,7 +21,7 @@ import {
 import { memoryStore, type MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
 import { abandon, LEASE_MS } from '../../integration/reconciler/support/abandon.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
-import { freePort } from '../../support/free-port.js';
+import { freePort } from '../../support/servers/free-port.js';
 import { startApp } from '../../support/http/start-app.js';
 import { callingApp, rejection, type CallingApp } from './support/calling-app.js';
 

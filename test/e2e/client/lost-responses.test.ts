@@ -4,7 +4,7 @@ import { newIdempotencyKey, type IdempotentFetchOptions } from 'nestjs-idempoten
 import type { Fault } from '../../support/fault-proxy.js';
 import { Random } from '../../integration/differential/random.js';
 import { isTestAll } from '../../support/test-all.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { forEachNumber, type Paid, SamplePayments } from './sample-payments.js';
 
 /** CLIENT_PAYMENTS sets the number of payments, CLIENT_SEED repeats the faults of a run. */

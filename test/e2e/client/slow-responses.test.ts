@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { newIdempotencyKey } from 'nestjs-idempotency/client';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { SamplePayments } from './sample-payments.js';
 
 describe('a payment that takes a second', () => {

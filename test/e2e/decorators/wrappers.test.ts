@@ -11,7 +11,7 @@ import { expectReplay } from '../../support/http/expect-replay.js';
 import type { Reply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { useBank } from '../transactional/support/bank.js';
 import { Transfers } from '../transactional/support/transfers.controller.js';
 import { copyMetadata, Wrapping } from './support/wrapping.js';

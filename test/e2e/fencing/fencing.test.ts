@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { Client } from 'pg';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { describeWithClock, ServerClock } from '../../support/server-clock/server-clock.js';
-import { START_HOOK_MS } from '../../support/start-timeouts.js';
+import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { TalkingProcess } from '../../support/talking-process.js';
 import { isTestAll } from '../../support/test-all.js';
 import { usePostgres } from '../../support/use-postgres.js';

@@ -8,7 +8,7 @@ import { FaultyStore } from '../../support/faulty-store.js';
 import { useStores } from '../../support/http/combinations.js';
 import type { Scenario } from '../../support/http/scenario.js';
 import type { TestApp } from '../../support/http/start-app.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { ask, codesIn, startGraphqlApp } from './support/graphql-app.js';
 import { InScenario } from './support/in-scenario.js';
 import { Charge, charged, PaymentsResolver } from './support/payments.resolver.js';

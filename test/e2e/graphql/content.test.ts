@@ -12,7 +12,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import type { Scenario } from '../../support/http/scenario.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { ask, codesIn, startGraphqlApp } from './support/graphql-app.js';
 import { InScenario } from './support/in-scenario.js';
 import { Charge, charged } from './support/payments.resolver.js';

@@ -14,7 +14,7 @@ import { Idempotent, IdempotencyService, isIdempotencyError } from 'nestjs-idemp
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import type { Scenario } from '../../support/http/scenario.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { ask, codesIn, startGraphqlApp, type GraphqlResponse } from './support/graphql-app.js';
 import { InScenario } from './support/in-scenario.js';
 import { PaymentsResolver } from './support/payments.resolver.js';

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { describe, expect, it } from '@jest/globals';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import type { Scenario } from '../../support/http/scenario.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { ask, codesIn, startGraphqlApp, type Asking } from './support/graphql-app.js';
 import { PaymentsResolver } from './support/payments.resolver.js';
 

@@ -16,7 +16,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { map, retry, type Observable } from 'rxjs';
 import { useStores } from '../../support/http/combinations.js';
 import { scenarioOf, type Scenario } from '../../support/http/scenario.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { ask, codesIn, startGraphqlApp } from './support/graphql-app.js';
 import { InScenario, requestIn } from './support/in-scenario.js';
 import { Charge, charged } from './support/payments.resolver.js';

@@ -18,7 +18,7 @@ import { Exclude } from 'class-transformer';
 import { from } from 'rxjs';
 import { useStores } from '../../support/http/combinations.js';
 import type { Scenario } from '../../support/http/scenario.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { ask, codesIn, startGraphqlApp } from './support/graphql-app.js';
 import { InScenario } from './support/in-scenario.js';
 

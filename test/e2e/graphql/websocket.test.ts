@@ -4,7 +4,7 @@ import type { Context } from 'graphql-ws';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { WebSocket, type RawData } from 'ws';
 import { SCENARIO_HEADER, type Scenario } from '../../support/http/scenario.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { codesIn, startGraphqlApp, type GraphqlResponse } from './support/graphql-app.js';
 import { PaymentsResolver } from './support/payments.resolver.js';
 

@@ -14,7 +14,7 @@ import { takeRaw } from '../../support/http/take-raw.js';
 import { Tally } from '../../support/http/tally.js';
 import { unavailable, type FaultyStore } from '../../support/faulty-store.js';
 import { slowStore } from '../../support/slow-store.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 const CHUNK = Buffer.alloc(20_000, 'x');
 const CHUNKS = 200;

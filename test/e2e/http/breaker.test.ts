@@ -10,7 +10,7 @@ import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
 import { RedisNode } from '../../support/redis-node.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 @Controller()
 class GuardedController {

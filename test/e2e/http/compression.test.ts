@@ -13,7 +13,7 @@ import { onceSettled } from '../../support/http/once-settled.js';
 import type { RawResponse } from '../../support/http/raw-response.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 const LINE = 'a line that says the same as the one before\n';
 const CHUNK = LINE.repeat(500);

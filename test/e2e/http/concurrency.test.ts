@@ -22,7 +22,7 @@ import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js
 import { startApp, type StartAppOptions, type TestApp } from '../../support/http/start-app.js';
 import { Tally } from '../../support/http/tally.js';
 import { until } from '../../support/until.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 /** A timeout interceptor for requests that ask for it. The scenario stands in for the timer. */
 class TimeoutInterceptor implements NestInterceptor {

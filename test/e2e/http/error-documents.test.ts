@@ -17,7 +17,7 @@ import type { RawResponse } from '../../support/http/raw-response.js';
 import type { Reply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type StartAppOptions, type TestApp } from '../../support/http/start-app.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 @Controller()
 class ProblemsController {

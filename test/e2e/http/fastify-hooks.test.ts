@@ -8,7 +8,7 @@ import type { FastifyReply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
 import { takeRaw } from '../../support/http/take-raw.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 interface HookedFastify {
   addHook(

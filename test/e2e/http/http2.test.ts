@@ -10,7 +10,7 @@ import type { FastifyReply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { onceSettled } from '../../support/http/once-settled.js';
 import { startApp } from '../../support/http/start-app.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 const CHUNK = Buffer.alloc(60_000, 'chunk');
 

@@ -11,7 +11,7 @@ import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type StartAppOptions } from '../../support/http/start-app.js';
 import { slowStore } from '../../support/slow-store.js';
 import { LoggedLines } from '../../integration/nest/support/logged-lines.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 /** A new controller for each test, as each message is logged once per operation. */
 function bytesController() {

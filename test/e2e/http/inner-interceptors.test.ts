@@ -8,7 +8,7 @@ import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
 import { slowStore } from '../../support/slow-store.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 /** Waits for a lookup before it calls the handler. */
 const lookingUp: Around = (next) =>

@@ -27,7 +27,7 @@ import { routesOf } from '../../support/http/routes-of.js';
 import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
 import { peekRaw, takeRaw } from '../../support/http/take-raw.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 const MARKER = 'iDEMPOTENT-rEPLAYED';
 

@@ -8,7 +8,7 @@ import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
 import { slowStore } from '../../support/slow-store.js';
 import { LoggedLines } from '../../integration/nest/support/logged-lines.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 interface Payment {
   readonly amount: number;

@@ -29,7 +29,7 @@ import { routesOf } from '../../support/http/routes-of.js';
 import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { isTestAll } from '../../support/test-all.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 let exchange = 0;
 

@@ -15,7 +15,7 @@ import {
   type PostgresServer,
   type PostgresStandby,
 } from '../../support/postgres-server.js';
-import { START_HOOK_MS } from '../../support/start-timeouts.js';
+import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 
 @Controller()
 class OrdersController {

@@ -10,7 +10,7 @@ import type { Reply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
 import { slowStore } from '../../support/slow-store.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 async function runAsPlanned(scenario: Scenario) {
   const execution = await scenario.run();

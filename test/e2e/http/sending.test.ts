@@ -13,7 +13,7 @@ import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
 import { peekRaw, takeRaw } from '../../support/http/take-raw.js';
 import { slowStore } from '../../support/slow-store.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 type AnyReply = ExpressResponse | FastifyReply;
 

@@ -12,7 +12,7 @@ import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
 import { takeRaw } from '../../support/http/take-raw.js';
 import { slowStore } from '../../support/slow-store.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 interface TrailingReply extends FastifyReply {
   trailer(name: string, value: () => Promise<string>): this;

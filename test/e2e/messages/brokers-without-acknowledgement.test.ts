@@ -23,9 +23,9 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { lastValueFrom, of, toArray } from 'rxjs';
 import { until } from '../../support/until.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
-import { freePort } from '../../support/free-port.js';
-import { sharedServer } from '../../support/shared-servers/shared-server.js';
-import { useServer } from '../../support/use-server.js';
+import { freePort } from '../../support/servers/free-port.js';
+import { sharedServer } from '../../support/servers/shared/shared-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { startConsumer } from './support/start-consumer.js';
 
 /** Other test files that share a broker do not use these. */

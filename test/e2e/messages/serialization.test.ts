@@ -24,7 +24,7 @@ import { Exclude } from 'class-transformer';
 import { Idempotent, IdempotencyModule } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { lastValueFrom } from 'rxjs';
-import { freePort } from '../../support/free-port.js';
+import { freePort } from '../../support/servers/free-port.js';
 import { startConsumer } from './support/start-consumer.js';
 
 class Account {

@@ -13,7 +13,7 @@ import { Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { EMPTY, lastValueFrom, type Observable } from 'rxjs';
 import { until } from '../../support/until.js';
-import { freePort } from '../../support/free-port.js';
+import { freePort } from '../../support/servers/free-port.js';
 import { startConsumer } from './support/start-consumer.js';
 
 let app: INestMicroservice | undefined;

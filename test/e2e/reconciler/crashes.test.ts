@@ -19,7 +19,7 @@ import { Tally } from '../../support/http/tally.js';
 import { openPostgresPool } from '../../support/postgres-pool.js';
 import { startRedis } from '../../support/redis-server.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
-import { START_HOOK_MS } from '../../support/start-timeouts.js';
+import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { TalkingProcess } from '../../support/talking-process.js';
 import { isTestAll } from '../../support/test-all.js';
 import { sharedDatabase } from '../../support/use-postgres.js';

@@ -7,7 +7,7 @@ import { timeout } from 'rxjs';
 import { useStores } from '../../support/http/combinations.js';
 import type { Scenario } from '../../support/http/scenario.js';
 import { Tally } from '../../support/http/tally.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { InScenario, payloadOf, scenarioIn } from './support/in-scenario.js';
 import { KnownCallers } from './support/known-callers.js';
 import { startSocketApp } from './support/socket-app.js';

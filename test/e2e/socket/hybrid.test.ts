@@ -5,7 +5,7 @@ import { Idempotent } from 'nestjs-idempotency';
 import { useStores } from '../../support/http/combinations.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario as InHttpScenario, type Scenario } from '../../support/http/scenario.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { InScenario, payloadOf } from './support/in-scenario.js';
 import { KnownCallers } from './support/known-callers.js';
 import { startSocketApp } from './support/socket-app.js';

@@ -4,7 +4,7 @@ import { concat, NEVER, Observable, of } from 'rxjs';
 import { Idempotent } from 'nestjs-idempotency';
 import { useStores } from '../../support/http/combinations.js';
 import type { Scenario } from '../../support/http/scenario.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { InScenario, payloadOf } from './support/in-scenario.js';
 import { KnownCallers } from './support/known-callers.js';
 import { startSocketApp } from './support/socket-app.js';

@@ -3,7 +3,7 @@ import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { IdempotencyReconciler, Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import type { Scenario } from '../../support/http/scenario.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { InScenario, payloadOf } from './support/in-scenario.js';
 import { KnownCallers } from './support/known-callers.js';
 import { startSocketApp } from './support/socket-app.js';

@@ -22,7 +22,7 @@ import {
   IdempotencyTestingModule,
   type IdempotencyTestingOptions,
 } from 'nestjs-idempotency/testing';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { startShop, testShop } from './support/shop.js';
 
 describe('IdempotencyTestingModule.passThrough()', () => {

@@ -6,7 +6,7 @@ import { expectReplay } from '../../support/http/expect-replay.js';
 import { startApp } from '../../support/http/start-app.js';
 import { postgresServers } from '../../support/postgres-servers.js';
 import { until } from '../../support/until.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { useBank } from './support/bank.js';
 import { Transfers, TransfersController } from './support/transfers.controller.js';
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { platforms } from '../../support/http/combinations.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { startApp } from '../../support/http/start-app.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { useBank } from './support/bank.js';
 import { Transfers, TransfersController } from './support/transfers.controller.js';
 

@@ -4,7 +4,7 @@ import { success } from '../../integration/engine/support/worker.js';
 import { until } from '../../support/until.js';
 import { RedisNode } from '../../support/redis-node.js';
 import { driveTimers } from '../../support/standing-time.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { labRequest } from '../store/support/requests.js';
 import type { LedgerWorker } from '../store/support/ledger-worker.js';
 import { FailoverScene } from './support/failover-scene.js';

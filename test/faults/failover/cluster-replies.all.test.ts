@@ -11,7 +11,7 @@ import {
 } from '../../integration/redis/support/commands.js';
 import { RedisCluster } from '../../support/redis-cluster.js';
 import { afterTest } from '../../support/after-test.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 /**
  * Set it higher for a longer run. integration/redis/shifted-replies rejects code that trusts its replies: it

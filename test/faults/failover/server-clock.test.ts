@@ -3,7 +3,7 @@ import { success } from '../../integration/engine/support/worker.js';
 import { RedisNode } from '../../support/redis-node.js';
 import { describeWithClock, ServerClock } from '../../support/server-clock/server-clock.js';
 import { unavailable } from '../../support/faulty-store.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { labRequest } from '../store/support/requests.js';
 import type { LedgerWorker } from '../store/support/ledger-worker.js';
 import { FailoverScene } from './support/failover-scene.js';

@@ -8,7 +8,7 @@ import { expectEachHandledOnce } from '../../lab/faults/messages/expect-each-han
 import { BrokerRelay } from '../../lab/faults/messages/wire/broker-relay.js';
 import { WireLog } from '../../lab/faults/messages/wire/wire-log.js';
 import { FORGED_TAG, FORGED_TAG_REJECTION } from '../../lab/faults/messages/worker/settings.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { startMessageServers } from './start-servers.js';
 
 const servers = useServer(() => startMessageServers());

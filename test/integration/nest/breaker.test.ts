@@ -16,7 +16,7 @@ import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { startRedis } from '../../support/redis-server.js';
 import { LoggedLines } from './support/logged-lines.js';
 import { useRedisClient } from '../../support/use-redis.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 let app: TestingModule | undefined;
 

@@ -6,7 +6,7 @@ import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 @Controller()
 class KeysController {

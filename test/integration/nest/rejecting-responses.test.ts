@@ -26,7 +26,7 @@ import { messageKey, failureActionOf } from '../../support/internals/transports/
 import { socketCall } from '../../support/internals/transports/websocket.js';
 import { callingApp, type CallingApp } from '../../e2e/calls/support/calling-app.js';
 import { afterTest } from '../../support/after-test.js';
-import { freePort } from '../../support/free-port.js';
+import { freePort } from '../../support/servers/free-port.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';

@@ -10,7 +10,7 @@ import {
 } from '../../support/internals/stores/postgres/schema.js';
 import { TableName } from '../../support/internals/stores/postgres/sql.js';
 import { usePostgres } from '../../support/use-postgres.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { beginCommand } from '../redis/support/commands.js';
 import { CompiledStore } from './support/compiled-store.js';
 import { ownStore, userPool } from './support/fixture.js';

@@ -18,7 +18,7 @@ import {
 import { ownStore, userClient } from './support/fixture.js';
 import { until } from '../../support/until.js';
 import { useRedisClient } from '../../support/use-redis.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 const ORIGIN = 'b3JkZXJz';
 const LEASE_MS = 100;

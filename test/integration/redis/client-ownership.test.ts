@@ -4,7 +4,7 @@ import {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
 } from '../../support/internals/core/util.js';
-import { freePort } from '../../support/free-port.js';
+import { freePort } from '../../support/servers/free-port.js';
 import { startRedis } from '../../support/redis-server.js';
 import { inStandingTime } from '../../support/standing-time.js';
 import { useRedis } from '../../support/use-redis.js';

@@ -8,7 +8,7 @@ import { isTestAll } from '../../support/test-all.js';
 import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
 import { closeAfterTest } from './support/fixture.js';
 import { until } from '../../support/until.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 const TIMEOUT_MS = 10_000;
 

@@ -13,7 +13,7 @@ import {
   TIMEOUT_MS,
 } from './support/commands.js';
 import { userClient } from './support/fixture.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 const servers = useServer(() => RedisCluster.start({ replicas: 0 }));
 const cluster = useServer(

@@ -5,9 +5,9 @@ import {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
 } from '../../support/internals/core/util.js';
-import { freePort } from '../../support/free-port.js';
+import { freePort } from '../../support/servers/free-port.js';
 import { RedisProxy } from '../../support/redis-proxy.js';
-import { TcpRelay } from '../../support/tcp-relay.js';
+import { TcpRelay } from '../../support/servers/tcp-relay.js';
 import { startRedis } from '../../support/redis-server.js';
 import { standStill } from '../../support/stand-still.js';
 import { inStandingTime } from '../../support/standing-time.js';

@@ -12,7 +12,7 @@ import { newRequest, success, Worker } from '../engine/support/worker.js';
 import { beginCommand } from './support/commands.js';
 import { Caller, newCall } from '../engine/support/caller.js';
 import { useRedisClient } from '../../support/use-redis.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 const redis = useServer(startRedis);
 const client = useRedisClient(redis);

@@ -15,7 +15,7 @@ import {
   releaseCommand,
 } from './support/commands.js';
 import { userClient } from './support/fixture.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 const server = useServer(startRedis);
 let client: Redis;

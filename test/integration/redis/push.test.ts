@@ -15,7 +15,7 @@ import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
 import { until } from '../../support/until.js';
 import { acquire, end, watch as watchFor } from './support/watching.js';
 import { useRedisClient } from '../../support/use-redis.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { RedisNode } from '../../support/redis-node.js';
 
 const server = useServer(startRedis);

@@ -5,7 +5,7 @@ import type { BeginReply } from 'nestjs-idempotency/store';
 import { RedisProxy } from '../../support/redis-proxy.js';
 import { standStill } from '../../support/stand-still.js';
 import { inStandingTime } from '../../support/standing-time.js';
-import { TcpRelay, type Join } from '../../support/tcp-relay.js';
+import { TcpRelay, type Join } from '../../support/servers/tcp-relay.js';
 import { useRedis } from '../../support/use-redis.js';
 import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
 import { closeAfterTest, ownStore } from './support/fixture.js';

@@ -4,7 +4,7 @@ import { StoreOutcomeUnknownError } from 'nestjs-idempotency';
 import type { Begin, BeginReply, Lease } from 'nestjs-idempotency/store';
 import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { startRedis } from '../../support/redis-server.js';
-import { START_HOOK_MS } from '../../support/start-timeouts.js';
+import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { newRequest, success, Worker } from '../engine/support/worker.js';
 import {
   beginCommand,
@@ -17,7 +17,7 @@ import {
 import { ownStore } from './support/fixture.js';
 import { until } from '../../support/until.js';
 import { useRedisClient } from '../../support/use-redis.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 const WAIT_MS = 100;
 

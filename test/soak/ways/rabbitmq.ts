@@ -15,7 +15,7 @@ import { Idempotent } from 'nestjs-idempotency';
 import { finalize } from 'rxjs';
 import { until } from '../../support/until.js';
 import { queueLength } from '../../support/rabbitmq-queues.js';
-import { TcpRelay } from '../../support/tcp-relay.js';
+import { TcpRelay } from '../../support/servers/tcp-relay.js';
 import { addOperations, inner, optionsOf, outer, work, type Order } from '../operations.js';
 import type { Way, WaySettings } from '../way.js';
 import { appModule } from './start.js';

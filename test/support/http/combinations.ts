@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IdempotencyStore } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
-import type { SharedServer } from '../shared-servers/kinds.js';
+import type { SharedServer } from '../servers/shared/kinds.js';
 import { isTestAll } from '../test-all.js';
 import { useRedis } from '../use-redis.js';
 

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { findChromium } from '../chromium.js';
 import { findPostgres } from '../installed-postgres.js';
-import { findMosquitto } from '../mosquitto-server.js';
-import { findNats } from '../nats-server.js';
+import { findMosquitto } from '../servers/mosquitto-server.js';
+import { findNats } from '../servers/nats-server.js';
 import { findRabbitMq } from '../rabbitmq/installation.js';
 import { findCompiler } from '../server-clock/compiler.js';
 import type { Program } from './provide.js';

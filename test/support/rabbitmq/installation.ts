@@ -1,5 +1,5 @@
 import { dirname, join } from 'node:path';
-import { findExecutable, findServer } from '../find-executable.js';
+import { findExecutable, findServer } from '../servers/find-executable.js';
 
 /** Debian's program on PATH changes to the user `rabbitmq`, who has no access here; this is the server's own. */
 const DEBIAN_FOLDER = '/usr/lib/rabbitmq/bin';

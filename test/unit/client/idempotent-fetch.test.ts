@@ -6,7 +6,7 @@ import {
   type IdempotentFetchOptions,
 } from 'nestjs-idempotency/client';
 import { problem, ScriptedServer, type Step } from '../../support/scripted-server.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 const created: Step = { status: 201, headers: { 'x-charge': '1' }, body: '{"charge":1}' };
 const replay: Step = { ...created, headers: { 'idempotent-replayed': 'true' } };

@@ -7,7 +7,7 @@ import {
   type IdempotentFetchOptions,
 } from 'nestjs-idempotency/client';
 import { problem, ScriptedServer } from '../../support/scripted-server.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { drivenClock } from './driven-clock.js';
 
 const created = { status: 201 };

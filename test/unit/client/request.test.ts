@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { idempotentFetch, type IdempotentFetchOptions } from 'nestjs-idempotency/client';
 import { ScriptedServer } from '../../support/scripted-server.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 const server = useServer(() => ScriptedServer.start());
 

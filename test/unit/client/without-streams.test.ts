@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { idempotentFetch, type IdempotentFetchOptions } from 'nestjs-idempotency/client';
 import { fetchWithoutStreams } from '../../support/fetch-without-streams.js';
 import { problem, ScriptedServer, type Step } from '../../support/scripted-server.js';
-import { useServer } from '../../support/use-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 
 const replay: Step = {
   status: 201,

@@ -31,7 +31,7 @@ import {
   requireIdempotencyContext,
 } from 'nestjs-idempotency';
 import { lastValueFrom } from 'rxjs';
-import { freePort } from '../../../support/free-port.js';
+import { freePort } from '../../../support/servers/free-port.js';
 import { connectSocketIo, type SocketIoClient } from '../../socket/support/socket-client.js';
 
 /** A charge: the transport it came by, and the attempt's context. */

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach } from '@jest/globals';
 import { startRedis, type RedisServer } from '../../../support/redis-server.js';
-import { useServer } from '../../../support/use-server.js';
+import { useServer } from '../../../support/servers/use-server.js';
 import { DrivenTime } from './driven-time.js';
 import { Scene } from './scene.js';
 

@@ -1,8 +1,8 @@
-import { findMosquitto, startMosquitto } from '../../../support/mosquitto-server.js';
-import { findNats, startNats } from '../../../support/nats-server.js';
+import { findMosquitto, startMosquitto } from '../../../support/servers/mosquitto-server.js';
+import { findNats, startNats } from '../../../support/servers/nats-server.js';
 import { startRabbitMq } from '../../../support/rabbitmq-server.js';
 import { findRabbitMq } from '../../../support/rabbitmq/installation.js';
-import type { Place, StartedServer } from '../../../support/start-server.js';
+import type { Place, StartedServer } from '../../../support/servers/start-server.js';
 
 export interface Broker {
   readonly name: string;

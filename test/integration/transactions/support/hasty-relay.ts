@@ -1,4 +1,4 @@
-import { TcpRelay } from '../../../support/tcp-relay.js';
+import { TcpRelay } from '../../../support/servers/tcp-relay.js';
 
 /** The last message of PostgreSQL during a connect. */
 const READY_FOR_QUERY = Buffer.from([0x5a, 0, 0, 0, 5, 0x49]);

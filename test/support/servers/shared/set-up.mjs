@@ -28,7 +28,7 @@ async function provide(path) {
 }
 
 async function makeKeeper() {
-  await import('../typescript/register.mjs');
+  await import('../../typescript/register.mjs');
   const { Keeper } = await import('./keeper.ts');
   return new Keeper();
 }

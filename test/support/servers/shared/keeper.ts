@@ -1,16 +1,16 @@
 import { Client } from 'pg';
 import { responses } from '../responses.js';
-import { isRunning } from '../is-running.js';
+import { isRunning } from '../../is-running.js';
 import { startMosquitto } from '../mosquitto-server.js';
 import { startNats } from '../nats-server.js';
-import { DATABASE_PREFIX } from '../new-database.js';
+import { DATABASE_PREFIX } from '../../new-database.js';
 import {
   embeddedPostgres,
   installedPostgres,
   type PostgresUnderTest,
-} from '../postgres-servers.js';
-import { startRabbitMq } from '../rabbitmq-server.js';
-import { startRedis } from '../redis-server.js';
+} from '../../postgres-servers.js';
+import { startRabbitMq } from '../../rabbitmq-server.js';
+import { startRedis } from '../../redis-server.js';
 import type { SharedKind, SharedServer } from './kinds.js';
 
 /**
