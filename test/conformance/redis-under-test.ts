@@ -4,7 +4,7 @@ import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import type { StoreUnderTest } from 'nestjs-idempotency/testing/store';
 import { loadScripts } from '../support/internals/stores/redis/scripts.js';
 import { withClock } from '../support/injected-clock.js';
-import { useRedis } from '../support/use-redis.js';
+import { useRedis } from '../support/redis/use-redis.js';
 
 // A list of seconds and microseconds, as TIME returns.
 const CLOCK_KEY = 'clock-of-the-conformance-kit';

@@ -16,9 +16,9 @@ import { redisStore } from 'nestjs-idempotency/redis';
 import { Gate } from '../support/http/gate.js';
 import { openPostgresPool } from '../support/postgres-pool.js';
 import { embeddedPostgres } from '../support/postgres-servers.js';
-import { startRedis } from '../support/redis-server.js';
+import { startRedis } from '../support/redis/redis-server.js';
 import { untilSettled } from '../support/until-settled.js';
-import { useRedisClient } from '../support/use-redis.js';
+import { useRedisClient } from '../support/redis/use-redis.js';
 import { useServer } from '../support/servers/use-server.js';
 
 /** The id of every charge. */

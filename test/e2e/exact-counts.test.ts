@@ -16,7 +16,7 @@ import type { RawResponse } from '../support/http/raw-response.js';
 import type { Reply } from '../support/http/reply.js';
 import { Tally } from '../support/http/tally.js';
 import type { SharedServer } from '../support/servers/shared/kinds.js';
-import { useRedis } from '../support/use-redis.js';
+import { useRedis } from '../support/redis/use-redis.js';
 
 /** DESIGN's budget for one record: key of 59 B, body of 200 B, own headers of 68 B. */
 const KEY_PREFIX = 'memory-budget';

@@ -12,7 +12,7 @@ import { fingerprint, newOwnerToken, recordKey } from '../support/internals/core
 import { encodeResponse } from '../support/internals/transports/http/response.js';
 import { freePort } from '../support/servers/free-port.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
-import { useRedis, useRedisClient } from '../support/use-redis.js';
+import { useRedis, useRedisClient } from '../support/redis/use-redis.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 let readme: string;

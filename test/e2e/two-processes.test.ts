@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ApiProcess } from '../../sample-app/demo/processes/api-process.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
 import { isTestAll } from '../support/test-all.js';
-import { useRedis } from '../support/use-redis.js';
+import { useRedis } from '../support/redis/use-redis.js';
 
 const KEYS = isTestAll ? 500 : 50;
 const COPIES_AT_ONCE = 10;

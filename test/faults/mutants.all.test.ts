@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { startRedis } from '../support/redis-server.js';
+import { startRedis } from '../support/redis/redis-server.js';
 import { describeWithClock } from '../support/server-clock/server-clock.js';
 import { useServer } from '../support/servers/use-server.js';
 import { MUTANTS } from './mutants.js';

@@ -2,10 +2,10 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { loadScripts } from '../support/internals/stores/redis/scripts.js';
 import { until } from '../support/until.js';
-import { RedisProxy, type RedisProxyOptions } from '../support/redis-proxy.js';
-import { RespReader, wordsOf } from '../support/redis-proxy/resp-reader.js';
-import { startRedis } from '../support/redis-server.js';
-import { useRedisClient } from '../support/use-redis.js';
+import { RedisProxy, type RedisProxyOptions } from '../support/redis/proxy/redis-proxy.js';
+import { RespReader, wordsOf } from '../support/redis/proxy/resp-reader.js';
+import { startRedis } from '../support/redis/redis-server.js';
+import { useRedisClient } from '../support/redis/use-redis.js';
 import { useServer } from '../support/servers/use-server.js';
 
 let proxies: RedisProxy[];

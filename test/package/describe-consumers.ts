@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { OpenAPIObject } from '@nestjs/swagger';
 import type { Installation } from '../support/install-packages.js';
 import { packPackage, type PackedPackage } from '../support/packed-package.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis, type RedisServer } from '../support/redis/redis-server.js';
 import { ConsumerApp, type RunningApp } from './consumer-app.js';
 
 /** An ES module that depends on the package, too. */

@@ -2,7 +2,7 @@
 export const NEEDED_BY = {
   redis: [
     'sample-app/demo/processes/redis-server.ts',
-    'test/support/redis-server.ts',
+    'test/support/redis/redis-server.ts',
     // Whichever it requests: most request this one.
     'test/support/servers/shared/shared-server.ts',
   ],

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { combinations } from '../../support/http/combinations.js';
-import { useRedis } from '../../support/use-redis.js';
+import { useRedis } from '../../support/redis/use-redis.js';
 import { AT_MOST, type Kind } from './at-most.js';
 import type { Allocations } from './allocations.js';
 import { CountedApp, minus, type Exchange } from './counted-app.js';

@@ -6,7 +6,7 @@ import { delayJob } from 'nestjs-idempotency/bullmq';
 import { until } from '../../support/until.js';
 import { Gate } from '../../support/http/gate.js';
 import { Tally } from '../../support/http/tally.js';
-import { useRedis } from '../../support/use-redis.js';
+import { useRedis } from '../../support/redis/use-redis.js';
 import { callingApp, type CallingApp } from '../calls/support/calling-app.js';
 
 const redis = useRedis();

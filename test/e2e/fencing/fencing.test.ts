@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { Client } from 'pg';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis, type RedisServer } from '../../support/redis/redis-server.js';
 import { describeWithClock, ServerClock } from '../../support/server-clock/server-clock.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { TalkingProcess } from '../../support/talking-process.js';

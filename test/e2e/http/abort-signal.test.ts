@@ -10,7 +10,7 @@ import { platforms } from '../../support/http/combinations.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { driveTimers } from '../../support/standing-time.js';
-import { useRedis } from '../../support/use-redis.js';
+import { useRedis } from '../../support/redis/use-redis.js';
 
 const LEASE_MS = 30_000;
 

@@ -9,7 +9,7 @@ import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
-import { RedisNode } from '../../support/redis-node.js';
+import { RedisNode } from '../../support/redis/redis-node.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 @Controller()

@@ -1,4 +1,4 @@
-import { useRedis, useRedisClient } from '../../support/use-redis.js';
+import { useRedis, useRedisClient } from '../../support/redis/use-redis.js';
 import { describe, expect, it } from '@jest/globals';
 import { Controller } from '@nestjs/common';
 import { EventPattern } from '@nestjs/microservices';

@@ -1,4 +1,4 @@
-import { useRedis } from '../../support/use-redis.js';
+import { useRedis } from '../../support/redis/use-redis.js';
 import { describe, expect, it } from '@jest/globals';
 import { Catch, Controller, type Type } from '@nestjs/common';
 import { EventPattern, MessagePattern } from '@nestjs/microservices';

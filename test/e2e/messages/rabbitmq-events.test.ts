@@ -9,7 +9,7 @@ import { EMPTY, type Observable } from 'rxjs';
 import { until } from '../../support/until.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
-import { useRedis } from '../../support/use-redis.js';
+import { useRedis } from '../../support/redis/use-redis.js';
 import { emitOrder, orders } from './support/orders.js';
 import type { TestQueue } from './support/test-queue.js';
 import { useBroker } from './support/use-broker.js';

@@ -17,7 +17,7 @@ import { FaultyStore } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { Tally } from '../../support/http/tally.js';
 import { openPostgresPool } from '../../support/postgres-pool.js';
-import { startRedis } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis/redis-server.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { TalkingProcess } from '../../support/talking-process.js';

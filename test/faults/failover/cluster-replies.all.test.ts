@@ -9,7 +9,7 @@ import {
   leaseOf,
   newRecordKey,
 } from '../../integration/redis/support/commands.js';
-import { RedisCluster } from '../../support/redis-cluster.js';
+import { RedisCluster } from '../../support/redis/redis-cluster.js';
 import { afterTest } from '../../support/after-test.js';
 import { useServer } from '../../support/servers/use-server.js';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { success } from '../../integration/engine/support/worker.js';
-import type { RedisNode } from '../../support/redis-node.js';
+import type { RedisNode } from '../../support/redis/redis-node.js';
 import { labRequest } from '../store/support/requests.js';
 import { LONG_TIMEOUTS } from './support/long-timeouts.js';
 import { loseThePrimary, useSentinel } from './support/use-sentinel.js';

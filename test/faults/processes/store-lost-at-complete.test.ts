@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { RedisProxy } from '../../support/redis-proxy.js';
+import { RedisProxy } from '../../support/redis/proxy/redis-proxy.js';
 import { isTestAll } from '../../support/test-all.js';
-import { useRedis } from '../../support/use-redis.js';
+import { useRedis } from '../../support/redis/use-redis.js';
 import { NOTHING_TOLERATED, UNAVAILABLE } from '../../lab/faults/expectations.js';
 import { Lab } from '../../lab/faults/lab.js';
 import type { LabWorker } from '../../lab/faults/lab-worker.js';

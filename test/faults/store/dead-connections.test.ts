@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { until } from '../../support/until.js';
-import type { RedisProxy } from '../../support/redis-proxy.js';
+import type { RedisProxy } from '../../support/redis/proxy/redis-proxy.js';
 import { labRequest } from './support/requests.js';
 import { useScene } from './support/use-scene.js';
 

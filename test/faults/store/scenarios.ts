@@ -1,6 +1,6 @@
 import { withOtherPayload } from '../../integration/engine/support/worker.js';
 import { until } from '../../support/until.js';
-import type { AimedFault } from '../../support/redis-proxy/aim.js';
+import type { AimedFault } from '../../support/redis/proxy/aim.js';
 import { labRequest } from './support/requests.js';
 import { recordIn } from './support/record-in.js';
 import type { Scene } from './support/scene.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { isTestAll } from '../../support/test-all.js';
-import { useRedis } from '../../support/use-redis.js';
+import { useRedis } from '../../support/redis/use-redis.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { checkStore } from './check-store.js';
 import { LUA_MISTAKES } from './mutants.js';

@@ -13,9 +13,9 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { LogReporter } from '../../support/internals/nest.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
-import { startRedis } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis/redis-server.js';
 import { LoggedLines } from './support/logged-lines.js';
-import { useRedisClient } from '../../support/use-redis.js';
+import { useRedisClient } from '../../support/redis/use-redis.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 let app: TestingModule | undefined;

@@ -17,7 +17,7 @@ import { redisStore } from 'nestjs-idempotency/redis';
 import { LogReporter } from '../../support/internals/nest.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
-import { useRedis } from '../../support/use-redis.js';
+import { useRedis } from '../../support/redis/use-redis.js';
 import { LoggedLines } from './support/logged-lines.js';
 
 @Module({})

@@ -6,8 +6,8 @@ import {
   StoreUnavailableError,
 } from '../../support/internals/core/util.js';
 import type { AbandonedPage, Begin, IdempotencyStore } from '../../support/internals/core/store.js';
-import { RedisCluster } from '../../support/redis-cluster.js';
-import { startRedis } from '../../support/redis-server.js';
+import { RedisCluster } from '../../support/redis/redis-cluster.js';
+import { startRedis } from '../../support/redis/redis-server.js';
 import {
   beginCommand,
   completeCommand,
@@ -17,7 +17,7 @@ import {
 } from './support/commands.js';
 import { ownStore, userClient } from './support/fixture.js';
 import { until } from '../../support/until.js';
-import { useRedisClient } from '../../support/use-redis.js';
+import { useRedisClient } from '../../support/redis/use-redis.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 const ORIGIN = 'b3JkZXJz';

@@ -5,10 +5,10 @@ import {
   StoreUnavailableError,
 } from '../../support/internals/core/util.js';
 import { freePort } from '../../support/servers/free-port.js';
-import { startRedis } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis/redis-server.js';
 import { inStandingTime } from '../../support/standing-time.js';
-import { useRedis } from '../../support/use-redis.js';
-import { RedisNode } from '../../support/redis-node.js';
+import { useRedis } from '../../support/redis/use-redis.js';
+import { RedisNode } from '../../support/redis/redis-node.js';
 import { startSilentServer } from './support/canned-server.js';
 import { beginCommand } from './support/commands.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Cluster } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { StoreUnavailableError } from '../../support/internals/core/util.js';
-import { RedisCluster } from '../../support/redis-cluster.js';
+import { RedisCluster } from '../../support/redis/redis-cluster.js';
 import {
   beginCommand,
   completeCommand,

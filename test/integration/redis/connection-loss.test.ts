@@ -6,13 +6,13 @@ import {
   StoreUnavailableError,
 } from '../../support/internals/core/util.js';
 import { freePort } from '../../support/servers/free-port.js';
-import { RedisProxy } from '../../support/redis-proxy.js';
+import { RedisProxy } from '../../support/redis/proxy/redis-proxy.js';
 import { TcpRelay } from '../../support/servers/tcp-relay.js';
-import { startRedis } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis/redis-server.js';
 import { standStill } from '../../support/stand-still.js';
 import { inStandingTime } from '../../support/standing-time.js';
-import { useRedis } from '../../support/use-redis.js';
-import { RedisNode } from '../../support/redis-node.js';
+import { useRedis } from '../../support/redis/use-redis.js';
+import { RedisNode } from '../../support/redis/redis-node.js';
 import { startScriptedServer, startSilentServer } from './support/canned-server.js';
 import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
 import { during } from './support/during.js';

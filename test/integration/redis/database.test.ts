@@ -7,14 +7,14 @@ import { Redis } from 'ioredis';
 import { IdempotencyModule, StoreConfigurationError } from 'nestjs-idempotency';
 import { redisStore, type OwnConnectionOptions } from 'nestjs-idempotency/redis';
 import { freePort } from '../../support/servers/free-port.js';
-import { startRedis } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis/redis-server.js';
 import { LoggedLines } from '../nest/support/logged-lines.js';
 import { beginCommand } from './support/commands.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
 import { until } from '../../support/until.js';
-import { useRedisClient } from '../../support/use-redis.js';
+import { useRedisClient } from '../../support/redis/use-redis.js';
 import { useServer } from '../../support/servers/use-server.js';
-import { RedisNode } from '../../support/redis-node.js';
+import { RedisNode } from '../../support/redis/redis-node.js';
 
 const server = useServer(() => startRedis({ args: ['--databases', '4'] }));
 const admin = useRedisClient(server);

@@ -4,14 +4,14 @@ import { redisStore, RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { randomUUID } from 'node:crypto';
 import { loadScripts } from '../../support/internals/stores/redis/scripts.js';
 import type { Fault } from '../../support/faulty-store.js';
-import { startRedis } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis/redis-server.js';
 import { standStill } from '../../support/stand-still.js';
 import { driveTimers } from '../../support/standing-time.js';
 import { isTestAll } from '../../support/test-all.js';
 import { newRequest, success, Worker } from '../engine/support/worker.js';
 import { beginCommand } from './support/commands.js';
 import { Caller, newCall } from '../engine/support/caller.js';
-import { useRedisClient } from '../../support/use-redis.js';
+import { useRedisClient } from '../../support/redis/use-redis.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 const redis = useServer(startRedis);

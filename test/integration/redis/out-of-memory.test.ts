@@ -3,7 +3,7 @@ import type { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { StoreUnavailableError } from '../../support/internals/core/util.js';
 import type { Lease } from '../../support/internals/core/record.js';
-import { startRedis } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis/redis-server.js';
 import { inStandingTime } from '../../support/standing-time.js';
 import {
   beginCommand,

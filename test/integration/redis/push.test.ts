@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { UNKNOWN_FENCE, type Lease } from 'nestjs-idempotency/store';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { startRedis } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis/redis-server.js';
 import { startSilentServer } from './support/canned-server.js';
 import {
   beginCommand,
@@ -14,9 +14,9 @@ import {
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
 import { until } from '../../support/until.js';
 import { acquire, end, watch as watchFor } from './support/watching.js';
-import { useRedisClient } from '../../support/use-redis.js';
+import { useRedisClient } from '../../support/redis/use-redis.js';
 import { useServer } from '../../support/servers/use-server.js';
-import { RedisNode } from '../../support/redis-node.js';
+import { RedisNode } from '../../support/redis/redis-node.js';
 
 const server = useServer(startRedis);
 const observer = useRedisClient(server);

@@ -8,8 +8,8 @@ import {
   StoreUnavailableError,
 } from '../../support/internals/core/util.js';
 import { loadScripts } from '../../support/internals/stores/redis/scripts.js';
-import { startRedis } from '../../support/redis-server.js';
-import { RedisNode } from '../../support/redis-node.js';
+import { startRedis } from '../../support/redis/redis-server.js';
+import { RedisNode } from '../../support/redis/redis-node.js';
 import { NONCE, startScriptedServer } from './support/canned-server.js';
 import {
   beginCommand,

@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { Cluster, type Redis, type RedisOptions } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { RedisCluster } from '../../support/redis-cluster.js';
-import { follow } from '../../support/redis-sentinel.js';
-import { RedisNode } from '../../support/redis-node.js';
-import { RedisProxy } from '../../support/redis-proxy.js';
+import { RedisCluster } from '../../support/redis/redis-cluster.js';
+import { follow } from '../../support/redis/redis-sentinel.js';
+import { RedisNode } from '../../support/redis/redis-node.js';
+import { RedisProxy } from '../../support/redis/proxy/redis-proxy.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { isTestAll } from '../../support/test-all.js';
 import { useServer } from '../../support/servers/use-server.js';

@@ -3,7 +3,7 @@ import type { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { StoreConfigurationError } from '../../support/internals/core/util.js';
 import { freePort } from '../../support/servers/free-port.js';
-import { startRedis } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis/redis-server.js';
 import { inStandingTime } from '../../support/standing-time.js';
 import { startInfoServer } from './support/canned-server.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { StoreOutcomeUnknownError } from 'nestjs-idempotency';
 import type { Begin, BeginReply, Lease } from 'nestjs-idempotency/store';
 import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { startRedis } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis/redis-server.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { newRequest, success, Worker } from '../engine/support/worker.js';
 import {
@@ -16,7 +16,7 @@ import {
 } from './support/commands.js';
 import { ownStore } from './support/fixture.js';
 import { until } from '../../support/until.js';
-import { useRedisClient } from '../../support/use-redis.js';
+import { useRedisClient } from '../../support/redis/use-redis.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 const WAIT_MS = 100;

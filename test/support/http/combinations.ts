@@ -4,7 +4,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import type { SharedServer } from '../servers/shared/kinds.js';
 import { isTestAll } from '../test-all.js';
-import { useRedis } from '../use-redis.js';
+import { useRedis } from '../redis/use-redis.js';
 
 export type Platform = 'express' | 'fastify';
 export type StoreKind = 'memory' | 'redis';

@@ -5,7 +5,7 @@ import {
   type RedisStoreOptions,
 } from 'nestjs-idempotency/redis';
 import type { LimitsOptions } from '../../../support/internals/core/operation.js';
-import type { SentinelConnection } from '../../../support/redis-sentinel.js';
+import type { SentinelConnection } from '../../../support/redis/redis-sentinel.js';
 import { Ledger } from '../../store/support/ledger.js';
 import { LedgerWorker } from '../../store/support/ledger-worker.js';
 

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { until } from '../../../support/until.js';
-import type { RedisNode } from '../../../support/redis-node.js';
-import type { RedisSentinel } from '../../../support/redis-sentinel.js';
+import type { RedisNode } from '../../../support/redis/redis-node.js';
+import type { RedisSentinel } from '../../../support/redis/redis-sentinel.js';
 
 /** The user name of the workers; Sentinels, replicas and all others are the default user. */
 export const WORKER = { username: 'worker', password: 'of-the-workers' };

@@ -4,8 +4,8 @@ import type {
   ProtocolOptions,
   OperationRequest,
 } from '../../../support/internals/core/operation.js';
-import { RedisCluster } from '../../../support/redis-cluster.js';
-import type { RedisNode } from '../../../support/redis-node.js';
+import { RedisCluster } from '../../../support/redis/redis-cluster.js';
+import type { RedisNode } from '../../../support/redis/redis-node.js';
 import { labRequest } from '../../store/support/requests.js';
 import type { LedgerWorker } from '../../store/support/ledger-worker.js';
 import { FailoverScene } from './failover-scene.js';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, jest } from '@jest/globals';
-import { RedisSentinel } from '../../../support/redis-sentinel.js';
+import { RedisSentinel } from '../../../support/redis/redis-sentinel.js';
 import type { LedgerWorker } from '../../store/support/ledger-worker.js';
 import { FailoverScene } from './failover-scene.js';
 import { admitWorkers, Partition, WORKER } from './partition.js';

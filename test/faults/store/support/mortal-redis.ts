@@ -1,6 +1,6 @@
 import { afterTest } from '../../../support/after-test.js';
 import { until } from '../../../support/until.js';
-import { RedisNode } from '../../../support/redis-node.js';
+import { RedisNode } from '../../../support/redis/redis-node.js';
 import { DrivenTime } from './driven-time.js';
 import { Scene } from './scene.js';
 

@@ -8,7 +8,7 @@ import {
 import type { LimitsOptions, OperationRequest } from '../../../support/internals/core/operation.js';
 import { loadScripts, type LuaScripts } from '../../../support/internals/stores/redis/scripts.js';
 import { openConnection } from '../../../support/internals/stores/redis/connection.js';
-import { RedisProxy } from '../../../support/redis-proxy.js';
+import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import type { Expectations } from '../../../lab/faults/expectations.js';
 import type { DrivenTime } from './driven-time.js';
 import { Ledger } from './ledger.js';

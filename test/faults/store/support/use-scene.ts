@@ -1,5 +1,5 @@
 import { afterEach, beforeEach } from '@jest/globals';
-import { startRedis, type RedisServer } from '../../../support/redis-server.js';
+import { startRedis, type RedisServer } from '../../../support/redis/redis-server.js';
 import { useServer } from '../../../support/servers/use-server.js';
 import { DrivenTime } from './driven-time.js';
 import { Scene } from './scene.js';

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
-import { RespReader, wordsOf } from '../../../support/redis-proxy/resp-reader.js';
+import { RespReader, wordsOf } from '../../../support/redis/proxy/resp-reader.js';
 
 export interface CannedServer {
   readonly port: number;

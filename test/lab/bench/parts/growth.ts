@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import { startRedis } from '../../../support/redis-server.js';
+import { startRedis } from '../../../support/redis/redis-server.js';
 import { httpGroup } from '../http/http-group.js';
 import { paymentOf } from '../http/requests.js';
 import { RunningServer } from '../http/running-server.js';

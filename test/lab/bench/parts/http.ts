@@ -1,5 +1,5 @@
 import { startPostgres } from '../../../support/postgres-server.js';
-import { startRedis } from '../../../support/redis-server.js';
+import { startRedis } from '../../../support/redis/redis-server.js';
 import { checkContender } from '../http/check-contender.js';
 import type { Platform } from '../http/contender.js';
 import { entryOf, type ContenderId } from '../http/contenders.js';

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { startRedis } from '../../../support/redis-server.js';
+import { startRedis } from '../../../support/redis/redis-server.js';
 import { entryOf, type ContenderId } from '../http/contenders.js';
 import { entryUrl } from '../library/built-entry.js';
 import { interleave, type Rounds, type Sample } from '../measuring/interleave.js';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { RedisCluster } from '../../../support/redis-cluster.js';
-import { startRedis } from '../../../support/redis-server.js';
+import { RedisCluster } from '../../../support/redis/redis-cluster.js';
+import { startRedis } from '../../../support/redis/redis-server.js';
 import type { Child } from '../../../support/child.js';
 import { interleave, type Entrant, type Group, type Rounds } from '../measuring/interleave.js';
 import { RedisCpu } from '../measuring/redis-cpu.js';

@@ -1,5 +1,5 @@
 import type { Random } from '../../../integration/differential/random.js';
-import { RedisCluster } from '../../../support/redis-cluster.js';
+import { RedisCluster } from '../../../support/redis/redis-cluster.js';
 import { durabilityOf } from './durability.js';
 import type { FailoverKind, Topology } from './topology.js';
 

@@ -3,7 +3,7 @@ import { createEffectsTable, readEffects } from '../../faults/effects-table.js';
 import type { Random } from '../../../integration/differential/random.js';
 import { openPostgresPool } from '../../../support/postgres-pool.js';
 import { startPostgres } from '../../../support/postgres-server.js';
-import { RedisProxy } from '../../../support/redis-proxy.js';
+import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import type { Topology } from './topology.js';
 
 /** Each worker has two pools, and leaves its backends behind for a moment when it dies. */

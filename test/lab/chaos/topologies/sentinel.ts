@@ -1,4 +1,4 @@
-import { RedisSentinel } from '../../../support/redis-sentinel.js';
+import { RedisSentinel } from '../../../support/redis/redis-sentinel.js';
 import { durabilityOf } from './durability.js';
 import type { Topology } from './topology.js';
 

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
-import { RedisProxy } from '../../../support/redis-proxy.js';
-import { startRedis } from '../../../support/redis-server.js';
+import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
+import { startRedis } from '../../../support/redis/redis-server.js';
 import type { Topology } from './topology.js';
 
 /** One redis-server, and a proxy for each worker. */

@@ -1,4 +1,4 @@
-import type { RedisProxy } from '../../../support/redis-proxy.js';
+import type { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import type { Effect } from '../../faults/worker/lines.js';
 import type { StoreSettings } from '../../faults/worker/settings.js';
 import type { Random } from '../../../integration/differential/random.js';

@@ -6,7 +6,7 @@ import { connect } from 'amqplib';
 import { Redis } from 'ioredis';
 import { projectRoot } from '../../../support/project-root.js';
 import { startRabbitMq } from '../../../support/rabbitmq-server.js';
-import { startRedis } from '../../../support/redis-server.js';
+import { startRedis } from '../../../support/redis/redis-server.js';
 import type { SharedServer } from '../../../support/servers/shared/kinds.js';
 import type { StartedServer } from '../../../support/servers/start-server.js';
 import { toJavaScript } from '../../../support/to-javascript.js';

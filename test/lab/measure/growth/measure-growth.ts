@@ -1,5 +1,5 @@
 import { Child } from '../../../support/child.js';
-import { startRedis } from '../../../support/redis-server.js';
+import { startRedis } from '../../../support/redis/redis-server.js';
 import { REQUESTS_OF_A_ROUND } from './client.js';
 import type { Reading } from './reading.js';
 import type { GrowthSetup } from './setup.js';

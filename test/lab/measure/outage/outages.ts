@@ -1,5 +1,5 @@
-import { RedisNode } from '../../../support/redis-node.js';
-import { RedisProxy } from '../../../support/redis-proxy.js';
+import { RedisNode } from '../../../support/redis/redis-node.js';
+import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 
 /** A store that can go away and come back. */
 export interface Outage {

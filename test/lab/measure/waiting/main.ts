@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { Redis } from 'ioredis';
 import { keepReport } from '../../../support/figures/keep-report.js';
 import type { Row } from '../../../support/figures/report.js';
-import { startRedis } from '../../../support/redis-server.js';
+import { startRedis } from '../../../support/redis/redis-server.js';
 import { fromCommandLine, valuesOf } from '../../command-line.js';
 import { typescriptNodeOptions } from '../../../support/typescript/node-options.js';
 import { Crowd, type Responded } from './crowd.js';

@@ -10,7 +10,7 @@ import {
   type PostgresUnderTest,
 } from '../../postgres-servers.js';
 import { startRabbitMq } from '../../rabbitmq-server.js';
-import { startRedis } from '../../redis-server.js';
+import { startRedis } from '../../redis/redis-server.js';
 import type { SharedKind, SharedServer } from './kinds.js';
 
 /**

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { freePort, onFreePort } from './servers/free-port.js';
+import { freePort, onFreePort } from '../servers/free-port.js';
 import { startRedis, type RedisServer, type StartRedisOptions } from './redis-server.js';
 
 /** A paused server accepts a connection and never answers. */

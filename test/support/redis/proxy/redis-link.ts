@@ -1,4 +1,4 @@
-import type { Link } from '../servers/tcp-relay.js';
+import type { Link } from '../../servers/tcp-relay.js';
 import type { Aim, AimedFault } from './aim.js';
 import { DelayedWriter } from './delayed-writer.js';
 import { RespReader, wordsOf } from './resp-reader.js';

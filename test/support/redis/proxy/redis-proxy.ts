@@ -1,16 +1,10 @@
 import type { Socket } from 'node:net';
-import { loadScripts, type LuaScripts } from './internals/stores/redis/scripts.js';
-import {
-  Aim,
-  type AimedFault,
-  type AimOptions,
-  type Capture,
-  type Target,
-} from './redis-proxy/aim.js';
-import { CapturedCommand } from './redis-proxy/captured-command.js';
-import { RedisLink, type Conditions } from './redis-proxy/redis-link.js';
-import { wordsOf } from './redis-proxy/resp-reader.js';
-import { TcpRelay } from './servers/tcp-relay.js';
+import { loadScripts, type LuaScripts } from '../../internals/stores/redis/scripts.js';
+import { Aim, type AimedFault, type AimOptions, type Capture, type Target } from './aim.js';
+import { CapturedCommand } from './captured-command.js';
+import { RedisLink, type Conditions } from './redis-link.js';
+import { wordsOf } from './resp-reader.js';
+import { TcpRelay } from '../../servers/tcp-relay.js';
 
 export interface RedisProxyOptions {
   /**

@@ -1,6 +1,6 @@
-import { responses } from './servers/responses.js';
-import { requireServer } from './servers/find-executable.js';
-import { startServer, type Place, type StartedServer } from './servers/start-server.js';
+import { responses } from '../servers/responses.js';
+import { requireServer } from '../servers/find-executable.js';
+import { startServer, type Place, type StartedServer } from '../servers/start-server.js';
 
 const PING = Buffer.from('PING\r\n');
 

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
-import type { SharedServer } from './servers/shared/kinds.js';
-import { sharedServer } from './servers/shared/shared-server.js';
-import { useServer } from './servers/use-server.js';
+import type { SharedServer } from '../servers/shared/kinds.js';
+import { sharedServer } from '../servers/shared/shared-server.js';
+import { useServer } from '../servers/use-server.js';
 
 /**
  * A redis-server that no other file uses at the same time, and that is empty when the file begins. Do not
