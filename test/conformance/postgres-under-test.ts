@@ -3,9 +3,9 @@ import { PostgresIdempotencyStore, migrate } from 'nestjs-idempotency/postgres';
 import type { StoreUnderTest } from 'nestjs-idempotency/testing/store';
 import { loadStatements, TableName } from '../support/internals/stores/postgres/sql.js';
 import { withSqlClock } from '../support/injected-sql-clock.js';
-import { openPostgresPool } from '../support/postgres-pool.js';
-import type { PostgresUnderTest } from '../support/postgres-servers.js';
-import { usePostgres, type UsedPostgres } from '../support/use-postgres.js';
+import { openPostgresPool } from '../support/postgres/postgres-pool.js';
+import type { PostgresUnderTest } from '../support/postgres/postgres-servers.js';
+import { usePostgres, type UsedPostgres } from '../support/postgres/use-postgres.js';
 
 const statements = loadStatements(new TableName(), (text) =>
   withSqlClock(text, '(SELECT at FROM clock_of_the_conformance_kit)'),

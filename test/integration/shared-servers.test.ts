@@ -5,7 +5,7 @@ import { Redis } from 'ioredis';
 import { Client } from 'pg';
 import { afterTest } from '../support/after-test.js';
 import { isRunning } from '../support/is-running.js';
-import { newDatabase } from '../support/new-database.js';
+import { newDatabase } from '../support/postgres/new-database.js';
 import { Keeper } from '../support/servers/shared/keeper.js';
 import type { SharedKind, SharedServer } from '../support/servers/shared/kinds.js';
 import { START_HOOK_MS } from '../support/servers/start-timeouts.js';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { cp, mkdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import { startPostgres } from '../support/postgres-server.js';
+import { startPostgres } from '../support/postgres/postgres-server.js';
 import { startRedis } from '../support/redis/redis-server.js';
 import { START_HOOK_MS } from '../support/servers/start-timeouts.js';
 import { useServer } from '../support/servers/use-server.js';

@@ -6,7 +6,7 @@ export const NEEDED_BY = {
     // Whichever it requests: most request this one.
     'test/support/servers/shared/shared-server.ts',
   ],
-  postgres: ['test/support/installed-postgres.ts'],
+  postgres: ['test/support/postgres/installed-postgres.ts'],
   'c-compiler': ['test/support/server-clock/compiler.ts'],
   chromium: ['test/support/chromium.ts'],
   rabbitmq: [

@@ -3,11 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll } from '@jest/globals';
 import type { NestPackages } from '../../support/nest-versions.js';
-import { postgresServers, type PostgresUnderTest } from '../../support/postgres-servers.js';
+import {
+  postgresServers,
+  type PostgresUnderTest,
+} from '../../support/postgres/postgres-servers.js';
 import { sharedServer } from '../../support/servers/shared/shared-server.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { isTestAll } from '../../support/test-all.js';
-import { sharedDatabase } from '../../support/use-postgres.js';
+import { sharedDatabase } from '../../support/postgres/use-postgres.js';
 import { buildApp } from './build-app.js';
 import { AppProcess, ForeignServer, type Server } from './server.js';
 

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 import { isTestAll } from '../../support/test-all.js';
 import { outsideEnvironment } from '../../support/outside-environment.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 
 const SCRIPT = fileURLToPath(new URL('process.ts', import.meta.url));
 

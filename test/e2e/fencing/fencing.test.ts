@@ -5,7 +5,7 @@ import { describeWithClock, ServerClock } from '../../support/server-clock/serve
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { TalkingProcess } from '../../support/talking-process.js';
 import { isTestAll } from '../../support/test-all.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import type { WorkerSettings } from './shipping-worker.js';
 
 type Worker = TalkingProcess<Record<string, unknown>>;

@@ -8,15 +8,15 @@ import {
   type IdempotencyStore,
 } from 'nestjs-idempotency';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
-import { watchedPool } from '../../support/watched-pool.js';
+import { watchedPool } from '../../support/postgres/watched-pool.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import type { RawResponse } from '../../support/http/raw-response.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
-import { openPostgresPool } from '../../support/postgres-pool.js';
-import { ShiftingRelay } from '../../support/shifting-relay.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
+import { ShiftingRelay } from '../../support/postgres/shifting-relay.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 
 const BEGIN = 'idempotency_begin_';
 const COMPLETE = 'idempotency_complete_';

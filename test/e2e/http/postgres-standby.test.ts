@@ -7,14 +7,14 @@ import { until } from '../../support/until.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
-import { findPostgres } from '../../support/installed-postgres.js';
-import { openPostgresPool } from '../../support/postgres-pool.js';
+import { findPostgres } from '../../support/postgres/installed-postgres.js';
+import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import {
   copyPostgres,
   startPostgres,
   type PostgresServer,
   type PostgresStandby,
-} from '../../support/postgres-server.js';
+} from '../../support/postgres/postgres-server.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 
 @Controller()

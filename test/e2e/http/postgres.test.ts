@@ -8,8 +8,8 @@ import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
-import { openPostgresPool } from '../../support/postgres-pool.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 
 @Controller()
 class ThingsController {

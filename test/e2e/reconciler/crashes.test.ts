@@ -16,13 +16,13 @@ import { until } from '../../support/until.js';
 import { FaultyStore } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { Tally } from '../../support/http/tally.js';
-import { openPostgresPool } from '../../support/postgres-pool.js';
+import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { TalkingProcess } from '../../support/talking-process.js';
 import { isTestAll } from '../../support/test-all.js';
-import { sharedDatabase } from '../../support/use-postgres.js';
+import { sharedDatabase } from '../../support/postgres/use-postgres.js';
 import {
   COMMAND_TIMEOUT_MS,
   OPERATION,

@@ -9,11 +9,11 @@ import { ApiProcess } from '../../../sample-app/demo/processes/api-process.js';
 import type { LedgerEntry } from '../../../sample-app/src/ledger/ledger.js';
 import { PostgresLedger } from '../../../sample-app/src/ledger/postgres-ledger.js';
 import { isRunning } from '../../support/is-running.js';
-import { openPostgresPool } from '../../support/postgres-pool.js';
-import { postgresServers } from '../../support/postgres-servers.js';
+import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
+import { postgresServers } from '../../support/postgres/postgres-servers.js';
 import { isTestAll } from '../../support/test-all.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 
 const SCHEMA = 'payments_sample';
 const GATE = 7;

@@ -17,7 +17,7 @@ import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { Gate } from '../../support/http/gate.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
-import { openPostgresPool } from '../../support/postgres-pool.js';
+import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { useBank } from './support/bank.js';
 import {
   Transfers,

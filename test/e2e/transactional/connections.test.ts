@@ -5,7 +5,7 @@ import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { afterTest } from '../../support/after-test.js';
 import { until } from '../../support/until.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
-import { openPostgresPool } from '../../support/postgres-pool.js';
+import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { useBank } from './support/bank.js';
 import { Transfers, TransfersController } from './support/transfers.controller.js';
 

@@ -4,7 +4,7 @@ import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { startApp } from '../../support/http/start-app.js';
-import { postgresServers } from '../../support/postgres-servers.js';
+import { postgresServers } from '../../support/postgres/postgres-servers.js';
 import { until } from '../../support/until.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { useBank } from './support/bank.js';

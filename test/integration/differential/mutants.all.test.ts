@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { migrate } from 'nestjs-idempotency/postgres';
-import { usePostgres } from '../../support/use-postgres.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 import { checkStore } from './check-store.js';
 import { LUA_MISTAKES, SQL_MISTAKES } from './mutants.js';

@@ -8,7 +8,7 @@ import type {
 } from '../../support/internals/core/record.js';
 import { loadStatements, TableName } from '../../support/internals/stores/postgres/sql.js';
 import { withSqlClock } from '../../support/injected-sql-clock.js';
-import { openPostgresPool } from '../../support/postgres-pool.js';
+import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { NO_RECORD, type Observation, type Subject } from './compare.js';
 import { encodeInspection, encodeRecord, encodeReply, type Fields } from './encoding.js';
 import type { Mutation } from './mutants.js';

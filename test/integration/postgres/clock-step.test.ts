@@ -6,7 +6,7 @@ import type { Begin } from '../../support/internals/core/store.js';
 import type { Lease } from '../../support/internals/core/record.js';
 import { loadStatements, TableName } from '../../support/internals/stores/postgres/sql.js';
 import { withSqlClock } from '../../support/injected-sql-clock.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { beginCommand, newToken, TIMEOUT_MS } from '../redis/support/commands.js';
 import { userPool } from './support/fixture.js';
 import { TransactionalAttempt } from './support/transactional-attempt.js';

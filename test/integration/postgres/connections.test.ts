@@ -11,11 +11,11 @@ import {
 } from '../../support/internals/core/util.js';
 import type { RecordKey } from '../../support/internals/core/record.js';
 import { freePort } from '../../support/servers/free-port.js';
-import type { TestedPoolConfig } from '../../support/postgres-pool.js';
-import { ShiftingRelay } from '../../support/shifting-relay.js';
+import type { TestedPoolConfig } from '../../support/postgres/postgres-pool.js';
+import { ShiftingRelay } from '../../support/postgres/shifting-relay.js';
 import { TcpRelay } from '../../support/servers/tcp-relay.js';
 import { inStandingTime } from '../../support/standing-time.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import {
   beginCommand,
   completeCommand,

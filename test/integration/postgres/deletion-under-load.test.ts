@@ -1,4 +1,4 @@
-import { usePostgres } from '../../support/use-postgres.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { describe, expect, it } from '@jest/globals';
 import { runJanitor } from '../../lab/measure/janitor/run-janitor.js';
 

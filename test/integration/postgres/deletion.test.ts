@@ -12,7 +12,7 @@ import {
 import { loadStatements, TableName } from '../../support/internals/stores/postgres/sql.js';
 import { documentedSql } from '../../support/documented-sql.js';
 import { withSqlClock } from '../../support/injected-sql-clock.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { beginCommand, completeCommand, leaseOf, newToken } from '../redis/support/commands.js';
 import { until } from '../../support/until.js';
 import { CompiledStore } from './support/compiled-store.js';

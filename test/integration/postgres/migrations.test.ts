@@ -9,7 +9,7 @@ import {
   migrationSql,
 } from '../../support/internals/stores/postgres/schema.js';
 import { TableName } from '../../support/internals/stores/postgres/sql.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { beginCommand } from '../redis/support/commands.js';
 import { CompiledStore } from './support/compiled-store.js';

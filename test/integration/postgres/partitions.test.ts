@@ -5,8 +5,8 @@ import { describeStoreConformance } from 'nestjs-idempotency/testing/store';
 import { MIGRATIONS } from '../../support/internals/stores/postgres/schema.js';
 import { PostgresHarness } from '../../conformance/postgres-under-test.js';
 import { documentedSql } from '../../support/documented-sql.js';
-import { embeddedPostgres } from '../../support/postgres-servers.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { embeddedPostgres } from '../../support/postgres/postgres-servers.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { beginCommand, completeCommand, leaseOf } from '../redis/support/commands.js';
 import { ownStore, userPool } from './support/fixture.js';
 

@@ -1,4 +1,4 @@
-import { usePostgres } from '../../support/use-postgres.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { migrate, postgresStore, type PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';

@@ -1,8 +1,8 @@
 import { expect, it } from '@jest/globals';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Fingerprint } from 'nestjs-idempotency/store';
-import { watchedPool } from '../../support/watched-pool.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { watchedPool } from '../../support/postgres/watched-pool.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { beginCommand, completeCommand } from '../redis/support/commands.js';
 import { userPool } from './support/fixture.js';
 

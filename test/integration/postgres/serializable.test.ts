@@ -4,8 +4,8 @@ import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate } from 'nestjs-idempotency/postgres';
 import type { TransactionEnd } from '../../support/internals/core/transaction.js';
 import { documentedSql } from '../../support/documented-sql.js';
-import { postgresServers } from '../../support/postgres-servers.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { postgresServers } from '../../support/postgres/postgres-servers.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { ownStore, userPool } from './support/fixture.js';
 import { TransactionalAttempt } from './support/transactional-attempt.js';
 

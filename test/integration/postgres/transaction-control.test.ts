@@ -6,8 +6,8 @@ import {
   type TransactionOptions,
 } from 'nestjs-idempotency/transactions';
 import { migrate } from 'nestjs-idempotency/postgres';
-import { postgresServers } from '../../support/postgres-servers.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { postgresServers } from '../../support/postgres/postgres-servers.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { ownStore, userPool } from './support/fixture.js';
 import { TransactionalAttempt } from './support/transactional-attempt.js';
 

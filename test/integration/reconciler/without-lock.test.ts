@@ -14,7 +14,7 @@ import { noServices } from '../../support/no-services.js';
 import { sharedServer } from '../../support/servers/shared/shared-server.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { isTestAll } from '../../support/test-all.js';
-import { sharedDatabase } from '../../support/use-postgres.js';
+import { sharedDatabase } from '../../support/postgres/use-postgres.js';
 import { abandon, recordOf, type AbandonedCall } from './support/abandon.js';
 
 const RECORDS = 40;

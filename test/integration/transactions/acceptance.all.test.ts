@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { migrate } from 'nestjs-idempotency/postgres';
-import { openPostgresPool } from '../../support/postgres-pool.js';
-import { postgresServers } from '../../support/postgres-servers.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
+import { postgresServers } from '../../support/postgres/postgres-servers.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { until } from '../../support/until.js';
 import { WorkerProcess } from './acceptance/worker-process.js';
 import { adapterNames } from './adapters/index.js';

@@ -3,7 +3,7 @@ import { drizzle as openDrizzle } from 'drizzle-orm/node-postgres';
 import { Client, type Pool } from 'pg';
 import { IdempotencyOptionsError } from 'nestjs-idempotency';
 import { drizzleUnitOfWork } from 'nestjs-idempotency/drizzle';
-import { openPostgresPool } from '../../support/postgres-pool.js';
+import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { drizzle, effects, schema } from './adapters/drizzle.js';
 import { useDatabase } from './support/use-database.js';
 import { describeUnitOfWork } from './unit-of-work-suite.js';

@@ -6,7 +6,7 @@ import {
   TransactionAbortedError,
   TransactionOverError,
 } from 'nestjs-idempotency/kysely';
-import { openPostgresPool } from '../../support/postgres-pool.js';
+import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { kysely, type Tables } from './adapters/kysely.js';
 import { startHastyRelay } from './support/hasty-relay.js';
 import { useDatabase } from './support/use-database.js';

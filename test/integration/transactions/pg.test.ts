@@ -8,7 +8,7 @@ import {
   TransactionControlError,
   TransactionOverError,
 } from 'nestjs-idempotency/pg';
-import { openPostgresPool } from '../../support/postgres-pool.js';
+import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { pg } from './adapters/pg.js';
 import { startHastyRelay } from './support/hasty-relay.js';
 import { useDatabase } from './support/use-database.js';

@@ -13,9 +13,9 @@ import {
   type EffectsClient,
   type EffectsTransaction,
   generatePrismaClient,
-} from '../../support/prisma/generate-client.js';
+} from '../../support/postgres/prisma/generate-client.js';
 import { projectRoot } from '../../support/project-root.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { openClient, prisma } from './adapters/prisma.js';
 import { describeUnitOfWork } from './unit-of-work-suite.js';
 

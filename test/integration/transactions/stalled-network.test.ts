@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Pool } from 'pg';
-import { openPostgresPool } from '../../support/postgres-pool.js';
+import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { TcpRelay } from '../../support/servers/tcp-relay.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { until } from '../../support/until.js';
 import { adapterOf } from './adapters/index.js';
 import type { OpenedUnitOfWork } from './unit-of-work-suite.js';

@@ -1,4 +1,4 @@
-import { usePostgres } from '../../support/use-postgres.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { IdempotencyOptionsError } from 'nestjs-idempotency';
 import type { UnitOfWork } from 'nestjs-idempotency/transactions';

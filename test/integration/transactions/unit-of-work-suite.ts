@@ -11,8 +11,8 @@ import type {
   UnitOfWork,
 } from '../../support/internals/core/transaction.js';
 import { isRunning } from '../../support/is-running.js';
-import { openPostgresPool } from '../../support/postgres-pool.js';
-import { usePostgres } from '../../support/use-postgres.js';
+import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { until } from '../../support/until.js';
 
 /** An adapter, and the application around it. */

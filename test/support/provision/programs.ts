@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { findChromium } from '../chromium.js';
-import { findPostgres } from '../installed-postgres.js';
+import { findPostgres } from '../postgres/installed-postgres.js';
 import { findMosquitto } from '../servers/mosquitto-server.js';
 import { findNats } from '../servers/nats-server.js';
 import { findRabbitMq } from '../rabbitmq/installation.js';

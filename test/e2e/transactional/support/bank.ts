@@ -6,9 +6,9 @@ import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { makeListeningClient } from '../../../support/internals/stores/postgres.js';
 import { loadStatements, TableName } from '../../../support/internals/stores/postgres/sql.js';
 import { withSqlClock } from '../../../support/injected-sql-clock.js';
-import { openPostgresPool } from '../../../support/postgres-pool.js';
-import { embeddedPostgres } from '../../../support/postgres-servers.js';
-import { usePostgres } from '../../../support/use-postgres.js';
+import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
+import { embeddedPostgres } from '../../../support/postgres/postgres-servers.js';
+import { usePostgres } from '../../../support/postgres/use-postgres.js';
 import type { Scenario } from '../../../support/http/scenario.js';
 import { CREATE_TRANSFERS, type Transaction } from './transfers.controller.js';
 

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { migrate } from 'nestjs-idempotency/postgres';
 import type { Pool } from 'pg';
-import { openPostgresPool } from '../../../support/postgres-pool.js';
-import { sharedDatabase } from '../../../support/use-postgres.js';
+import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
+import { sharedDatabase } from '../../../support/postgres/use-postgres.js';
 import type { ApiResponse } from '../../../lab/faults/response.js';
 import { createEffectsTable, readEffects } from '../../../lab/faults/effects-table.js';
 import { CUT_OFF, NOTHING_TOLERATED } from '../../../lab/faults/expectations.js';

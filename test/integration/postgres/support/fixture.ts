@@ -5,7 +5,10 @@ import {
   type PostgresIdempotencyStore,
 } from 'nestjs-idempotency/postgres';
 import { afterTest } from '../../../support/after-test.js';
-import { openPostgresPool, type TestedPoolConfig } from '../../../support/postgres-pool.js';
+import {
+  openPostgresPool,
+  type TestedPoolConfig,
+} from '../../../support/postgres/postgres-pool.js';
 
 export { closeAfterTest } from '../../../support/after-test.js';
 

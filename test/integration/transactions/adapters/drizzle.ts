@@ -1,7 +1,7 @@
 import { drizzle as openDrizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { pgTable, text } from 'drizzle-orm/pg-core';
 import { type DrizzleTransaction, drizzleUnitOfWork } from 'nestjs-idempotency/drizzle';
-import { openPostgresPool } from '../../../support/postgres-pool.js';
+import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
 import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
 
 export const effects = pgTable('effects', { id: text().primaryKey() });

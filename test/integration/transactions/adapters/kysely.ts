@@ -1,6 +1,6 @@
 import { Kysely, PostgresDialect, type Transaction } from 'kysely';
 import { kyselyUnitOfWork } from 'nestjs-idempotency/kysely';
-import { openPostgresPool } from '../../../support/postgres-pool.js';
+import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
 import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
 
 export interface Tables {

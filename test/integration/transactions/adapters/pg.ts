@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import { pgUnitOfWork, type PgTransaction } from 'nestjs-idempotency/pg';
-import { openPostgresPool } from '../../../support/postgres-pool.js';
+import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
 import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
 
 export const pg: UnitOfWorkUnderTest<PgTransaction<Pool>> = {

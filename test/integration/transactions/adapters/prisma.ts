@@ -4,7 +4,7 @@ import {
   type EffectsClient,
   type EffectsTransaction,
   loadPrismaClient,
-} from '../../../support/prisma/generate-client.js';
+} from '../../../support/postgres/prisma/generate-client.js';
 import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
 
 export async function openClient(url: string, connections: number): Promise<EffectsClient> {

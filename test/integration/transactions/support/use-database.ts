@@ -1,7 +1,7 @@
 import { afterEach, beforeEach } from '@jest/globals';
 import type { Pool } from 'pg';
-import { openPostgresPool } from '../../../support/postgres-pool.js';
-import { usePostgres } from '../../../support/use-postgres.js';
+import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
+import { usePostgres } from '../../../support/postgres/use-postgres.js';
 
 /** A separate database for each test. */
 export interface Database {

@@ -1,4 +1,4 @@
-import { startPostgres } from '../../../support/postgres-server.js';
+import { startPostgres } from '../../../support/postgres/postgres-server.js';
 import { startRedis } from '../../../support/redis/redis-server.js';
 import { checkContender } from '../http/check-contender.js';
 import type { Platform } from '../http/contender.js';

@@ -7,7 +7,7 @@ import {
   storeReplay,
   type Task,
 } from '../../measure/postgres/contestants.js';
-import { startPostgres } from '../../../support/postgres-server.js';
+import { startPostgres } from '../../../support/postgres/postgres-server.js';
 import { loadEntry } from '../library/built-entry.js';
 import { closedLoop } from '../measuring/closed-loop.js';
 import { interleave, type Entrant, type Rounds } from '../measuring/interleave.js';

@@ -1,8 +1,8 @@
 import { migrate } from 'nestjs-idempotency/postgres';
 import { createEffectsTable, readEffects } from '../../faults/effects-table.js';
 import type { Random } from '../../../integration/differential/random.js';
-import { openPostgresPool } from '../../../support/postgres-pool.js';
-import { startPostgres } from '../../../support/postgres-server.js';
+import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
+import { startPostgres } from '../../../support/postgres/postgres-server.js';
 import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import type { Topology } from './topology.js';
 

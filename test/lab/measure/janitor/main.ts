@@ -5,7 +5,7 @@
  */
 import { keepReport } from '../../../support/figures/keep-report.js';
 import type { Row } from '../../../support/figures/report.js';
-import { startPostgres } from '../../../support/postgres-server.js';
+import { startPostgres } from '../../../support/postgres/postgres-server.js';
 import { argumentsOf, fromCommandLine, valuesOf } from '../../command-line.js';
 import { figuresOf } from '../outage/figures.js';
 import { runJanitor } from './run-janitor.js';

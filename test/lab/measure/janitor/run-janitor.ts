@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { PostgresIdempotencyStore, type DeletionReport } from 'nestjs-idempotency/postgres';
-import { openPostgresPool } from '../../../support/postgres-pool.js';
+import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
 import { typescriptNodeOptions } from '../../../support/typescript/node-options.js';
 import { TimedPool } from './timed-pool.js';
 

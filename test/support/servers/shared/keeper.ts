@@ -3,12 +3,12 @@ import { responses } from '../responses.js';
 import { isRunning } from '../../is-running.js';
 import { startMosquitto } from '../mosquitto-server.js';
 import { startNats } from '../nats-server.js';
-import { DATABASE_PREFIX } from '../../new-database.js';
+import { DATABASE_PREFIX } from '../../postgres/new-database.js';
 import {
   embeddedPostgres,
   installedPostgres,
   type PostgresUnderTest,
-} from '../../postgres-servers.js';
+} from '../../postgres/postgres-servers.js';
 import { startRabbitMq } from '../../rabbitmq-server.js';
 import { startRedis } from '../../redis/redis-server.js';
 import type { SharedKind, SharedServer } from './kinds.js';

@@ -1,7 +1,7 @@
 import { newDatabase, type DatabaseSettings } from './new-database.js';
 import type { PostgresUnderTest } from './postgres-servers.js';
-import { sharedServer } from './servers/shared/shared-server.js';
-import { useServer } from './servers/use-server.js';
+import { sharedServer } from '../servers/shared/shared-server.js';
+import { useServer } from '../servers/use-server.js';
 
 export interface UsedPostgres {
   readonly port: number;

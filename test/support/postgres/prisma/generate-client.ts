@@ -6,9 +6,9 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { projectRoot } from '../project-root.js';
+import { projectRoot } from '../../project-root.js';
 
-const SCHEMA = join(projectRoot, 'test/support/prisma/schema.prisma');
+const SCHEMA = join(projectRoot, 'test/support/postgres/prisma/schema.prisma');
 /** Inside the project, where a client finds its packages. */
 const FOLDER = join(projectRoot, 'test/.tmp-prisma');
 

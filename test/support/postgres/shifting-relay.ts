@@ -1,4 +1,4 @@
-import { TcpRelay, type Link } from './servers/tcp-relay.js';
+import { TcpRelay, type Link } from '../servers/tcp-relay.js';
 
 /** PostgreSQL's ReadyForQuery: the last message of each reply. */
 const READY = 'Z'.charCodeAt(0);

@@ -5,9 +5,9 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { freePort } from './servers/free-port.js';
+import { freePort } from '../servers/free-port.js';
 import { newDatabase } from './new-database.js';
-import { startServer, type ServerCommand, type StartedServer } from './servers/start-server.js';
+import { startServer, type ServerCommand, type StartedServer } from '../servers/start-server.js';
 
 const USER = 'postgres';
 
