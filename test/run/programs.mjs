@@ -13,7 +13,7 @@ export const NEEDED_BY = {
     'sample-app/demo/processes/rabbitmq-server.ts',
     'test/faults/messages/start-servers.ts',
     'test/support/rabbitmq/installation.ts',
-    'test/support/use-rabbitmq.ts',
+    'test/support/rabbitmq/use-rabbitmq.ts',
   ],
   nats: [
     'test/e2e/messages/brokers-without-acknowledgement.test.ts',

@@ -15,8 +15,8 @@ import type { PlacedOrderDto } from '../../../sample-app/src/orders/placed-order
 import { PaymentProvider } from '../../../sample-app/src/provider/payment-provider.js';
 import { welcome } from '../../../sample-app/src/welcome.js';
 import { until } from '../../support/until.js';
-import { queueDepth, queueLength } from '../../support/rabbitmq-queues.js';
-import { useRabbitMq } from '../../support/use-rabbitmq.js';
+import { queueDepth, queueLength } from '../../support/rabbitmq/rabbitmq-queues.js';
+import { useRabbitMq } from '../../support/rabbitmq/use-rabbitmq.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 
 // The app reads its settings when it is imported.
@@ -174,7 +174,7 @@ describe('the orders consumer of the sample app', () => {
 
 describe('the sample app without a broker', () => {
   it('runs without amqplib', async () => {
-    const absent = new URL('../../support/without-amqplib.mjs', import.meta.url).href;
+    const absent = new URL('../../support/rabbitmq/without-amqplib.mjs', import.meta.url).href;
     const nodeOptions = [...typescriptNodeOptions, '--import', absent];
     const api = new ApiProcess({ STORE: 'memory' }, nodeOptions);
     await api.untilListening();

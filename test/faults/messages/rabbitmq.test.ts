@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { connect, type Channel, type ChannelModel, type Message } from 'amqplib';
 import { until } from '../../support/until.js';
-import { queueDepth } from '../../support/rabbitmq-queues.js';
+import { queueDepth } from '../../support/rabbitmq/rabbitmq-queues.js';
 import { isTestAll } from '../../support/test-all.js';
 import { expectEachHandledOnce } from '../../lab/faults/messages/expect-each-handled-once.js';
 import { BrokerRelay } from '../../lab/faults/messages/wire/broker-relay.js';

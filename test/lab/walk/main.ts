@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { startRabbitMq } from '../../support/rabbitmq-server.js';
+import { startRabbitMq } from '../../support/rabbitmq/rabbitmq-server.js';
 import { fromCommandLine } from '../command-line.js';
 import { TRIPS } from './trip.js';
 import { walk } from './walk.js';

@@ -1,4 +1,4 @@
-import type { UsedRabbitMq } from '../../support/use-rabbitmq.js';
+import type { UsedRabbitMq } from '../../support/rabbitmq/use-rabbitmq.js';
 
 export const TRIPS = ['first POST', 'replay', 'message', 'call'] as const;
 export type TripName = (typeof TRIPS)[number];

@@ -5,7 +5,7 @@ import { IdempotencyModule, IdempotencyProblem } from 'nestjs-idempotency';
 import { IdempotencyEngine } from '../../support/internals/core/engine.js';
 import { RedisIdempotencyStore } from '../../support/internals/stores/redis.js';
 import { projectRoot } from '../../support/project-root.js';
-import { useRabbitMq } from '../../support/use-rabbitmq.js';
+import { useRabbitMq } from '../../support/rabbitmq/use-rabbitmq.js';
 import { walk } from './walk.js';
 
 const broker = useRabbitMq();

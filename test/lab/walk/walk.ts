@@ -5,7 +5,7 @@ import { Child } from '../../support/child.js';
 import { projectRoot } from '../../support/project-root.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { scriptCalls } from '../../support/redis/script-calls.js';
-import type { UsedRabbitMq } from '../../support/use-rabbitmq.js';
+import type { UsedRabbitMq } from '../../support/rabbitmq/use-rabbitmq.js';
 import { withResources } from '../bench/measuring/resources.js';
 import type { Setup, Step, TripName } from './trip.js';
 import { sum } from '../sum.js';

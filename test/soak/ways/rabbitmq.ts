@@ -14,7 +14,7 @@ import { connect } from 'amqplib';
 import { Idempotent } from 'nestjs-idempotency';
 import { finalize } from 'rxjs';
 import { until } from '../../support/until.js';
-import { queueLength } from '../../support/rabbitmq-queues.js';
+import { queueLength } from '../../support/rabbitmq/rabbitmq-queues.js';
 import { TcpRelay } from '../../support/servers/tcp-relay.js';
 import { addOperations, inner, optionsOf, outer, work, type Order } from '../operations.js';
 import type { Way, WaySettings } from '../way.js';

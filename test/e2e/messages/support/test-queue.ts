@@ -2,8 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { Transport, type RmqOptions } from '@nestjs/microservices';
 import { connect, type ChannelModel, type ConfirmChannel, type Options } from 'amqplib';
 import { until } from '../../../support/until.js';
-import { queueDepth, queueLength, type QueueDepth } from '../../../support/rabbitmq-queues.js';
-import type { UsedRabbitMq } from '../../../support/use-rabbitmq.js';
+import {
+  queueDepth,
+  queueLength,
+  type QueueDepth,
+} from '../../../support/rabbitmq/rabbitmq-queues.js';
+import type { UsedRabbitMq } from '../../../support/rabbitmq/use-rabbitmq.js';
 
 /** The queue of one test, with methods to fill and to inspect it. */
 export class TestQueue {

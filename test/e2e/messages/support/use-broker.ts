@@ -1,5 +1,5 @@
 import { afterEach } from '@jest/globals';
-import { useRabbitMq } from '../../../support/use-rabbitmq.js';
+import { useRabbitMq } from '../../../support/rabbitmq/use-rabbitmq.js';
 import { BrokerRelay } from '../../../lab/faults/messages/wire/broker-relay.js';
 import { WireLog } from '../../../lab/faults/messages/wire/wire-log.js';
 import { Consumers } from './consumers.js';

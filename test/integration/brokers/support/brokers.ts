@@ -1,6 +1,6 @@
 import { findMosquitto, startMosquitto } from '../../../support/servers/mosquitto-server.js';
 import { findNats, startNats } from '../../../support/servers/nats-server.js';
-import { startRabbitMq } from '../../../support/rabbitmq-server.js';
+import { startRabbitMq } from '../../../support/rabbitmq/rabbitmq-server.js';
 import { findRabbitMq } from '../../../support/rabbitmq/installation.js';
 import type { Place, StartedServer } from '../../../support/servers/start-server.js';
 

@@ -1,4 +1,4 @@
-import type { QueueDepth } from '../../../support/rabbitmq-queues.js';
+import type { QueueDepth } from '../../../support/rabbitmq/rabbitmq-queues.js';
 import type { Effect, EventLine } from '../worker/lines.js';
 import type { WireLog } from './wire/wire-log.js';
 

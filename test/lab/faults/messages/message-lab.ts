@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connect, type ChannelModel, type ConfirmChannel } from 'amqplib';
-import { queueDepth, queueLength } from '../../../support/rabbitmq-queues.js';
+import { queueDepth, queueLength } from '../../../support/rabbitmq/rabbitmq-queues.js';
 import { CALLER } from '../client.js';
 import { readLines } from '../evidence.js';
 import type { Effect, EventLine } from '../worker/lines.js';

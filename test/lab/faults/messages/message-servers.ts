@@ -5,7 +5,7 @@ import { join, relative } from 'node:path';
 import { connect } from 'amqplib';
 import { Redis } from 'ioredis';
 import { projectRoot } from '../../../support/project-root.js';
-import { startRabbitMq } from '../../../support/rabbitmq-server.js';
+import { startRabbitMq } from '../../../support/rabbitmq/rabbitmq-server.js';
 import { startRedis } from '../../../support/redis/redis-server.js';
 import type { SharedServer } from '../../../support/servers/shared/kinds.js';
 import type { StartedServer } from '../../../support/servers/start-server.js';

@@ -9,7 +9,7 @@ import {
   installedPostgres,
   type PostgresUnderTest,
 } from '../../postgres/postgres-servers.js';
-import { startRabbitMq } from '../../rabbitmq-server.js';
+import { startRabbitMq } from '../../rabbitmq/rabbitmq-server.js';
 import { startRedis } from '../../redis/redis-server.js';
 import type { SharedKind, SharedServer } from './kinds.js';
 

@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { connect } from 'amqplib';
-import { requireServer } from './servers/find-executable.js';
-import { brokerEnvironment, controlEnvironment } from './rabbitmq/environment.js';
-import { findRabbitMq } from './rabbitmq/installation.js';
-import { hasQueueCounts } from './rabbitmq/queue-counts.js';
-import { writeSettings, type RabbitMqSettings } from './rabbitmq/settings.js';
-import { startServer, type Place, type StartedServer } from './servers/start-server.js';
+import { requireServer } from '../servers/find-executable.js';
+import { brokerEnvironment, controlEnvironment } from './environment.js';
+import { findRabbitMq } from './installation.js';
+import { hasQueueCounts } from './queue-counts.js';
+import { writeSettings, type RabbitMqSettings } from './settings.js';
+import { startServer, type Place, type StartedServer } from '../servers/start-server.js';
 
 const HANDSHAKE_TIMEOUT_MS = 2_000;
 const CONTROL_TIMEOUT_MS = 30_000;

@@ -1,6 +1,6 @@
 import { connect } from 'amqplib';
 import type { RabbitMqServer } from './rabbitmq-server.js';
-import { queueCounts } from './rabbitmq/queue-counts.js';
+import { queueCounts } from './queue-counts.js';
 
 export interface QueueLength {
   /** Messages that are ready for a consumer. */

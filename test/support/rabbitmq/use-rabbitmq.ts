@@ -1,6 +1,6 @@
-import type { SharedServer } from './servers/shared/kinds.js';
-import { sharedServer } from './servers/shared/shared-server.js';
-import { useServer } from './servers/use-server.js';
+import type { SharedServer } from '../servers/shared/kinds.js';
+import { sharedServer } from '../servers/shared/shared-server.js';
+import { useServer } from '../servers/use-server.js';
 
 export type UsedRabbitMq = Required<SharedServer>;
 
