@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import type { StoreUnderTest } from 'nestjs-idempotency/testing/store';
 import { loadScripts } from '../support/internals/stores/redis/scripts.js';
-import { withClock } from '../support/injected-clock.js';
+import { withClock } from '../support/clocks/injected-clock.js';
 import { useRedis } from '../support/redis/use-redis.js';
 
 // A list of seconds and microseconds, as TIME returns.

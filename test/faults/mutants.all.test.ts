@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { startRedis } from '../support/redis/redis-server.js';
-import { describeWithClock } from '../support/server-clock/server-clock.js';
+import { describeWithClock } from '../support/clocks/server-clock.js';
 import { useServer } from '../support/servers/use-server.js';
 import { MUTANTS } from './mutants.js';
 import { DrivenTime } from './store/support/driven-time.js';

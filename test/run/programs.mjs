@@ -7,7 +7,7 @@ export const NEEDED_BY = {
     'test/support/servers/shared/shared-server.ts',
   ],
   postgres: ['test/support/postgres/installed-postgres.ts'],
-  'c-compiler': ['test/support/server-clock/compiler.ts'],
+  'c-compiler': ['test/support/clocks/compiler.ts'],
   chromium: ['test/support/chromium.ts'],
   rabbitmq: [
     'sample-app/demo/processes/rabbitmq-server.ts',

@@ -8,7 +8,7 @@ import { until } from '../../support/until.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { Tally } from '../../support/http/tally.js';
-import { driveTimers } from '../../support/standing-time.js';
+import { driveTimers } from '../../support/clocks/standing-time.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 import type { CallingApp } from '../calls/support/calling-app.js';
 import { Orders, type OrderJob } from './support/orders.js';

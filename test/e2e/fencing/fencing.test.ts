@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { Client } from 'pg';
 import { startRedis, type RedisServer } from '../../support/redis/redis-server.js';
-import { describeWithClock, ServerClock } from '../../support/server-clock/server-clock.js';
+import { describeWithClock, ServerClock } from '../../support/clocks/server-clock.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { TalkingProcess } from '../../support/talking-process.js';
 import { isTestAll } from '../../support/test-all.js';

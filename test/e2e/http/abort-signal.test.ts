@@ -9,7 +9,7 @@ import { Redis } from 'ioredis';
 import { platforms } from '../../support/http/combinations.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
-import { driveTimers } from '../../support/standing-time.js';
+import { driveTimers } from '../../support/clocks/standing-time.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 
 const LEASE_MS = 30_000;

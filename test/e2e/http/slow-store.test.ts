@@ -23,7 +23,7 @@ import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { takeRaw } from '../../support/http/take-raw.js';
 import { heldReply, heldRequest, type FaultyStore } from '../../support/faulty-store.js';
 import { slowStore } from '../../support/slow-store.js';
-import { driveTimers } from '../../support/standing-time.js';
+import { driveTimers } from '../../support/clocks/standing-time.js';
 
 type AnyReply = ExpressResponse | FastifyReply;
 

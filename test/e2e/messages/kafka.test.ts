@@ -14,7 +14,7 @@ import type { EachMessagePayload, KafkaMessage } from 'kafkajs';
 import { until } from '../../support/until.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
-import { inStandingTime } from '../../support/standing-time.js';
+import { inStandingTime } from '../../support/clocks/standing-time.js';
 import { startConsumer } from './support/start-consumer.js';
 
 /**

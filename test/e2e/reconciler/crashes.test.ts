@@ -18,7 +18,7 @@ import { Gate } from '../../support/http/gate.js';
 import { Tally } from '../../support/http/tally.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { startRedis } from '../../support/redis/redis-server.js';
-import { describeWithClock } from '../../support/server-clock/server-clock.js';
+import { describeWithClock } from '../../support/clocks/server-clock.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { TalkingProcess } from '../../support/talking-process.js';
 import { isTestAll } from '../../support/test-all.js';

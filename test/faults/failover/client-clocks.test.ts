@@ -3,7 +3,7 @@ import type { Begin } from '../../support/internals/core/store.js';
 import { success } from '../../integration/engine/support/worker.js';
 import { until } from '../../support/until.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
-import { driveTimers } from '../../support/standing-time.js';
+import { driveTimers } from '../../support/clocks/standing-time.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { labRequest } from '../store/support/requests.js';
 import type { LedgerWorker } from '../store/support/ledger-worker.js';

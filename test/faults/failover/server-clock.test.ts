@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { success } from '../../integration/engine/support/worker.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
-import { describeWithClock, ServerClock } from '../../support/server-clock/server-clock.js';
+import { describeWithClock, ServerClock } from '../../support/clocks/server-clock.js';
 import { unavailable } from '../../support/faulty-store.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { labRequest } from '../store/support/requests.js';

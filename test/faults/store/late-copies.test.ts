@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { describeWithClock } from '../../support/server-clock/server-clock.js';
+import { describeWithClock } from '../../support/clocks/server-clock.js';
 import { lateAfterTimeout, lateBegin, lateHeartbeat } from './scenarios.js';
 import { labRequest } from './support/requests.js';
 import { useScene } from './support/use-scene.js';

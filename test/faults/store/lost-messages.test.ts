@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { until } from '../../support/until.js';
 import type { AimedFault } from '../../support/redis/proxy/aim.js';
-import { describeWithClock } from '../../support/server-clock/server-clock.js';
+import { describeWithClock } from '../../support/clocks/server-clock.js';
 import { lostBegin } from './scenarios.js';
 import { labRequest } from './support/requests.js';
 import { recordIn } from './support/record-in.js';

@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { until } from '../../support/until.js';
-import { describeWithClock } from '../../support/server-clock/server-clock.js';
+import { describeWithClock } from '../../support/clocks/server-clock.js';
 import { labRequest } from './support/requests.js';
 import { mortalScene } from './support/mortal-redis.js';
 

@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { outcomeAsText, success } from '../../integration/engine/support/worker.js';
 import { until } from '../../support/until.js';
-import { describeWithClock } from '../../support/server-clock/server-clock.js';
+import { describeWithClock } from '../../support/clocks/server-clock.js';
 import { lateOwner, lateRelease, longRun } from './scenarios.js';
 import { labRequest } from './support/requests.js';
 import { useScene } from './support/use-scene.js';

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import { loadScripts, type LuaScripts } from '../../support/internals/stores/redis/scripts.js';
-import { withClock } from '../../support/injected-clock.js';
+import { withClock } from '../../support/clocks/injected-clock.js';
 import { NO_RECORD, type Observation, type Subject } from './compare.js';
 import type { Mutation } from './mutants.js';
 import type { Step } from './step.js';

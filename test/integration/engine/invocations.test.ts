@@ -6,7 +6,7 @@ import { resolveModuleOptions } from '../../support/internals/nest/options.js';
 import { redisStore } from 'nestjs-idempotency/redis';
 import type { Fault } from '../../support/faulty-store.js';
 import { Caller, newCall } from './support/caller.js';
-import { expectNoTimerRenewed } from '../../support/no-timer-renewed.js';
+import { expectNoTimerRenewed } from '../../support/clocks/no-timer-renewed.js';
 
 const LEASE_MS = 1_000;
 

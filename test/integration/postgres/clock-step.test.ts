@@ -5,7 +5,7 @@ import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Begin } from '../../support/internals/core/store.js';
 import type { Lease } from '../../support/internals/core/record.js';
 import { loadStatements, TableName } from '../../support/internals/stores/postgres/sql.js';
-import { withSqlClock } from '../../support/injected-sql-clock.js';
+import { withSqlClock } from '../../support/clocks/injected-sql-clock.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { beginCommand, newToken, TIMEOUT_MS } from '../redis/support/commands.js';
 import { userPool } from './support/fixture.js';

@@ -11,7 +11,7 @@ import {
 } from 'nestjs-idempotency/postgres';
 import { loadStatements, TableName } from '../../support/internals/stores/postgres/sql.js';
 import { documentedSql } from '../../support/documented-sql.js';
-import { withSqlClock } from '../../support/injected-sql-clock.js';
+import { withSqlClock } from '../../support/clocks/injected-sql-clock.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { beginCommand, completeCommand, leaseOf, newToken } from '../redis/support/commands.js';
 import { until } from '../../support/until.js';

@@ -17,7 +17,7 @@ import { resolveGroup } from '../../support/internals/core/util.js';
 import { FaultyStore, misconfigured, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { projectRoot } from '../../support/project-root.js';
-import { driveTimers } from '../../support/standing-time.js';
+import { driveTimers } from '../../support/clocks/standing-time.js';
 import { abandon, LEASE_MS, recordOf, type AbandonedCall } from './support/abandon.js';
 import { reconcilingApp, type ReconcilingApp } from './support/reconciling-app.js';
 

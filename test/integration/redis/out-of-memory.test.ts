@@ -4,7 +4,7 @@ import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { StoreUnavailableError } from '../../support/internals/core/util.js';
 import type { Lease } from '../../support/internals/core/record.js';
 import { startRedis } from '../../support/redis/redis-server.js';
-import { inStandingTime } from '../../support/standing-time.js';
+import { inStandingTime } from '../../support/clocks/standing-time.js';
 import {
   beginCommand,
   completeCommand,

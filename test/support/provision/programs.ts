@@ -4,7 +4,7 @@ import { findPostgres } from '../postgres/installed-postgres.js';
 import { findMosquitto } from '../servers/mosquitto-server.js';
 import { findNats } from '../servers/nats-server.js';
 import { findRabbitMq } from '../rabbitmq/installation.js';
-import { findCompiler } from '../server-clock/compiler.js';
+import { findCompiler } from '../clocks/compiler.js';
 import type { Program } from './provide.js';
 
 const OLDEST_REDIS = [6, 2] as const;

@@ -12,7 +12,7 @@ import {
   unavailable,
 } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
-import { expectNoTimerRenewed } from '../../support/no-timer-renewed.js';
+import { expectNoTimerRenewed } from '../../support/clocks/no-timer-renewed.js';
 import { protocolOptions } from '../../support/protocol-options.js';
 
 const LEASE_MS = 1_200;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, jest } from '@jest/globals';
-import { driveTimers } from '../../../support/standing-time.js';
+import { driveTimers } from '../../../support/clocks/standing-time.js';
 
 /** Time that passes only when a test advances it. */
 export interface DrivenTime {

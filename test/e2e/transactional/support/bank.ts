@@ -5,7 +5,7 @@ import type { UnitOfWork } from 'nestjs-idempotency/transactions';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { makeListeningClient } from '../../../support/internals/stores/postgres.js';
 import { loadStatements, TableName } from '../../../support/internals/stores/postgres/sql.js';
-import { withSqlClock } from '../../../support/injected-sql-clock.js';
+import { withSqlClock } from '../../../support/clocks/injected-sql-clock.js';
 import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
 import { embeddedPostgres } from '../../../support/postgres/postgres-servers.js';
 import { usePostgres } from '../../../support/postgres/use-postgres.js';

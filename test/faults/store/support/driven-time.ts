@@ -1,6 +1,6 @@
 import { jest } from '@jest/globals';
-import { canFakeServerClock, ServerClock } from '../../../support/server-clock/server-clock.js';
-import { driveTimers } from '../../../support/standing-time.js';
+import { canFakeServerClock, ServerClock } from '../../../support/clocks/server-clock.js';
+import { driveTimers } from '../../../support/clocks/standing-time.js';
 
 /**
  * Time that the test drives: for the servers started with its {@link env}, and for the engines of this

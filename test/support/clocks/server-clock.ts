@@ -16,7 +16,7 @@ import { describe, it } from '@jest/globals';
 import { projectRoot } from '../project-root.js';
 import { compile, findCompiler } from './compiler.js';
 
-const SOURCE = join(projectRoot, 'test/support/server-clock/server-clock.c');
+const SOURCE = join(projectRoot, 'test/support/clocks/server-clock.c');
 const VERSION = createHash('sha256').update(readFileSync(SOURCE)).digest('hex');
 
 /** Compiled once for all test files. */
