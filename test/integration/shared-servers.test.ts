@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { Client } from 'pg';
 import { afterTest } from '../support/after-test.js';
-import { isRunning } from '../support/is-running.js';
+import { isRunning } from '../support/processes/is-running.js';
 import { newDatabase } from '../support/postgres/new-database.js';
 import { Keeper } from '../support/servers/shared/keeper.js';
 import type { SharedKind, SharedServer } from '../support/servers/shared/kinds.js';

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { outsideEnvironment } from '../support/outside-environment.js';
+import { outsideEnvironment } from '../support/processes/outside-environment.js';
 import { projectRoot } from '../support/project-root.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
 

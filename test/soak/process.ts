@@ -5,7 +5,7 @@ import { Redis } from 'ioredis';
 import { IdempotencyEvents } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { IdempotencyEngine } from '../support/internals/core/engine.js';
-import { serve } from '../support/child.js';
+import { serve } from '../support/processes/child.js';
 import { readHoldings } from '../lab/measure/growth/holdings.js';
 import { LEAKS } from '../lab/measure/growth/leaks.js';
 import { sendAll } from './load.js';

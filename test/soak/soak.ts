@@ -1,4 +1,4 @@
-import { Child } from '../support/child.js';
+import { Child } from '../support/processes/child.js';
 import type { Reading } from '../lab/measure/growth/reading.js';
 import type { SoakSetup } from './setup.js';
 

@@ -17,7 +17,7 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { IdempotencyModule, Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { serve } from '../../support/child.js';
+import { serve } from '../../support/processes/child.js';
 import type { Allocations } from './allocations.js';
 import type { CountedSetup } from './setup.js';
 

@@ -1,4 +1,4 @@
-import { Child } from '../../support/child.js';
+import { Child } from '../../support/processes/child.js';
 import { KeepAliveConnection } from '../../support/http/raw-client.js';
 import type { Allocations } from './allocations.js';
 import type { CountedSetup } from './setup.js';

@@ -5,7 +5,7 @@ import { until } from '../../support/until.js';
 import { startRedis, type RedisServer } from '../../support/redis/redis-server.js';
 import { itWithClock, ServerClock } from '../../support/clocks/server-clock.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
-import { TalkingProcess } from '../../support/talking-process.js';
+import { TalkingProcess } from '../../support/processes/talking-process.js';
 import { LOCK_MS, type HeldOrder, type WorkerMessage } from './support/worker-settings.js';
 
 type Worker = TalkingProcess<WorkerMessage>;

@@ -3,7 +3,7 @@ import { Client } from 'pg';
 import { startRedis, type RedisServer } from '../../support/redis/redis-server.js';
 import { describeWithClock, ServerClock } from '../../support/clocks/server-clock.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
-import { TalkingProcess } from '../../support/talking-process.js';
+import { TalkingProcess } from '../../support/processes/talking-process.js';
 import { isTestAll } from '../../support/test-all.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import type { WorkerSettings } from './shipping-worker.js';

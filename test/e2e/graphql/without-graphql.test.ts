@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, it } from '@jest/globals';
-import { outsideEnvironment } from '../../support/outside-environment.js';
+import { outsideEnvironment } from '../../support/processes/outside-environment.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 
 const fileOf = (name: string) => fileURLToPath(new URL(`support/${name}`, import.meta.url));

@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { until } from '../../support/until.js';
-import { processesIn } from '../../support/processes-in.js';
+import { processesIn } from '../../support/processes/processes-in.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 
 const DEMO = fileURLToPath(new URL('../../../sample-app/demo/messages/main.ts', import.meta.url));

@@ -9,7 +9,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { connect as connectNats, type Msg } from '@nats-io/transport-node';
 import { connect as connectRabbitMq, type ConfirmChannel } from 'amqplib';
 import { connect as connectMqtt, connectAsync } from 'mqtt';
-import { processesIn } from '../../support/processes-in.js';
+import { processesIn } from '../../support/processes/processes-in.js';
 import { findMosquitto, startMosquitto } from '../../support/servers/mosquitto-server.js';
 import { findNats, startNats } from '../../support/servers/nats-server.js';
 import { queueDepth, queueLength, saveQueues } from '../../support/rabbitmq/rabbitmq-queues.js';

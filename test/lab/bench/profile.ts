@@ -10,7 +10,7 @@ import { httpGroup, type Scenario } from './http/http-group.js';
 import { RunningServer } from './http/running-server.js';
 import { ensureInstalled } from './install.js';
 import { buildLibrary } from './library/build-library.js';
-import { Child } from '../../support/child.js';
+import { Child } from '../../support/processes/child.js';
 import { withResources, type Resources } from './measuring/resources.js';
 import { startLoad } from './parts/http.js';
 import { frameworkVersions } from './measuring/versions.js';

@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { serve } from '../../support/child.js';
+import { serve } from '../../support/processes/child.js';
 import { Coverage } from './coverage.js';
 import type { Setup, Step, Trip } from './trip.js';
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { Child } from '../../support/child.js';
+import { Child } from '../../support/processes/child.js';
 import { projectRoot } from '../../support/project-root.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { scriptCalls } from '../../support/redis/script-calls.js';

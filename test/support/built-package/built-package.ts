@@ -3,10 +3,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { outsideEnvironment } from '../outside-environment.js';
+import { outsideEnvironment } from '../processes/outside-environment.js';
 import { projectRoot } from '../project-root.js';
 import { compileTree } from '../to-javascript.js';
-import { withLock } from '../with-lock.js';
+import { withLock } from '../processes/with-lock.js';
 import { DIGEST_FILE, SHIPPED, digestOfSources } from './digest.js';
 
 const CACHE = join(projectRoot, 'node_modules/.cache/nestjs-idempotency');

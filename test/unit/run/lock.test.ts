@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { builtPackage } from '../../support/built-package/built-package.js';
-import { withLock } from '../../support/with-lock.js';
+import { withLock } from '../../support/processes/with-lock.js';
 
 let folder: string;
 beforeEach(() => {

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { processesIn } from '../../support/processes-in.js';
+import { processesIn } from '../../support/processes/processes-in.js';
 import { projectRoot } from '../../support/project-root.js';
 
 const PROGRAM = join(projectRoot, 'test/run/main.mjs');

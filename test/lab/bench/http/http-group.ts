@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Child } from '../../../support/child.js';
+import type { Child } from '../../../support/processes/child.js';
 import type { Entrant, Group, Sample } from '../measuring/interleave.js';
 import type { RedisCpu } from '../measuring/redis-cpu.js';
 import type { LoadOrder, LoadResult } from './load.js';

@@ -1,6 +1,6 @@
 import { createHistogram } from 'node:perf_hooks';
 import { percentiles, record } from '../measuring/closed-loop.js';
-import { serve } from '../../../support/child.js';
+import { serve } from '../../../support/processes/child.js';
 import { loadPackage } from './load-package.js';
 
 export interface LoadOrder {

@@ -1,5 +1,5 @@
 import type { Profiler } from 'node:inspector';
-import type { Child } from '../../../support/child.js';
+import type { Child } from '../../../support/processes/child.js';
 import { startWorker, type WorkerOptions } from '../measuring/worker.js';
 import type { ServerSetup, ServerState } from '../protocol.js';
 import { entryOf, type ContenderId, type Entry } from './contenders.js';

@@ -4,7 +4,7 @@ import { Injectable, Module, type CanActivate, type ExecutionContext } from '@ne
 import { APP_GUARD, NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
-import { serve } from '../../../support/child.js';
+import { serve } from '../../../support/processes/child.js';
 import type { ServerSetup, ServerState } from '../protocol.js';
 import { entryOf } from './contenders.js';
 import { controllerOf } from './controller.js';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { Child } from '../../../support/child.js';
+import { Child } from '../../../support/processes/child.js';
 import { projectRoot } from '../../../support/project-root.js';
 
 /** The benchmark of a commit. */

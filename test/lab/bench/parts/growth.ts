@@ -3,7 +3,7 @@ import { startRedis } from '../../../support/redis/redis-server.js';
 import { httpGroup } from '../http/http-group.js';
 import { paymentOf } from '../http/requests.js';
 import { RunningServer } from '../http/running-server.js';
-import { Child } from '../../../support/child.js';
+import { Child } from '../../../support/processes/child.js';
 import { interleave, type Group, type Rounds, type Sample } from '../measuring/interleave.js';
 import { RedisCpu } from '../measuring/redis-cpu.js';
 import { withResources, type Resources } from '../measuring/resources.js';

@@ -5,7 +5,7 @@ import type { Platform } from '../http/contender.js';
 import { entryOf, type ContenderId } from '../http/contenders.js';
 import { httpGroup, type LoadSource, type Scenario } from '../http/http-group.js';
 import { RunningServer, type ServerOptions } from '../http/running-server.js';
-import { Child } from '../../../support/child.js';
+import { Child } from '../../../support/processes/child.js';
 import { interleave, type Factors, type Group, type Rounds } from '../measuring/interleave.js';
 import { RedisCpu } from '../measuring/redis-cpu.js';
 import { withResources, type Resources } from '../measuring/resources.js';

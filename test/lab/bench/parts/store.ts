@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { RedisCluster } from '../../../support/redis/redis-cluster.js';
 import { startRedis } from '../../../support/redis/redis-server.js';
-import type { Child } from '../../../support/child.js';
+import type { Child } from '../../../support/processes/child.js';
 import { interleave, type Entrant, type Group, type Rounds } from '../measuring/interleave.js';
 import { RedisCpu } from '../measuring/redis-cpu.js';
 import { withResources, type Resources } from '../measuring/resources.js';

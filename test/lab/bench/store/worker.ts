@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { closedLoop } from '../measuring/closed-loop.js';
-import { serve } from '../../../support/child.js';
+import { serve } from '../../../support/processes/child.js';
 import type { Sample } from '../measuring/interleave.js';
 import { ROUND, type StoreEntrant, type StoreRound } from '../protocol.js';
 import { KEY_PREFIX, rawTasks, scriptTasks, storeTasks, type Tasks, type Via } from './tasks.js';

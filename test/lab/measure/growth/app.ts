@@ -6,7 +6,7 @@ import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { IdempotencyModule, Idempotent } from 'nestjs-idempotency';
-import { serve } from '../../../support/child.js';
+import { serve } from '../../../support/processes/child.js';
 import { readHoldings } from './holdings.js';
 import { LEAKS } from './leaks.js';
 import { openRecords } from './records.js';

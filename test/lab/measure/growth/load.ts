@@ -1,4 +1,4 @@
-import { serve } from '../../../support/child.js';
+import { serve } from '../../../support/processes/child.js';
 import { Client, REQUESTS_OF_A_ROUND } from './client.js';
 
 const CLIENTS = 32;

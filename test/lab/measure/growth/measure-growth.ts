@@ -1,4 +1,4 @@
-import { Child } from '../../../support/child.js';
+import { Child } from '../../../support/processes/child.js';
 import { startRedis } from '../../../support/redis/redis-server.js';
 import { REQUESTS_OF_A_ROUND } from './client.js';
 import type { Reading } from './reading.js';

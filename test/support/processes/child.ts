@@ -1,6 +1,6 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { typescriptNodeOptions } from './typescript/node-options.js';
+import { typescriptNodeOptions } from '../typescript/node-options.js';
 import { startProfile, stopProfile } from './profiler.js';
 
 export interface ChildOptions {

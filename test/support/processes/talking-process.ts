@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { until } from './until.js';
-import { typescriptNodeOptions } from './typescript/node-options.js';
+import { until } from '../until.js';
+import { typescriptNodeOptions } from '../typescript/node-options.js';
 
 /** Longer than a process takes to start on a busy machine. */
 const LIMIT_MS = 60_000;
