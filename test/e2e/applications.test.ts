@@ -13,11 +13,11 @@ import {
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { Gate } from '../support/http/gate.js';
+import { Gate } from '../support/waiting/gate.js';
 import { openPostgresPool } from '../support/postgres/postgres-pool.js';
 import { embeddedPostgres } from '../support/postgres/postgres-servers.js';
 import { startRedis } from '../support/redis/redis-server.js';
-import { untilSettled } from '../support/until-settled.js';
+import { untilSettled } from '../support/waiting/until-settled.js';
 import { useRedisClient } from '../support/redis/use-redis.js';
 import { useServer } from '../support/servers/use-server.js';
 

@@ -10,11 +10,11 @@ import { Redis } from 'ioredis';
 import { IdempotencyModule, Idempotent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { platforms, type Platform } from '../support/http/combinations.js';
-import { Gate } from '../support/http/gate.js';
+import { Gate } from '../support/waiting/gate.js';
 import { KeepAliveConnection } from '../support/http/raw-client.js';
 import type { RawResponse } from '../support/http/raw-response.js';
 import type { Reply } from '../support/http/reply.js';
-import { Tally } from '../support/http/tally.js';
+import { Tally } from '../support/waiting/tally.js';
 import type { SharedServer } from '../support/servers/shared/kinds.js';
 import { useRedis } from '../support/redis/use-redis.js';
 

@@ -4,8 +4,8 @@ import { Queue, QueueEvents, Worker, type Job } from 'bullmq-5';
 import { IdempotencyService, OperationRejectedError } from 'nestjs-idempotency';
 import { delayJob } from 'nestjs-idempotency/bullmq';
 import { until } from '../../support/until.js';
-import { Gate } from '../../support/http/gate.js';
-import { Tally } from '../../support/http/tally.js';
+import { Gate } from '../../support/waiting/gate.js';
+import { Tally } from '../../support/waiting/tally.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 import { callingApp, type CallingApp } from '../calls/support/calling-app.js';
 

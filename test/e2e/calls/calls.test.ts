@@ -9,8 +9,8 @@ import {
   requireIdempotencyContext,
 } from 'nestjs-idempotency';
 import { useStores } from '../../support/http/combinations.js';
-import { Gate } from '../../support/http/gate.js';
-import { Tally } from '../../support/http/tally.js';
+import { Gate } from '../../support/waiting/gate.js';
+import { Tally } from '../../support/waiting/tally.js';
 import { callingApp, rejection, type CallingApp } from './support/calling-app.js';
 
 interface Order {

@@ -11,8 +11,8 @@ import {
 import { recordKey } from 'nestjs-idempotency/store';
 import { memoryStore, type MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
 import { abandon, LEASE_MS, recordOf } from '../../integration/reconciler/support/abandon.js';
-import { Gate } from '../../support/http/gate.js';
-import { Tally } from '../../support/http/tally.js';
+import { Gate } from '../../support/waiting/gate.js';
+import { Tally } from '../../support/waiting/tally.js';
 import { callingApp, type CallingApp } from './support/calling-app.js';
 
 const OPERATION = 'payments.settle';

@@ -11,7 +11,7 @@ import type { ExpressResponse, FastifyReply } from '../../support/http/reply.js'
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
 import { takeRaw } from '../../support/http/take-raw.js';
-import { Tally } from '../../support/http/tally.js';
+import { Tally } from '../../support/waiting/tally.js';
 import { unavailable, type FaultyStore } from '../../support/faulty-store.js';
 import { slowStore } from '../../support/slow-store.js';
 import { useServer } from '../../support/servers/use-server.js';

@@ -16,11 +16,11 @@ import { defer, from, merge, mergeMap, take, throwError, type Observable } from 
 import { combinations, platforms, useStores } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
-import { Gate } from '../../support/http/gate.js';
+import { Gate } from '../../support/waiting/gate.js';
 import { onceSettled } from '../../support/http/once-settled.js';
 import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js';
 import { startApp, type StartAppOptions, type TestApp } from '../../support/http/start-app.js';
-import { Tally } from '../../support/http/tally.js';
+import { Tally } from '../../support/waiting/tally.js';
 import { until } from '../../support/until.js';
 import { useServer } from '../../support/servers/use-server.js';
 

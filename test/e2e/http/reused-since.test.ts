@@ -12,10 +12,10 @@ import { redisUnderTest } from '../../conformance/redis-under-test.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
-import { Gate } from '../../support/http/gate.js';
+import { Gate } from '../../support/waiting/gate.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
-import { Tally } from '../../support/http/tally.js';
+import { Tally } from '../../support/waiting/tally.js';
 import { rejection } from '../calls/support/calling-app.js';
 
 const LEASE_MS = 60_000;

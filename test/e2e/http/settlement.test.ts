@@ -8,7 +8,7 @@ import { FaultyStore, heldReply, heldRequest } from '../../support/faulty-store.
 import { Around, givingUp } from '../../support/http/around.js';
 import { platforms, useStores } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
-import { Gate } from '../../support/http/gate.js';
+import { Gate } from '../../support/waiting/gate.js';
 import type { ExpressResponse, FastifyReply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';

@@ -15,7 +15,7 @@ import { Around, givingUp } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
-import { Gate } from '../../support/http/gate.js';
+import { Gate } from '../../support/waiting/gate.js';
 import { onceSettled } from '../../support/http/once-settled.js';
 import type { ExpressResponse, FastifyReply } from '../../support/http/reply.js';
 import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js';

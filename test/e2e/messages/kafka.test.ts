@@ -13,7 +13,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import type { EachMessagePayload, KafkaMessage } from 'kafkajs';
 import { until } from '../../support/until.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
-import { Gate } from '../../support/http/gate.js';
+import { Gate } from '../../support/waiting/gate.js';
 import { inStandingTime } from '../../support/clocks/standing-time.js';
 import { startConsumer } from './support/start-consumer.js';
 

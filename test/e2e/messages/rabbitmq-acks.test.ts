@@ -13,7 +13,7 @@ import type { IdempotencyOptions } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { map, tap, timeout, type Observable } from 'rxjs';
 import { until } from '../../support/until.js';
-import { Gate } from '../../support/http/gate.js';
+import { Gate } from '../../support/waiting/gate.js';
 import { deliveredIn, emitOrder, orders, type Channel, type Delivered } from './support/orders.js';
 import { useBroker } from './support/use-broker.js';
 

@@ -5,7 +5,7 @@ import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { lastValueFrom, NEVER, timeout, toArray } from 'rxjs';
 import { until } from '../../support/until.js';
-import { Gate } from '../../support/http/gate.js';
+import { Gate } from '../../support/waiting/gate.js';
 import { emitOrder, orders } from './support/orders.js';
 import { useBroker } from './support/use-broker.js';
 import { useDrivenTime } from './support/use-driven-time.js';

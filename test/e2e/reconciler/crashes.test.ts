@@ -14,8 +14,8 @@ import {
 } from '../../integration/reconciler/support/reconciling-app.js';
 import { until } from '../../support/until.js';
 import { FaultyStore } from '../../support/faulty-store.js';
-import { Gate } from '../../support/http/gate.js';
-import { Tally } from '../../support/http/tally.js';
+import { Gate } from '../../support/waiting/gate.js';
+import { Tally } from '../../support/waiting/tally.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { describeWithClock } from '../../support/clocks/server-clock.js';

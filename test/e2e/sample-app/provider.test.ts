@@ -7,8 +7,8 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { Ledger } from '../../../sample-app/src/ledger/ledger.js';
 import { MemoryLedger } from '../../../sample-app/src/ledger/memory-ledger.js';
 import { PaymentProvider } from '../../../sample-app/src/provider/payment-provider.js';
-import { Gate } from '../../support/http/gate.js';
-import { Tally } from '../../support/http/tally.js';
+import { Gate } from '../../support/waiting/gate.js';
+import { Tally } from '../../support/waiting/tally.js';
 import { callingApp, type CallingApp } from '../calls/support/calling-app.js';
 
 const LEASE_MS = 60_000;

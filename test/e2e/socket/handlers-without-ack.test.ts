@@ -6,7 +6,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { timeout } from 'rxjs';
 import { useStores } from '../../support/http/combinations.js';
 import type { Scenario } from '../../support/http/scenario.js';
-import { Tally } from '../../support/http/tally.js';
+import { Tally } from '../../support/waiting/tally.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { InScenario, payloadOf, scenarioIn } from './support/in-scenario.js';
 import { KnownCallers } from './support/known-callers.js';

@@ -15,7 +15,7 @@ import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { until } from '../../support/until.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
-import { Gate } from '../../support/http/gate.js';
+import { Gate } from '../../support/waiting/gate.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { useBank } from './support/bank.js';

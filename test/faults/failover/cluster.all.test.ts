@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { OperationRequest } from '../../support/internals/core/operation.js';
 import { success } from '../../integration/engine/support/worker.js';
-import { during } from '../../integration/redis/support/during.js';
+import { during } from '../../support/waiting/during.js';
 import { labRequest } from '../store/support/requests.js';
 import { LONG_TIMEOUTS } from './support/long-timeouts.js';
 import { requestsOf, ownerOf, slotOf, useCluster } from './support/use-cluster.js';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it } from '@jest/globals';
 import { Random } from '../../integration/differential/random.js';
-import { during } from '../../integration/redis/support/during.js';
+import { during } from '../../support/waiting/during.js';
 import { load } from './support/load.js';
 import type { RemoteWorker } from './support/remote-worker.js';
 import { useScene } from './support/use-scene.js';

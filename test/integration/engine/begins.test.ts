@@ -10,7 +10,7 @@ import {
   unavailable,
   type Fault,
 } from '../../support/faulty-store.js';
-import { Gate } from '../../support/http/gate.js';
+import { Gate } from '../../support/waiting/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import { outcomeAsText, newRequest, success, type Worker } from './support/worker.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { heldReply, heldRequest, lostReply, unavailable } from '../../support/faulty-store.js';
-import { Gate } from '../../support/http/gate.js';
+import { Gate } from '../../support/waiting/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import { outcomeAsText, newRequest, success, withOptions, type Worker } from './support/worker.js';
 

@@ -14,10 +14,10 @@ import {
   type OutcomePolicy,
 } from 'nestjs-idempotency';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
-import { Gate } from '../../support/http/gate.js';
+import { Gate } from '../../support/waiting/gate.js';
 import { useStores } from '../../support/http/combinations.js';
 import { optionAt } from '../../support/option-at.js';
-import { Tally } from '../../support/http/tally.js';
+import { Tally } from '../../support/waiting/tally.js';
 
 const stores = useStores();
 const call = (changes: Partial<IdempotentCall> = {}): IdempotentCall => ({

@@ -10,7 +10,7 @@ import {
 } from 'nestjs-idempotency';
 import { memoryStore, type MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
-import { Gate } from '../../support/http/gate.js';
+import { Gate } from '../../support/waiting/gate.js';
 import { abandon, LEASE_MS, recordOf } from './support/abandon.js';
 import { reconcilingApp, type ReconcilingApp } from './support/reconciling-app.js';
 

@@ -15,7 +15,7 @@ import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { RECONCILE } from '../../support/internals/core/recovery.js';
 import { resolveGroup } from '../../support/internals/core/util.js';
 import { FaultyStore, misconfigured, unavailable } from '../../support/faulty-store.js';
-import { Gate } from '../../support/http/gate.js';
+import { Gate } from '../../support/waiting/gate.js';
 import { projectRoot } from '../../support/project-root.js';
 import { driveTimers } from '../../support/clocks/standing-time.js';
 import { abandon, LEASE_MS, recordOf, type AbandonedCall } from './support/abandon.js';

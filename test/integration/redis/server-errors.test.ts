@@ -19,7 +19,7 @@ import {
   releaseCommand,
   TIMEOUT_MS,
 } from './support/commands.js';
-import { during } from './support/during.js';
+import { during } from '../../support/waiting/during.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
 import { until } from '../../support/until.js';
 

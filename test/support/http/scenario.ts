@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
-import { Gate } from './gate.js';
+import { Gate } from '../waiting/gate.js';
 import {
   sendRaw,
   KeepAliveConnection,
@@ -8,7 +8,7 @@ import {
   type RawRequest,
 } from './raw-client.js';
 import type { RawResponse } from './raw-response.js';
-import { Tally } from './tally.js';
+import { Tally } from '../waiting/tally.js';
 
 export const SCENARIO_HEADER = 'x-scenario';
 const running = new Map<string, Scenario>();

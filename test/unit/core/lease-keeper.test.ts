@@ -11,7 +11,7 @@ import {
   lostReply,
   unavailable,
 } from '../../support/faulty-store.js';
-import { Gate } from '../../support/http/gate.js';
+import { Gate } from '../../support/waiting/gate.js';
 import { expectNoTimerRenewed } from '../../support/clocks/no-timer-renewed.js';
 import { protocolOptions } from '../../support/protocol-options.js';
 

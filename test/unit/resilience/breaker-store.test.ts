@@ -16,7 +16,7 @@ import {
   type Fault,
   type Step,
 } from '../../support/faulty-store.js';
-import { Gate } from '../../support/http/gate.js';
+import { Gate } from '../../support/waiting/gate.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { BreakerUnderTest, PROBE_TIMEOUT_MS } from './breaker-under-test.js';
 
