@@ -7,8 +7,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Browser, Page } from 'playwright-core';
 import { ApiProcess } from '../../sample-app/demo/processes/api-process.js';
 import { builtPackage } from '../support/built-package/built-package.js';
-import { findChromium, launchChromium } from '../support/chromium.js';
-import { type Fault, FaultProxy } from '../support/fault-proxy.js';
+import { findChromium, launchChromium } from '../support/browser/chromium.js';
+import { type Fault, FaultProxy } from '../support/http/wire/fault-proxy.js';
 import { isTestAll } from '../support/test-all.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
 import { useServer } from '../support/servers/use-server.js';

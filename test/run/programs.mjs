@@ -8,7 +8,7 @@ export const NEEDED_BY = {
   ],
   postgres: ['test/support/postgres/installed-postgres.ts'],
   'c-compiler': ['test/support/clocks/compiler.ts'],
-  chromium: ['test/support/chromium.ts'],
+  chromium: ['test/support/browser/chromium.ts'],
   rabbitmq: [
     'sample-app/demo/processes/rabbitmq-server.ts',
     'test/faults/messages/start-servers.ts',

@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
-import type { RawResponse } from '../../support/http/raw-response.js';
+import type { RawResponse } from '../../support/http/wire/raw-response.js';
 import type { Server } from '../harness/server.js';
 
 /** Of requests sent at once exactly one has its result unmarked; the others have it marked, or 409. */

@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { expectProblem, type ProblemName } from '../../support/http/expect-problem.js';
-import type { RawResponse } from '../../support/http/raw-response.js';
+import type { RawResponse } from '../../support/http/wire/raw-response.js';
 import type { Server } from '../harness/server.js';
 
 type Responses = readonly (readonly [ProblemName, RawResponse])[];

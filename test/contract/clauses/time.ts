@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { expect, it } from '@jest/globals';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
-import type { RawResponse } from '../../support/http/raw-response.js';
+import type { RawResponse } from '../../support/http/wire/raw-response.js';
 import type { Target } from '../harness/targets.js';
 
 const LEASE_MS = 1_000;

@@ -4,8 +4,8 @@ import {
   KeepAliveConnection,
   sendBytes,
   type PendingRequest,
-} from '../../support/http/raw-client.js';
-import type { RawResponse } from '../../support/http/raw-response.js';
+} from '../../support/http/wire/raw-client.js';
+import type { RawResponse } from '../../support/http/wire/raw-response.js';
 import { fill, readRequests, type RequestTemplate, type Values } from './request-file.js';
 
 /** The server's report on a scenario, see README.md. */

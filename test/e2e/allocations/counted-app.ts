@@ -1,5 +1,5 @@
 import { Child } from '../../support/processes/child.js';
-import { KeepAliveConnection } from '../../support/http/raw-client.js';
+import { KeepAliveConnection } from '../../support/http/wire/raw-client.js';
 import type { Allocations } from './allocations.js';
 import type { CountedSetup } from './setup.js';
 

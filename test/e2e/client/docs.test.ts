@@ -7,7 +7,7 @@ import { transform } from '@swc/core';
 import { newIdempotencyKey } from 'nestjs-idempotency/client';
 import { CLIENT_OPTIONS } from '../../support/internals/client.js';
 import { projectRoot } from '../../support/project-root.js';
-import { ScriptedServer } from '../../support/scripted-server.js';
+import { ScriptedServer } from '../../support/http/wire/scripted-server.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { SamplePayments } from './sample-payments.js';
 

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { describe, expect, it, jest } from '@jest/globals';
 import { newIdempotencyKey, type IdempotentFetchOptions } from 'nestjs-idempotency/client';
-import type { Fault } from '../../support/fault-proxy.js';
+import type { Fault } from '../../support/http/wire/fault-proxy.js';
 import { Random } from '../../integration/differential/random.js';
 import { isTestAll } from '../../support/test-all.js';
 import { useServer } from '../../support/servers/use-server.js';

@@ -10,7 +10,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { idempotentFetch, type IdempotentFetchOptions } from 'nestjs-idempotency/client';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { fetchWithoutStreams } from '../../support/fetch-without-streams.js';
+import { fetchWithoutStreams } from '../../support/http/wire/fetch-without-streams.js';
 import { platforms } from '../../support/http/combinations.js';
 import type { Reply } from '../../support/http/reply.js';
 import { InScenario, SCENARIO_HEADER, Scenario } from '../../support/http/scenario.js';

@@ -5,7 +5,7 @@ import {
   type IdempotentFetchOptions,
 } from 'nestjs-idempotency/client';
 import { Ledger, type LedgerEntry } from '../../../sample-app/src/ledger/ledger.js';
-import { FaultProxy } from '../../support/fault-proxy.js';
+import { FaultProxy } from '../../support/http/wire/fault-proxy.js';
 
 /** The sample app behind the fault proxy. */
 export class SamplePayments {

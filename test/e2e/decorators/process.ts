@@ -4,7 +4,7 @@ import type { UnitOfWork } from 'nestjs-idempotency/transactions';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import type { Platform } from '../../support/http/combinations.js';
-import type { RawResponse } from '../../support/http/raw-response.js';
+import type { RawResponse } from '../../support/http/wire/raw-response.js';
 import type { Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { chargesController, LEASE_MS, type Place } from './support/charges.controller.js';

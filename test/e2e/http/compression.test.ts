@@ -10,7 +10,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { platforms, type Platform } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { onceSettled } from '../../support/http/once-settled.js';
-import type { RawResponse } from '../../support/http/raw-response.js';
+import type { RawResponse } from '../../support/http/wire/raw-response.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
 import { useServer } from '../../support/servers/use-server.js';

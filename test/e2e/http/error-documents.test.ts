@@ -13,7 +13,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { Public } from '../../support/http/callers.guard.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem, problems, type ProblemName } from '../../support/http/expect-problem.js';
-import type { RawResponse } from '../../support/http/raw-response.js';
+import type { RawResponse } from '../../support/http/wire/raw-response.js';
 import type { Reply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type StartAppOptions, type TestApp } from '../../support/http/start-app.js';

@@ -5,7 +5,7 @@ import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
-import { Http2Client, reset, responseOn } from '../../support/http/http2-client.js';
+import { Http2Client, reset, responseOn } from '../../support/http/wire/http2-client.js';
 import type { FastifyReply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { onceSettled } from '../../support/http/once-settled.js';

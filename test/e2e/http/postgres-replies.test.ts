@@ -11,7 +11,7 @@ import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { watchedPool } from '../../support/postgres/watched-pool.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
-import type { RawResponse } from '../../support/http/raw-response.js';
+import type { RawResponse } from '../../support/http/wire/raw-response.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';

@@ -7,7 +7,7 @@ import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { onceSettled } from '../../support/http/once-settled.js';
-import type { RawResponse } from '../../support/http/raw-response.js';
+import type { RawResponse } from '../../support/http/wire/raw-response.js';
 import type { ExpressResponse, FastifyReply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';

@@ -6,7 +6,7 @@ import type { BeginReply } from 'nestjs-idempotency/store';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { Public } from '../../support/http/callers.guard.js';
 import { platforms } from '../../support/http/combinations.js';
-import type { RawResponse } from '../../support/http/raw-response.js';
+import type { RawResponse } from '../../support/http/wire/raw-response.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { documentOf, operationOf } from './support/document.js';

@@ -1,6 +1,6 @@
 import { expect } from '@jest/globals';
 import { REJECTIONS, type Rejection } from '../internals/core/util.js';
-import type { RawResponse } from './raw-response.js';
+import type { RawResponse } from './wire/raw-response.js';
 
 type Rejections = typeof REJECTIONS;
 

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import type { RawResponse } from './raw-response.js';
+import type { RawResponse } from './wire/raw-response.js';
 
 /** Belong to the exchange or to the connection: neither stored nor replayed. */
 const OF_THE_EXCHANGE = new Set(

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { RawResponse } from './raw-response.js';
+import type { RawResponse } from './wire/raw-response.js';
 
 /** Longer than any attempt in a test takes to settle. */
 const TIMEOUT_MS = 5_000;

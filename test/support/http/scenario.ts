@@ -6,8 +6,8 @@ import {
   KeepAliveConnection,
   type PendingRequest,
   type RawRequest,
-} from './raw-client.js';
-import type { RawResponse } from './raw-response.js';
+} from './wire/raw-client.js';
+import type { RawResponse } from './wire/raw-response.js';
 import { Tally } from '../waiting/tally.js';
 
 export const SCENARIO_HEADER = 'x-scenario';

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { findChromium } from '../chromium.js';
+import { findChromium } from '../browser/chromium.js';
 import { findPostgres } from '../postgres/installed-postgres.js';
 import { findMosquitto } from '../servers/mosquitto-server.js';
 import { findNats } from '../servers/nats-server.js';

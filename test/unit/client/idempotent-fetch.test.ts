@@ -5,7 +5,7 @@ import {
   IdempotentFetchError,
   type IdempotentFetchOptions,
 } from 'nestjs-idempotency/client';
-import { problem, ScriptedServer, type Step } from '../../support/scripted-server.js';
+import { problem, ScriptedServer, type Step } from '../../support/http/wire/scripted-server.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 const created: Step = { status: 201, headers: { 'x-charge': '1' }, body: '{"charge":1}' };

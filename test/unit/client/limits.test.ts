@@ -6,7 +6,7 @@ import {
   type IdempotentFetchError,
   type IdempotentFetchOptions,
 } from 'nestjs-idempotency/client';
-import { problem, ScriptedServer } from '../../support/scripted-server.js';
+import { problem, ScriptedServer } from '../../support/http/wire/scripted-server.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { drivenClock } from './driven-clock.js';
 

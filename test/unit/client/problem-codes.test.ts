@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { idempotentFetch } from 'nestjs-idempotency/client';
 import { REJECTIONS } from '../../support/internals/core/util.js';
-import { ScriptedServer } from '../../support/scripted-server.js';
+import { ScriptedServer } from '../../support/http/wire/scripted-server.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 const server = useServer(() => ScriptedServer.start());

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { idempotentFetch, type IdempotentFetchOptions } from 'nestjs-idempotency/client';
-import { ScriptedServer } from '../../support/scripted-server.js';
+import { ScriptedServer } from '../../support/http/wire/scripted-server.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 const server = useServer(() => ScriptedServer.start());

@@ -1,8 +1,8 @@
 import { PassThrough } from 'node:stream';
 import { describe, expect, it } from '@jest/globals';
 import { idempotentFetch, type IdempotentFetchOptions } from 'nestjs-idempotency/client';
-import { fetchWithoutStreams } from '../../support/fetch-without-streams.js';
-import { problem, ScriptedServer, type Step } from '../../support/scripted-server.js';
+import { fetchWithoutStreams } from '../../support/http/wire/fetch-without-streams.js';
+import { problem, ScriptedServer, type Step } from '../../support/http/wire/scripted-server.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 const replay: Step = {

@@ -111,7 +111,7 @@ describe('npm test, where a program is missing,', () => {
     'jest.config.cjs': `module.exports = {
       testSequencer: ${JSON.stringify(join(projectRoot, 'test/run/sequencer.mjs'))},
       projects: [{ displayName: 'push', testMatch: ['**/*.spec.cjs'], transform: {} }] };`,
-    'a.spec.cjs': `it('needs none', () => undefined); 'test/support/chromium.ts';`,
+    'a.spec.cjs': `it('needs none', () => undefined); 'test/support/browser/chromium.ts';`,
     'b.spec.cjs': `it('needs none', () => undefined);`,
   };
 

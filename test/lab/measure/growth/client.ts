@@ -1,5 +1,9 @@
-import { KeepAliveConnection, sendRaw, type RawRequest } from '../../../support/http/raw-client.js';
-import type { RawResponse } from '../../../support/http/raw-response.js';
+import {
+  KeepAliveConnection,
+  sendRaw,
+  type RawRequest,
+} from '../../../support/http/wire/raw-client.js';
+import type { RawResponse } from '../../../support/http/wire/raw-response.js';
 
 /** How many requests of each kind a client sends in one cycle. */
 const ROUND = {

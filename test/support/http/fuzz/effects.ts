@@ -1,4 +1,4 @@
-import type { RawResponse } from '../raw-response.js';
+import type { RawResponse } from '../wire/raw-response.js';
 import { encode, type FuzzedRequest } from './fuzzed-request.js';
 import { isSameBody } from './same-content.js';
 import { saidKey, type SaidKey } from './fuzzed-key.js';

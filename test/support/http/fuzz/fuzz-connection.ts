@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net';
-import { parseResponse, type RawResponse } from '../raw-response.js';
+import { parseResponse, type RawResponse } from '../wire/raw-response.js';
 
 /** A server that neither responds nor hangs up has lost a request, or waits for the rest of it. */
 const TIMEOUT_MS = 5_000;

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { TcpRelay, type Link } from './servers/tcp-relay.js';
+import { TcpRelay, type Link } from '../../servers/tcp-relay.js';
 
 /** A fault of one request and its response. */
 export type Fault =

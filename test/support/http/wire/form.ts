@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Sending } from './scenario.js';
+import type { Sending } from '../scenario.js';
 
 export interface Part {
   readonly name: string;
