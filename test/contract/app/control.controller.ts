@@ -1,7 +1,7 @@
 import { Controller, Get, HttpCode, Param, Post } from '@nestjs/common';
 import { Public } from './caller.guard.js';
 import { scenarioNamed } from './scenario.js';
-import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Traces } from './traces.js';
 
 /** How the suite reads what happened, and controls what happens next. */

@@ -17,7 +17,7 @@ import { FailuresController } from './routes/failures.controller.js';
 import { KeysController } from './routes/keys.controller.js';
 import { TimeController } from './routes/time.controller.js';
 import { ExpressUploadsController, FastifyUploadsController } from './routes/uploads.controller.js';
-import { FaultyStore } from '../../support/faulty-store.js';
+import { FaultyStore } from '../../support/stores/faulty-store.js';
 import { Traces } from './traces.js';
 
 export interface AppSettings {

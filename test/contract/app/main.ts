@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { createApp } from './create-app.js';
 import { openStore } from './open-store.js';
-import { FaultyStore } from '../../support/faulty-store.js';
+import { FaultyStore } from '../../support/stores/faulty-store.js';
 import { Traces } from './traces.js';
 
 // PLATFORM=express|fastify STORE=memory|redis|postgres [REDIS_URL=…] [DATABASE_URL=…] [PORT=…] node main.js

@@ -13,7 +13,7 @@ const tests = join(projectRoot, 'test');
 const APP = 'contract/app';
 
 /** The one module that the application shares with the other tests, types aside. */
-const SHARED = 'support/faulty-store.ts';
+const SHARED = 'support/stores/faulty-store.ts';
 
 /** What the application needs besides Nest and the library. */
 const OTHERS = [

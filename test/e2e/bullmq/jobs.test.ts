@@ -3,14 +3,14 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { requireIdempotencyContext, type IdempotencyEvent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { abandon } from '../../integration/reconciler/support/abandon.js';
+import { abandon } from '../../support/engine/abandon.js';
 import { until } from '../../support/until.js';
-import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { Tally } from '../../support/waiting/tally.js';
 import { driveTimers } from '../../support/clocks/standing-time.js';
 import { useRedis } from '../../support/redis/use-redis.js';
-import type { CallingApp } from '../calls/support/calling-app.js';
+import type { CallingApp } from '../../support/nest/calling-app.js';
 import { Orders, type OrderJob } from './support/orders.js';
 
 const redis = useRedis();

@@ -7,7 +7,7 @@ import { until } from '../../support/until.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { Tally } from '../../support/waiting/tally.js';
 import { useRedis } from '../../support/redis/use-redis.js';
-import { callingApp, type CallingApp } from '../calls/support/calling-app.js';
+import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
 
 const redis = useRedis();
 let app: CallingApp;

@@ -11,7 +11,7 @@ import {
 import { useStores } from '../../support/http/combinations.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { Tally } from '../../support/waiting/tally.js';
-import { callingApp, rejection, type CallingApp } from './support/calling-app.js';
+import { callingApp, rejection, type CallingApp } from '../../support/nest/calling-app.js';
 
 interface Order {
   readonly id: string;

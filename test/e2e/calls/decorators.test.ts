@@ -8,7 +8,7 @@ import { Cron, ScheduleModule } from '@nestjs/schedule';
 import { currentIdempotencyContext, Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { startApp } from '../../support/http/start-app.js';
-import { callingApp, type CallingApp } from './support/calling-app.js';
+import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
 
 let app: CallingApp | undefined;
 afterEach(() => app?.nest.close());

@@ -19,11 +19,11 @@ import {
   type Recover,
 } from 'nestjs-idempotency';
 import { memoryStore, type MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
-import { abandon, LEASE_MS } from '../../integration/reconciler/support/abandon.js';
-import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { abandon, LEASE_MS } from '../../support/engine/abandon.js';
+import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { freePort } from '../../support/servers/free-port.js';
 import { startApp } from '../../support/http/start-app.js';
-import { callingApp, rejection, type CallingApp } from './support/calling-app.js';
+import { callingApp, rejection, type CallingApp } from '../../support/nest/calling-app.js';
 
 const OPERATION = 'payments.charge';
 

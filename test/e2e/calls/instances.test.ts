@@ -21,7 +21,7 @@ import {
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { IdempotencyInterceptor } from '../../support/internals/nest.js';
-import { callingApp, rejection } from './support/calling-app.js';
+import { callingApp, rejection } from '../../support/nest/calling-app.js';
 
 let apps: INestApplicationContext[] = [];
 afterEach(async () => {

@@ -10,10 +10,10 @@ import {
 } from 'nestjs-idempotency';
 import { recordKey } from 'nestjs-idempotency/store';
 import { memoryStore, type MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
-import { abandon, LEASE_MS, recordOf } from '../../integration/reconciler/support/abandon.js';
+import { abandon, LEASE_MS, recordOf } from '../../support/engine/abandon.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { Tally } from '../../support/waiting/tally.js';
-import { callingApp, type CallingApp } from './support/calling-app.js';
+import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
 
 const OPERATION = 'payments.settle';
 

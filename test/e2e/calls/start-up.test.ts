@@ -17,9 +17,9 @@ import {
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { LoggedLines } from '../../integration/nest/support/logged-lines.js';
+import { LoggedLines } from '../../support/nest/logged-lines.js';
 import { optionAt } from '../../support/option-at.js';
-import { callingApp, rejection } from './support/calling-app.js';
+import { callingApp, rejection } from '../../support/nest/calling-app.js';
 
 async function start(metadata: ModuleMetadata, options: Partial<IdempotencyModuleOptions> = {}) {
   const { nest } = await callingApp(metadata, options);

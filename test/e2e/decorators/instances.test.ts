@@ -11,7 +11,7 @@ import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
-import { rejection } from '../calls/support/calling-app.js';
+import { rejection } from '../../support/nest/calling-app.js';
 import { copyMetadata, Wrapping } from './support/wrapping.js';
 
 type Replace = (instance: any) => object;

@@ -10,7 +10,7 @@ import { afterTest } from '../../support/after-test.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
-import { callingApp, rejection, type CallingApp } from '../calls/support/calling-app.js';
+import { callingApp, rejection, type CallingApp } from '../../support/nest/calling-app.js';
 import { copyMetadata, Wrapping } from './support/wrapping.js';
 
 const stripping = Wrapping((run) => run() as unknown, 'lost');

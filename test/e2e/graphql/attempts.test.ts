@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Idempotent, IdempotencyReconciler, type Recover } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { until } from '../../support/until.js';
-import { FaultyStore } from '../../support/faulty-store.js';
+import { FaultyStore } from '../../support/stores/faulty-store.js';
 import { useStores } from '../../support/http/combinations.js';
 import type { Scenario } from '../../support/http/scenario.js';
 import type { TestApp } from '../../support/http/start-app.js';

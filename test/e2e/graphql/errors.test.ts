@@ -12,7 +12,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { GraphQLError } from 'graphql';
 import { Idempotent, IdempotencyService, isIdempotencyError } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import type { Scenario } from '../../support/http/scenario.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { ask, codesIn, startGraphqlApp, type GraphqlResponse } from './support/graphql-app.js';

@@ -12,8 +12,8 @@ import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
 import { takeRaw } from '../../support/http/take-raw.js';
 import { Tally } from '../../support/waiting/tally.js';
-import { unavailable, type FaultyStore } from '../../support/faulty-store.js';
-import { slowStore } from '../../support/slow-store.js';
+import { unavailable, type FaultyStore } from '../../support/stores/faulty-store.js';
+import { slowStore } from '../../support/stores/slow-store.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 const CHUNK = Buffer.alloc(20_000, 'x');

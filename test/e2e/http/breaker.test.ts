@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 import { IdempotencyEvents, Idempotent, type IdempotencyEvent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { until } from '../../support/until.js';
-import { FaultyStore } from '../../support/faulty-store.js';
+import { FaultyStore } from '../../support/stores/faulty-store.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';

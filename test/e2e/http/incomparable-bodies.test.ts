@@ -9,8 +9,8 @@ import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type StartAppOptions } from '../../support/http/start-app.js';
-import { slowStore } from '../../support/slow-store.js';
-import { LoggedLines } from '../../integration/nest/support/logged-lines.js';
+import { slowStore } from '../../support/stores/slow-store.js';
+import { LoggedLines } from '../../support/nest/logged-lines.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 /** A new controller for each test, as each message is logged once per operation. */

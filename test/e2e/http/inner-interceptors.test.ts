@@ -7,7 +7,7 @@ import { platforms } from '../../support/http/combinations.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
-import { slowStore } from '../../support/slow-store.js';
+import { slowStore } from '../../support/stores/slow-store.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 /** Waits for a lookup before it calls the handler. */

@@ -6,8 +6,8 @@ import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
-import { slowStore } from '../../support/slow-store.js';
-import { LoggedLines } from '../../integration/nest/support/logged-lines.js';
+import { slowStore } from '../../support/stores/slow-store.js';
+import { LoggedLines } from '../../support/nest/logged-lines.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 interface Payment {

@@ -9,7 +9,7 @@ import { onceSettled } from '../../support/http/once-settled.js';
 import type { Reply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
-import { slowStore } from '../../support/slow-store.js';
+import { slowStore } from '../../support/stores/slow-store.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 async function runAsPlanned(scenario: Scenario) {

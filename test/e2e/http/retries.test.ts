@@ -10,7 +10,7 @@ import { onceSettled } from '../../support/http/once-settled.js';
 import type { Reply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
-import { slowStore } from '../../support/slow-store.js';
+import { slowStore } from '../../support/stores/slow-store.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 /** Runs once per call and ends as the scenario plans: throws a status, or returns. */

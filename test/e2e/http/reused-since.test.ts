@@ -16,7 +16,7 @@ import { Gate } from '../../support/waiting/gate.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { Tally } from '../../support/waiting/tally.js';
-import { rejection } from '../calls/support/calling-app.js';
+import { rejection } from '../../support/nest/calling-app.js';
 
 const LEASE_MS = 60_000;
 const RETENTION_MS = 3_600_000;

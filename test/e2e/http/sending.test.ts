@@ -12,7 +12,7 @@ import type { ExpressResponse, FastifyReply } from '../../support/http/reply.js'
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
 import { peekRaw, takeRaw } from '../../support/http/take-raw.js';
-import { slowStore } from '../../support/slow-store.js';
+import { slowStore } from '../../support/stores/slow-store.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 type AnyReply = ExpressResponse | FastifyReply;

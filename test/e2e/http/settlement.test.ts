@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jes
 import { Idempotent } from 'nestjs-idempotency';
 import type { Begin, IdempotencyRecord } from 'nestjs-idempotency/store';
 import { until } from '../../support/until.js';
-import { FaultyStore, heldReply, heldRequest } from '../../support/faulty-store.js';
+import { FaultyStore, heldReply, heldRequest } from '../../support/stores/faulty-store.js';
 import { Around, givingUp } from '../../support/http/around.js';
 import { platforms, useStores } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';

@@ -21,8 +21,8 @@ import type { ExpressResponse, FastifyReply } from '../../support/http/reply.js'
 import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { takeRaw } from '../../support/http/take-raw.js';
-import { heldReply, heldRequest, type FaultyStore } from '../../support/faulty-store.js';
-import { slowStore } from '../../support/slow-store.js';
+import { heldReply, heldRequest, type FaultyStore } from '../../support/stores/faulty-store.js';
+import { slowStore } from '../../support/stores/slow-store.js';
 import { driveTimers } from '../../support/clocks/standing-time.js';
 
 type AnyReply = ExpressResponse | FastifyReply;

@@ -11,7 +11,7 @@ import { expectReplay } from '../../support/http/expect-replay.js';
 import { changed, form, type Part } from '../../support/http/wire/form.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
-import { LoggedLines } from '../../integration/nest/support/logged-lines.js';
+import { LoggedLines } from '../../support/nest/logged-lines.js';
 
 const parts: readonly Part[] = [
   { name: 'note', value: 'a note' },

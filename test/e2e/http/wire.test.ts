@@ -11,7 +11,7 @@ import type { ExpressResponse, FastifyReply, Reply } from '../../support/http/re
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
 import { takeRaw } from '../../support/http/take-raw.js';
-import { slowStore } from '../../support/slow-store.js';
+import { slowStore } from '../../support/stores/slow-store.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 interface TrailingReply extends FastifyReply {

@@ -22,7 +22,7 @@ import {
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { lastValueFrom, of, toArray } from 'rxjs';
 import { until } from '../../support/until.js';
-import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { freePort } from '../../support/servers/free-port.js';
 import { sharedServer } from '../../support/servers/shared/shared-server.js';
 import { useServer } from '../../support/servers/use-server.js';

@@ -7,7 +7,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { EMPTY, type Observable } from 'rxjs';
 import { until } from '../../support/until.js';
-import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 import { emitOrder, orders } from './support/orders.js';

@@ -4,7 +4,12 @@ import type { Begin } from 'nestjs-idempotency/store';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { until } from '../../support/until.js';
-import { FaultyStore, heldReply, heldRequest, unavailable } from '../../support/faulty-store.js';
+import {
+  FaultyStore,
+  heldReply,
+  heldRequest,
+  unavailable,
+} from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 import { emitOrder, orders } from './support/orders.js';

@@ -12,7 +12,7 @@ import { Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { EMPTY, lastValueFrom, of, throwError, toArray, type Observable } from 'rxjs';
 import { until } from '../../support/until.js';
-import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { useBroker } from './support/use-broker.js';
 
 const clients: ClientProxy[] = [];

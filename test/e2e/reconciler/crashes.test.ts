@@ -13,7 +13,7 @@ import {
   type ReconcilingApp,
 } from '../../integration/reconciler/support/reconciling-app.js';
 import { until } from '../../support/until.js';
-import { FaultyStore } from '../../support/faulty-store.js';
+import { FaultyStore } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { Tally } from '../../support/waiting/tally.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';

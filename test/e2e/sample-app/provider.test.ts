@@ -9,7 +9,7 @@ import { MemoryLedger } from '../../../sample-app/src/ledger/memory-ledger.js';
 import { PaymentProvider } from '../../../sample-app/src/provider/payment-provider.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { Tally } from '../../support/waiting/tally.js';
-import { callingApp, type CallingApp } from '../calls/support/calling-app.js';
+import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
 
 const LEASE_MS = 60_000;
 

@@ -7,7 +7,7 @@ import {
   IdempotencyTestingModule,
   unprotected,
 } from 'nestjs-idempotency/testing';
-import { rejection } from '../calls/support/calling-app.js';
+import { rejection } from '../../support/nest/calling-app.js';
 import {
   Ledger,
   OrdersConsumer,

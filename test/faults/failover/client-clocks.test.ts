@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Begin } from '../../support/internals/core/store.js';
-import { success } from '../../integration/engine/support/worker.js';
+import { success } from '../../support/engine/worker.js';
 import { until } from '../../support/until.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
 import { driveTimers } from '../../support/clocks/standing-time.js';

@@ -8,7 +8,7 @@ import {
   completeCommand,
   leaseOf,
   newRecordKey,
-} from '../../integration/redis/support/commands.js';
+} from '../../support/stores/commands.js';
 import { RedisCluster } from '../../support/redis/redis-cluster.js';
 import { afterTest } from '../../support/after-test.js';
 import { useServer } from '../../support/servers/use-server.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { OperationRequest } from '../../support/internals/core/operation.js';
-import { success } from '../../integration/engine/support/worker.js';
+import { success } from '../../support/engine/worker.js';
 import { during } from '../../support/waiting/during.js';
 import { labRequest } from '../store/support/requests.js';
 import { LONG_TIMEOUTS } from './support/long-timeouts.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { success } from '../../integration/engine/support/worker.js';
+import { success } from '../../support/engine/worker.js';
 import { labRequest } from '../store/support/requests.js';
 import { LONG_TIMEOUTS } from './support/long-timeouts.js';
 import { usePartition } from './support/use-partition.js';

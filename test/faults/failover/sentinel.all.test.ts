@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { success } from '../../integration/engine/support/worker.js';
+import { success } from '../../support/engine/worker.js';
 import type { RedisNode } from '../../support/redis/redis-node.js';
 import { labRequest } from '../store/support/requests.js';
 import { LONG_TIMEOUTS } from './support/long-timeouts.js';

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { success } from '../../integration/engine/support/worker.js';
+import { success } from '../../support/engine/worker.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
 import { describeWithClock, ServerClock } from '../../support/clocks/server-clock.js';
-import { unavailable } from '../../support/faulty-store.js';
+import { unavailable } from '../../support/stores/faulty-store.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { labRequest } from '../store/support/requests.js';
 import type { LedgerWorker } from '../store/support/ledger-worker.js';

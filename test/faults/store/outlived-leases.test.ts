@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { outcomeAsText, success } from '../../integration/engine/support/worker.js';
+import { outcomeAsText, success } from '../../support/engine/worker.js';
 import { until } from '../../support/until.js';
 import { describeWithClock } from '../../support/clocks/server-clock.js';
 import { lateOwner, lateRelease, longRun } from './scenarios.js';

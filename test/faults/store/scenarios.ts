@@ -1,4 +1,4 @@
-import { withOtherPayload } from '../../integration/engine/support/worker.js';
+import { withOtherPayload } from '../../support/engine/worker.js';
 import { until } from '../../support/until.js';
 import type { AimedFault } from '../../support/redis/proxy/aim.js';
 import { labRequest } from './support/requests.js';

@@ -9,10 +9,10 @@ import {
   misconfigured,
   unavailable,
   type Fault,
-} from '../../support/faulty-store.js';
+} from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { outcomeAsText, newRequest, success, type Worker } from './support/worker.js';
+import { outcomeAsText, newRequest, success, type Worker } from '../../support/engine/worker.js';
 
 const HOUR_MS = 3_600_000;
 const COMMAND_TIMEOUT_MS = 500;

@@ -5,7 +5,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { IdempotencyEngine } from '../../support/internals/core/engine.js';
 import { DEFAULT_LIMITS } from '../../support/internals/core/operation.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { newRequest } from './support/worker.js';
+import { newRequest } from '../../support/engine/worker.js';
 
 const OPTIONS = {
   lease: { durationMs: 300, maxExecutionMs: 600 },

@@ -1,6 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, expect, it, jest } from '@jest/globals';
-import { heldReply, lostReply, misconfigured, unavailable } from '../../support/faulty-store.js';
+import {
+  heldReply,
+  lostReply,
+  misconfigured,
+  unavailable,
+} from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import {
@@ -10,7 +15,7 @@ import {
   success,
   withOptions,
   withOtherPayload,
-} from './support/worker.js';
+} from '../../support/engine/worker.js';
 
 const LEASE_MS = 3_000;
 const OPTIONS = {

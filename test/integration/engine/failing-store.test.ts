@@ -5,9 +5,9 @@ import {
   misconfigured,
   unavailable,
   type Fault,
-} from '../../support/faulty-store.js';
+} from '../../support/stores/faulty-store.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { outcomeAsText, newRequest, success, withOptions } from './support/worker.js';
+import { outcomeAsText, newRequest, success, withOptions } from '../../support/engine/worker.js';
 
 const LEASE_MS = 3_000;
 const STORE_UNAVAILABLE = { kind: 'reject', reason: 'store_unavailable' };

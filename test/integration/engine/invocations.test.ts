@@ -4,8 +4,8 @@ import type { Outcome } from 'nestjs-idempotency/store';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { resolveModuleOptions } from '../../support/internals/nest/options.js';
 import { redisStore } from 'nestjs-idempotency/redis';
-import type { Fault } from '../../support/faulty-store.js';
-import { Caller, newCall } from './support/caller.js';
+import type { Fault } from '../../support/stores/faulty-store.js';
+import { Caller, newCall } from '../../support/engine/caller.js';
 import { expectNoTimerRenewed } from '../../support/clocks/no-timer-renewed.js';
 
 const LEASE_MS = 1_000;

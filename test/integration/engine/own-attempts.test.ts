@@ -1,8 +1,19 @@
 import { describe, expect, it } from '@jest/globals';
-import { heldReply, heldRequest, lostReply, unavailable } from '../../support/faulty-store.js';
+import {
+  heldReply,
+  heldRequest,
+  lostReply,
+  unavailable,
+} from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { outcomeAsText, newRequest, success, withOptions, type Worker } from './support/worker.js';
+import {
+  outcomeAsText,
+  newRequest,
+  success,
+  withOptions,
+  type Worker,
+} from '../../support/engine/worker.js';
 
 const LEASE_MS = 3_000;
 const MAX_EXECUTION_MS = 10_000;

@@ -1,7 +1,18 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { lostReply, lostRequest, misconfigured, unavailable } from '../../support/faulty-store.js';
+import {
+  lostReply,
+  lostRequest,
+  misconfigured,
+  unavailable,
+} from '../../support/stores/faulty-store.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { failure, outcomeAsText, newRequest, success, withOptions } from './support/worker.js';
+import {
+  failure,
+  outcomeAsText,
+  newRequest,
+  success,
+  withOptions,
+} from '../../support/engine/worker.js';
 import { expectNoTimerRenewed } from '../../support/clocks/no-timer-renewed.js';
 
 const SAVE_TIMEOUT_MS = 1_000;

@@ -11,7 +11,7 @@ import {
   withOptions,
   withOtherPayload,
   Worker,
-} from './support/worker.js';
+} from '../../support/engine/worker.js';
 
 const LEASE_MS = 60_000;
 /** Long enough for the other attempt to settle; no test waits until it is over. */

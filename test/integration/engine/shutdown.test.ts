@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { heldReply, heldRequest, unavailable } from '../../support/faulty-store.js';
+import { heldReply, heldRequest, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { outcomeAsText, newRequest, success, type Worker } from './support/worker.js';
+import { outcomeAsText, newRequest, success, type Worker } from '../../support/engine/worker.js';
 
 const SHUTDOWN_TIMEOUT_MS = 10_000;
 const SHUTTING_DOWN = { kind: 'reject', reason: 'shutting_down' };

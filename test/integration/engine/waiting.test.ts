@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import type { Attempt } from '../../support/internals/core/operation.js';
-import { lostReply, unavailable } from '../../support/faulty-store.js';
+import { lostReply, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import {
@@ -12,7 +12,7 @@ import {
   withOptions,
   withOtherPayload,
   type Worker,
-} from './support/worker.js';
+} from '../../support/engine/worker.js';
 
 const WAIT_TIMEOUT_MS = 10_000;
 const LEASE_MS = 3_000;

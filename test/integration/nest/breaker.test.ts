@@ -12,9 +12,9 @@ import {
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { LogReporter } from '../../support/internals/nest.js';
-import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { startRedis } from '../../support/redis/redis-server.js';
-import { LoggedLines } from './support/logged-lines.js';
+import { LoggedLines } from '../../support/nest/logged-lines.js';
 import { useRedisClient } from '../../support/redis/use-redis.js';
 import { useServer } from '../../support/servers/use-server.js';
 

@@ -15,10 +15,10 @@ import type { RecordKey, StoreObserver, StoreWarning } from 'nestjs-idempotency/
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { LogReporter } from '../../support/internals/nest.js';
-import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { useRedis } from '../../support/redis/use-redis.js';
-import { LoggedLines } from './support/logged-lines.js';
+import { LoggedLines } from '../../support/nest/logged-lines.js';
 
 @Module({})
 class AppModule {}

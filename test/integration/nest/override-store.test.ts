@@ -15,7 +15,7 @@ import type { Begin, StoreObserver } from 'nestjs-idempotency/store';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { LoggedLines } from './support/logged-lines.js';
+import { LoggedLines } from '../../support/nest/logged-lines.js';
 
 /** Records the calls it receives. */
 class Reported extends MemoryIdempotencyStore {

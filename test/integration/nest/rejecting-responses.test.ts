@@ -24,7 +24,7 @@ import { redisStore } from 'nestjs-idempotency/redis';
 import { comparableArguments, fieldKey } from '../../support/internals/transports/graphql.js';
 import { messageKey, failureActionOf } from '../../support/internals/transports/message.js';
 import { socketCall } from '../../support/internals/transports/websocket.js';
-import { callingApp, type CallingApp } from '../../e2e/calls/support/calling-app.js';
+import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
 import { afterTest } from '../../support/after-test.js';
 import { freePort } from '../../support/servers/free-port.js';
 import { platforms } from '../../support/http/combinations.js';

@@ -16,7 +16,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { Idempotent, IdempotencyModule } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { declared } from './support/declared.js';
-import { LoggedLines } from './support/logged-lines.js';
+import { LoggedLines } from '../../support/nest/logged-lines.js';
 
 let app: INestApplication | undefined;
 

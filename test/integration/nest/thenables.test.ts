@@ -7,7 +7,7 @@ import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
-import { slowStore } from '../../support/slow-store.js';
+import { slowStore } from '../../support/stores/slow-store.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 async function effect(scenario: Scenario) {

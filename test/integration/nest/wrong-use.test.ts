@@ -28,7 +28,7 @@ import { redisStore } from 'nestjs-idempotency/redis';
 import { idempotentFetch } from 'nestjs-idempotency/client';
 import { IdempotencyInterceptor } from '../../support/internals/nest.js';
 import { declared } from './support/declared.js';
-import { LoggedLines } from './support/logged-lines.js';
+import { LoggedLines } from '../../support/nest/logged-lines.js';
 
 type Decorate = MethodDecorator & ClassDecorator;
 

@@ -7,7 +7,7 @@ import type { Lease } from '../../support/internals/core/record.js';
 import { loadStatements, TableName } from '../../support/internals/stores/postgres/sql.js';
 import { withSqlClock } from '../../support/clocks/injected-sql-clock.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
-import { beginCommand, newToken, TIMEOUT_MS } from '../redis/support/commands.js';
+import { beginCommand, newToken, TIMEOUT_MS } from '../../support/stores/commands.js';
 import { userPool } from './support/fixture.js';
 import { TransactionalAttempt } from './support/transactional-attempt.js';
 

@@ -11,7 +11,7 @@ import {
   leaseOf,
   newToken,
   releaseCommand,
-} from '../redis/support/commands.js';
+} from '../../support/stores/commands.js';
 import { ownStore, userPool } from './support/fixture.js';
 
 /** FIRST_REQUESTS=10000 for the long run. */

@@ -22,7 +22,7 @@ import {
   extendCommand,
   leaseOf,
   releaseCommand,
-} from '../redis/support/commands.js';
+} from '../../support/stores/commands.js';
 import { until } from '../../support/until.js';
 import { closeAfterTest, ownStore, throughPort, userPool } from './support/fixture.js';
 

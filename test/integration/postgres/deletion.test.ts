@@ -13,7 +13,7 @@ import { loadStatements, TableName } from '../../support/internals/stores/postgr
 import { documentedSql } from '../../support/documented-sql.js';
 import { withSqlClock } from '../../support/clocks/injected-sql-clock.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
-import { beginCommand, completeCommand, leaseOf, newToken } from '../redis/support/commands.js';
+import { beginCommand, completeCommand, leaseOf, newToken } from '../../support/stores/commands.js';
 import { until } from '../../support/until.js';
 import { CompiledStore } from './support/compiled-store.js';
 import { closeAfterTest, ownStore, userPool } from './support/fixture.js';

@@ -11,7 +11,7 @@ import {
 import { TableName } from '../../support/internals/stores/postgres/sql.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { useServer } from '../../support/servers/use-server.js';
-import { beginCommand } from '../redis/support/commands.js';
+import { beginCommand } from '../../support/stores/commands.js';
 import { CompiledStore } from './support/compiled-store.js';
 import { ownStore, userPool } from './support/fixture.js';
 

@@ -7,7 +7,7 @@ import { PostgresHarness } from '../../conformance/postgres-under-test.js';
 import { documentedSql } from '../../support/documented-sql.js';
 import { embeddedPostgres } from '../../support/postgres/postgres-servers.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
-import { beginCommand, completeCommand, leaseOf } from '../redis/support/commands.js';
+import { beginCommand, completeCommand, leaseOf } from '../../support/stores/commands.js';
 import { ownStore, userPool } from './support/fixture.js';
 
 const PARTITIONS = 16;

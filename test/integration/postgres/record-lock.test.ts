@@ -4,7 +4,7 @@ import { migrate } from 'nestjs-idempotency/postgres';
 import type { Lease } from '../../support/internals/core/record.js';
 import { postgresServers } from '../../support/postgres/postgres-servers.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
-import { newRecordKey, newToken } from '../redis/support/commands.js';
+import { newRecordKey, newToken } from '../../support/stores/commands.js';
 import { ownStore, userPool } from './support/fixture.js';
 import { TransactionalAttempt } from './support/transactional-attempt.js';
 

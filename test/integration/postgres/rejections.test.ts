@@ -3,7 +3,7 @@ import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Fingerprint } from 'nestjs-idempotency/store';
 import { watchedPool } from '../../support/postgres/watched-pool.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
-import { beginCommand, completeCommand } from '../redis/support/commands.js';
+import { beginCommand, completeCommand } from '../../support/stores/commands.js';
 import { userPool } from './support/fixture.js';
 
 const BODY_BYTES = 1_048_576;

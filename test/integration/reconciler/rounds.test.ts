@@ -9,9 +9,9 @@ import {
   type Recovery,
 } from 'nestjs-idempotency';
 import { memoryStore, type MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
-import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
-import { abandon, LEASE_MS, recordOf } from './support/abandon.js';
+import { abandon, LEASE_MS, recordOf } from '../../support/engine/abandon.js';
 import { reconcilingApp, type ReconcilingApp } from './support/reconciling-app.js';
 
 const AFTER_MS = 60_000;

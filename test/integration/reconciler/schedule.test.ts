@@ -14,11 +14,11 @@ import {
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { RECONCILE } from '../../support/internals/core/recovery.js';
 import { resolveGroup } from '../../support/internals/core/util.js';
-import { FaultyStore, misconfigured, unavailable } from '../../support/faulty-store.js';
+import { FaultyStore, misconfigured, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { projectRoot } from '../../support/project-root.js';
 import { driveTimers } from '../../support/clocks/standing-time.js';
-import { abandon, LEASE_MS, recordOf, type AbandonedCall } from './support/abandon.js';
+import { abandon, LEASE_MS, recordOf, type AbandonedCall } from '../../support/engine/abandon.js';
 import { reconcilingApp, type ReconcilingApp } from './support/reconciling-app.js';
 
 const OFTEN = { intervalMs: 100, afterMs: 0 };

@@ -10,12 +10,12 @@ import { protocolOptions } from '../../support/protocol-options.js';
 import { Reconciliation } from '../../support/internals/core/recovery.js';
 import { JSON_CODEC } from '../../support/internals/codecs/json.js';
 import { recoverableCall, valueFormat } from '../../support/internals/transports/call.js';
-import { noServices } from '../../support/no-services.js';
+import { noServices } from '../../support/engine/no-services.js';
 import { sharedServer } from '../../support/servers/shared/shared-server.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { isTestAll } from '../../support/test-all.js';
 import { sharedDatabase } from '../../support/postgres/use-postgres.js';
-import { abandon, recordOf, type AbandonedCall } from './support/abandon.js';
+import { abandon, recordOf, type AbandonedCall } from '../../support/engine/abandon.js';
 
 const RECORDS = 40;
 const AT_ONCE = 4;

@@ -14,7 +14,7 @@ import {
   leaseOf,
   newRecordKey,
   TIMEOUT_MS,
-} from './support/commands.js';
+} from '../../support/stores/commands.js';
 import { ownStore, userClient } from './support/fixture.js';
 import { until } from '../../support/until.js';
 import { useRedisClient } from '../../support/redis/use-redis.js';

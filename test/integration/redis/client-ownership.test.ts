@@ -10,7 +10,7 @@ import { inStandingTime } from '../../support/clocks/standing-time.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
 import { startSilentServer } from './support/canned-server.js';
-import { beginCommand } from './support/commands.js';
+import { beginCommand } from '../../support/stores/commands.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
 import { until } from '../../support/until.js';
 

@@ -5,7 +5,7 @@ import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { RedisCluster } from '../../support/redis/redis-cluster.js';
 import { RedisProxy } from '../../support/redis/proxy/redis-proxy.js';
 import { isTestAll } from '../../support/test-all.js';
-import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
+import { beginCommand, completeCommand, leaseOf } from '../../support/stores/commands.js';
 import { closeAfterTest } from './support/fixture.js';
 import { until } from '../../support/until.js';
 import { useServer } from '../../support/servers/use-server.js';

@@ -11,7 +11,7 @@ import {
   newRecordKey,
   releaseCommand,
   TIMEOUT_MS,
-} from './support/commands.js';
+} from '../../support/stores/commands.js';
 import { userClient } from './support/fixture.js';
 import { useServer } from '../../support/servers/use-server.js';
 

@@ -14,7 +14,7 @@ import { inStandingTime } from '../../support/clocks/standing-time.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
 import { startScriptedServer, startSilentServer } from './support/canned-server.js';
-import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
+import { beginCommand, completeCommand, leaseOf } from '../../support/stores/commands.js';
 import { during } from '../../support/waiting/during.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
 import { until } from '../../support/until.js';

@@ -3,14 +3,14 @@ import type { IdempotencyEvent, OperationRejectedError } from 'nestjs-idempotenc
 import { redisStore, RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { randomUUID } from 'node:crypto';
 import { loadScripts } from '../../support/internals/stores/redis/scripts.js';
-import type { Fault } from '../../support/faulty-store.js';
+import type { Fault } from '../../support/stores/faulty-store.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { standStill } from '../../support/clocks/stand-still.js';
 import { driveTimers } from '../../support/clocks/standing-time.js';
 import { isTestAll } from '../../support/test-all.js';
-import { newRequest, success, Worker } from '../engine/support/worker.js';
-import { beginCommand } from './support/commands.js';
-import { Caller, newCall } from '../engine/support/caller.js';
+import { newRequest, success, Worker } from '../../support/engine/worker.js';
+import { beginCommand } from '../../support/stores/commands.js';
+import { Caller, newCall } from '../../support/engine/caller.js';
 import { useRedisClient } from '../../support/redis/use-redis.js';
 import { useServer } from '../../support/servers/use-server.js';
 

@@ -13,7 +13,7 @@ import {
   newRecordKey,
   newToken,
   releaseCommand,
-} from './support/commands.js';
+} from '../../support/stores/commands.js';
 import { userClient } from './support/fixture.js';
 import { useServer } from '../../support/servers/use-server.js';
 

@@ -13,7 +13,7 @@ import {
   newToken,
   releaseCommand,
   TIMEOUT_MS,
-} from './support/commands.js';
+} from '../../support/stores/commands.js';
 import { userClient } from './support/fixture.js';
 
 const server = useRedis();

@@ -18,7 +18,7 @@ import {
   leaseOf,
   releaseCommand,
   TIMEOUT_MS,
-} from './support/commands.js';
+} from '../../support/stores/commands.js';
 import { during } from '../../support/waiting/during.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
 import { until } from '../../support/until.js';

@@ -9,7 +9,7 @@ import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { isTestAll } from '../../support/test-all.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { NONCE, startScriptedServer } from './support/canned-server.js';
-import { beginCommand } from './support/commands.js';
+import { beginCommand } from '../../support/stores/commands.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
 import {
   believing,

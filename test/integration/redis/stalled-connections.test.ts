@@ -7,7 +7,7 @@ import { standStill } from '../../support/clocks/stand-still.js';
 import { inStandingTime } from '../../support/clocks/standing-time.js';
 import { TcpRelay, type Join } from '../../support/servers/tcp-relay.js';
 import { useRedis } from '../../support/redis/use-redis.js';
-import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
+import { beginCommand, completeCommand, leaseOf } from '../../support/stores/commands.js';
 import { closeAfterTest, ownStore } from './support/fixture.js';
 import { until } from '../../support/until.js';
 

@@ -5,9 +5,9 @@ import { DEFAULT_LIMITS } from '../../support/internals/core/operation.js';
 import { IdempotencyEngine } from '../../support/internals/core/engine.js';
 import { LogReporter } from '../../support/internals/nest.js';
 import { CallTransport } from '../../support/internals/transports/call.js';
-import { noServices } from '../../support/no-services.js';
-import { FaultyStore, unavailable } from '../../support/faulty-store.js';
-import { newCall } from '../engine/support/caller.js';
+import { noServices } from '../../support/engine/no-services.js';
+import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
+import { newCall } from '../../support/engine/caller.js';
 
 const critical: IdempotencyEvent = {
   type: 'store_unavailable',

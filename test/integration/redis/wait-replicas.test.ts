@@ -5,7 +5,7 @@ import type { Begin, BeginReply, Lease } from 'nestjs-idempotency/store';
 import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
-import { newRequest, success, Worker } from '../engine/support/worker.js';
+import { newRequest, success, Worker } from '../../support/engine/worker.js';
 import {
   beginCommand,
   completeCommand,
@@ -13,7 +13,7 @@ import {
   newRecordKey,
   releaseCommand,
   TIMEOUT_MS,
-} from './support/commands.js';
+} from '../../support/stores/commands.js';
 import { ownStore } from './support/fixture.js';
 import { until } from '../../support/until.js';
 import { useRedisClient } from '../../support/redis/use-redis.js';

@@ -10,7 +10,7 @@ import {
   heldRequest,
   lostReply,
   unavailable,
-} from '../../support/faulty-store.js';
+} from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { expectNoTimerRenewed } from '../../support/clocks/no-timer-renewed.js';
 import { protocolOptions } from '../../support/protocol-options.js';

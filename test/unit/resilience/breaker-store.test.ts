@@ -15,7 +15,7 @@ import {
   unavailable,
   type Fault,
   type Step,
-} from '../../support/faulty-store.js';
+} from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { BreakerUnderTest, PROBE_TIMEOUT_MS } from './breaker-under-test.js';

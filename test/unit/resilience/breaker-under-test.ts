@@ -9,7 +9,12 @@ import {
   BreakerStore,
   type BreakerOptions,
 } from '../../support/internals/wrappers/breaker.js';
-import { FaultyStore, unavailable, type Fault, type Step } from '../../support/faulty-store.js';
+import {
+  FaultyStore,
+  unavailable,
+  type Fault,
+  type Step,
+} from '../../support/stores/faulty-store.js';
 
 export const PROBE_TIMEOUT_MS = 250;
 const TIMEOUT_MS = 1_000;

@@ -8,7 +8,7 @@ import {
   type IdempotentMethodOptions,
 } from 'nestjs-idempotency';
 import { delayJob } from 'nestjs-idempotency/bullmq';
-import { callingApp, type CallingApp } from '../../calls/support/calling-app.js';
+import { callingApp, type CallingApp } from '../../../support/nest/calling-app.js';
 import { until } from '../../../support/until.js';
 
 export interface Order {

@@ -15,7 +15,7 @@ import { until } from '../../../support/until.js';
 import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
 import { typescriptNodeOptions } from '../../../support/typescript/node-options.js';
 import { usePostgres } from '../../../support/postgres/use-postgres.js';
-import { callingApp, type CallingApp } from '../../calls/support/calling-app.js';
+import { callingApp, type CallingApp } from '../../../support/nest/calling-app.js';
 import { Orders } from './orders.js';
 import { OutboxRelay, type OutboxMessage, type Publish } from './outbox-relay.js';
 import { CREATE_OUTBOX } from './outbox-table.js';

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { IdempotencyService, requireIdempotencyContext } from 'nestjs-idempotency';
 import { recordKey } from 'nestjs-idempotency/store';
 import { memoryStore, type MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
-import { FaultyStore, lostRequest, type Step } from '../../../support/faulty-store.js';
-import { callingApp, type CallingApp } from '../../calls/support/calling-app.js';
+import { FaultyStore, lostRequest, type Step } from '../../../support/stores/faulty-store.js';
+import { callingApp, type CallingApp } from '../../../support/nest/calling-app.js';
 import { InProcessSqs } from './in-process-sqs.js';
 import { OrdersConsumer } from './orders-consumer.js';
 import type { Sqs } from './sqs.js';

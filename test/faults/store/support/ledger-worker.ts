@@ -9,7 +9,7 @@ import {
   type OperationRequest,
   type Settlement,
 } from '../../../support/internals/core/operation.js';
-import { success, Worker } from '../../../integration/engine/support/worker.js';
+import { success, Worker } from '../../../support/engine/worker.js';
 import type { ApiResponse, Ledger } from './ledger.js';
 
 /** The operation up to its effect; it fails by throwing. */

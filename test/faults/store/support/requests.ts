@@ -2,7 +2,7 @@ import type {
   ProtocolOptions,
   OperationRequest,
 } from '../../../support/internals/core/operation.js';
-import { newRequest } from '../../../integration/engine/support/worker.js';
+import { newRequest } from '../../../support/engine/worker.js';
 import { CALLER } from '../../../lab/faults/client.js';
 import { recordKeyOf } from '../../../lab/faults/extra-executions.js';
 import { OPERATION } from '../../../lab/faults/worker/settings.js';

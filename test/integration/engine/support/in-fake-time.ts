@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, jest } from '@jest/globals';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import type { LimitsOptions } from '../../../support/internals/core/operation.js';
-import { Worker } from './worker.js';
+import { Worker } from '../../../support/engine/worker.js';
 
 export interface FakeTime {
   /** Another process on the same store. */

@@ -8,7 +8,7 @@ import {
 } from '../../../support/internals/core/transaction.js';
 import type { Lease } from '../../../support/internals/core/record.js';
 import type { PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
-import { beginCommand, completeCommand, leaseOf } from '../../redis/support/commands.js';
+import { beginCommand, completeCommand, leaseOf } from '../../../support/stores/commands.js';
 
 const TIMEOUT_MS = 30_000;
 

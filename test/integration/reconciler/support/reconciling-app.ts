@@ -4,7 +4,7 @@ import {
   IdempotencyService,
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
-import { callingApp, type CallingApp } from '../../../e2e/calls/support/calling-app.js';
+import { callingApp, type CallingApp } from '../../../support/nest/calling-app.js';
 
 export interface ReconcilingApp extends CallingApp {
   readonly reconciler: IdempotencyReconciler;

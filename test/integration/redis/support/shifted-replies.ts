@@ -2,7 +2,12 @@ import { Cluster, Redis } from 'ioredis';
 import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import type { Fingerprint } from '../../../support/internals/core/record.js';
 import type { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
-import { beginCommand, completeCommand, leaseOf, newRecordKey } from './commands.js';
+import {
+  beginCommand,
+  completeCommand,
+  leaseOf,
+  newRecordKey,
+} from '../../../support/stores/commands.js';
 import { until } from '../../../support/until.js';
 
 /** How a relay gets out of step. */

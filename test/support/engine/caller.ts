@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { keepSuccesses, type OutcomePolicy, type ProtocolOptions } from '../../../support/internals/core/operation.js';
-import { JSON_CODEC } from '../../../support/internals/codecs/json.js';
-import { canonicalJson, fingerprint } from '../../../support/internals/core/record.js';
 import {
-  CallTransport,
-  valueFormat,
-  type Call,
-} from '../../../support/internals/transports/call.js';
-import { noServices } from '../../../support/no-services.js';
-import { protocolOptions } from '../../../support/protocol-options.js';
+  keepSuccesses,
+  type OutcomePolicy,
+  type ProtocolOptions,
+} from '../internals/core/operation.js';
+import { JSON_CODEC } from '../internals/codecs/json.js';
+import { canonicalJson, fingerprint } from '../internals/core/record.js';
+import { CallTransport, valueFormat, type Call } from '../internals/transports/call.js';
+import { noServices } from './no-services.js';
+import { protocolOptions } from '../protocol-options.js';
 import { Worker } from './worker.js';
 
 /** A call with its own key. */

@@ -5,7 +5,7 @@ import {
 } from 'nestjs-idempotency';
 import { DelegatingStore } from 'nestjs-idempotency/store';
 import type * as Store from 'nestjs-idempotency/store';
-import type { Gate } from './waiting/gate.js';
+import type { Gate } from '../waiting/gate.js';
 
 export type Step = 'begin' | 'extend' | 'complete' | 'release' | 'inspect';
 

@@ -7,7 +7,7 @@ import {
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { LoggedLines } from '../../../integration/nest/support/logged-lines.js';
+import { LoggedLines } from './logged-lines.js';
 
 export interface CallingApp {
   readonly nest: TestingModule;

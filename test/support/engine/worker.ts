@@ -13,11 +13,11 @@ import {
   type FinalOutcome,
   type LimitsOptions,
   type ProtocolOptions,
-} from '../../../support/internals/core/operation.js';
-import { fingerprint } from '../../../support/internals/core/record.js';
-import { IdempotencyEngine, type Decision } from '../../../support/internals/core/engine.js';
-import { FaultyStore } from '../../../support/faulty-store.js';
-import { protocolOptions } from '../../../support/protocol-options.js';
+} from '../internals/core/operation.js';
+import { fingerprint } from '../internals/core/record.js';
+import { IdempotencyEngine, type Decision } from '../internals/core/engine.js';
+import { FaultyStore } from '../stores/faulty-store.js';
+import { protocolOptions } from '../protocol-options.js';
 
 /** One process of an application: its own engine, events and connection to the store. */
 export class Worker {
