@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Browser, Page } from 'playwright-core';
 import { ApiProcess } from '../../sample-app/demo/processes/api-process.js';
-import { builtPackage } from '../support/built-package/built-package.js';
+import { builtPackage } from '../support/packages/built-package.js';
 import { findChromium, launchChromium } from '../support/browser/chromium.js';
 import { type Fault, FaultProxy } from '../support/http/wire/fault-proxy.js';
 import { isTestAll } from '../support/test-all.js';

@@ -11,7 +11,7 @@ import { REJECTIONS, type Rejection, type RejectionCode } from '../support/inter
 import { rejectedResult, RejectionMapper } from '../support/internals/transports/call.js';
 import { toFieldError } from '../support/internals/transports/graphql.js';
 import { stalePages } from '../support/problem-pages.js';
-import { shippedTexts } from '../support/shipped-texts/shipped-texts.js';
+import { shippedTexts } from '../support/packages/shipped-texts/shipped-texts.js';
 import { useServer } from '../support/servers/use-server.js';
 import { documentOf, operationOf } from './swagger/support/document.js';
 

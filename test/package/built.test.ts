@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
-import { builtPackage } from '../support/built-package/built-package.js';
+import { builtPackage } from '../support/packages/built-package.js';
 import { outsideEnvironment } from '../support/processes/outside-environment.js';
 import { projectRoot } from '../support/project-root.js';
 

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { OpenAPIObject } from '@nestjs/swagger';
-import type { Installation } from '../support/install-packages.js';
-import { packPackage, type PackedPackage } from '../support/packed-package.js';
+import type { Installation } from '../support/packages/install-packages.js';
+import { packPackage, type PackedPackage } from '../support/packages/packed-package.js';
 import { startRedis, type RedisServer } from '../support/redis/redis-server.js';
 import { ConsumerApp, type RunningApp } from './consumer-app.js';
 

@@ -1,4 +1,4 @@
-import { nestVersions } from '../support/nest-versions.js';
+import { nestVersions } from '../support/packages/nest-versions.js';
 import { describeConsumers, useTarball } from './describe-consumers.js';
 
 const LIBRARIES = {

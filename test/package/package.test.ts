@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { nestVersions } from '../support/nest-versions.js';
+import { nestVersions } from '../support/packages/nest-versions.js';
 import { projectRoot } from '../support/project-root.js';
 import { ConsumerApp } from './consumer-app.js';
 import { ENTRIES, expectOneCopy, INSTALL_TIMEOUT_MS, useTarball } from './describe-consumers.js';

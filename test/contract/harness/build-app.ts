@@ -2,11 +2,11 @@ import { execFile } from 'node:child_process';
 import { mkdir, readFile, readdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { installPackages } from '../../support/install-packages.js';
-import type { NestPackages } from '../../support/nest-versions.js';
-import { packPackage } from '../../support/packed-package.js';
+import { installPackages } from '../../support/packages/install-packages.js';
+import type { NestPackages } from '../../support/packages/nest-versions.js';
+import { packPackage } from '../../support/packages/packed-package.js';
 import { projectRoot } from '../../support/project-root.js';
-import { toJavaScript } from '../../support/to-javascript.js';
+import { toJavaScript } from '../../support/typescript/to-javascript.js';
 
 const tests = join(projectRoot, 'test');
 

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll } from '@jest/globals';
-import type { NestPackages } from '../../support/nest-versions.js';
+import type { NestPackages } from '../../support/packages/nest-versions.js';
 import {
   postgresServers,
   type PostgresUnderTest,

@@ -1,7 +1,7 @@
 import { cp, mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { projectRoot } from '../../support/project-root.js';
-import { compileTree } from '../../support/to-javascript.js';
+import { compileTree } from '../../support/typescript/to-javascript.js';
 
 const FAULTS = import.meta.dirname;
 

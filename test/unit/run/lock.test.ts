@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { builtPackage } from '../../support/built-package/built-package.js';
+import { builtPackage } from '../../support/packages/built-package.js';
 import { withLock } from '../../support/processes/with-lock.js';
 
 let folder: string;

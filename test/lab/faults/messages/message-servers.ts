@@ -9,7 +9,7 @@ import { startRabbitMq } from '../../../support/rabbitmq/rabbitmq-server.js';
 import { startRedis } from '../../../support/redis/redis-server.js';
 import type { SharedServer } from '../../../support/servers/shared/kinds.js';
 import type { StartedServer } from '../../../support/servers/start-server.js';
-import { toJavaScript } from '../../../support/to-javascript.js';
+import { toJavaScript } from '../../../support/typescript/to-javascript.js';
 import { COMPILED_FILES, COMPILED_LIBRARY, compileWorker } from '../compile-worker.js';
 import type { Mutant } from './mutant.js';
 

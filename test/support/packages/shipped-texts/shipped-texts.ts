@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { REJECTIONS } from '../internals/core/util.js';
-import { projectRoot } from '../project-root.js';
+import { REJECTIONS } from '../../internals/core/util.js';
+import { projectRoot } from '../../project-root.js';
 import { optionTexts, type TextModule } from './option-texts.js';
 
 interface Texts {

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { projectRoot } from '../project-root.js';
+import { projectRoot } from '../../project-root.js';
 import { shippedTexts } from './shipped-texts.js';
 
 // With --check it writes nothing and fails if a module is stale.

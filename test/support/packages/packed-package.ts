@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { builtPackage } from './built-package/built-package.js';
-import { outsideEnvironment } from './processes/outside-environment.js';
+import { builtPackage } from './built-package.js';
+import { outsideEnvironment } from '../processes/outside-environment.js';
 
 const run = promisify(execFile);
 

@@ -21,7 +21,7 @@ const SOURCES = [
   'nest-cli.json',
   'package-lock.json',
   'rollup.config.js',
-  'test/support/to-javascript.ts',
+  'test/support/typescript/to-javascript.ts',
   'tsconfig.json',
 ];
 

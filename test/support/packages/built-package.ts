@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { outsideEnvironment } from '../processes/outside-environment.js';
 import { projectRoot } from '../project-root.js';
-import { compileTree } from '../to-javascript.js';
+import { compileTree } from '../typescript/to-javascript.js';
 import { withLock } from '../processes/with-lock.js';
 import { DIGEST_FILE, SHIPPED, digestOfSources } from './digest.js';
 
