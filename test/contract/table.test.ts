@@ -1,13 +1,13 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { clauseNames, clausesOf } from '../support/contract-table/clause-names.js';
-import { withClauseTable, type Evidence } from '../support/contract-table/contract-table.js';
+import { clauseNames, clausesOf } from '../support/docs/contract-table/clause-names.js';
+import { withClauseTable, type Evidence } from '../support/docs/contract-table/contract-table.js';
 import {
   contractFile,
   currentContract,
   currentEvidence,
-} from '../support/contract-table/current-contract.js';
+} from '../support/docs/contract-table/current-contract.js';
 import { projectRoot } from '../support/project-root.js';
 import { requestsFolder } from './harness/request-file.js';
 

@@ -12,7 +12,7 @@ import {
   pageOf,
   samplesOf,
   type UncheckedByTests,
-} from '../support/documented-typescript.js';
+} from '../support/docs/documented-typescript.js';
 import { projectRoot } from '../support/project-root.js';
 
 const samples = documentedSamples();

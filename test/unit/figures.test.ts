@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { withFigures } from '../support/figures/figures-page.js';
-import { pagesWithFigures } from '../support/figures/pages.js';
-import { figuresFolder, loadReport } from '../support/figures/report.js';
+import { withFigures } from '../support/docs/figures/figures-page.js';
+import { pagesWithFigures } from '../support/docs/figures/pages.js';
+import { figuresFolder, loadReport } from '../support/docs/figures/report.js';
 
 const pages = pagesWithFigures.map((page) => readFileSync(page, 'utf8'));
 

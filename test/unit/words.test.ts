@@ -2,11 +2,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { projectRoot } from '../support/project-root.js';
-import { isPrivate, privateNamesIn, privateWordsIn } from '../support/words/declared-names.js';
-import { phrasesIn } from '../support/words/plain-words.js';
+import { isPrivate, privateNamesIn, privateWordsIn } from '../support/docs/words/declared-names.js';
+import { phrasesIn } from '../support/docs/words/plain-words.js';
 
 /** The lists of phrases and words, and the page that explains them. */
-const OF_THE_LINT = /^test\/(?:unit\/words\.test|support\/words\/)|^docs\/glossary\.md$/;
+const OF_THE_LINT = /^test\/(?:unit\/words\.test|support\/docs\/words\/)|^docs\/glossary\.md$/;
 const NOT_OURS =
   /(?:^|\/)(?:node_modules|dist|build|\.tmp-[^/]*)\/|generated\.ts$|^package-lock\.json$/;
 

@@ -6,7 +6,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import { PROTOCOL_DEFAULTS, REJECTION_CODES } from '../../support/internals/core/operation.js';
 import { methodRoute } from '../../support/internals/nest/registry.js';
-import { samplesOf } from '../../support/documented-typescript.js';
+import { samplesOf } from '../../support/docs/documented-typescript.js';
 import { projectRoot } from '../../support/project-root.js';
 
 const PAGE = 'docs/calls.md';

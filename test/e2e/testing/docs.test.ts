@@ -5,7 +5,7 @@ import {
   createIdempotencyContext,
   type IdempotencyTestContextOptions,
 } from 'nestjs-idempotency/testing';
-import { samplesOf } from '../../support/documented-typescript.js';
+import { samplesOf } from '../../support/docs/documented-typescript.js';
 import { projectRoot } from '../../support/project-root.js';
 
 const PAGE = 'docs/testing.md';

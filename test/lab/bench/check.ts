@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import type { Row } from '../../support/figures/report.js';
+import type { Row } from '../../support/docs/figures/report.js';
 import { fromCommandLine, oneOf, wholeNumber } from '../command-line.js';
 import { ensureInstalled } from './install.js';
 import { CHECKOUT, Revisions, type Revision } from './library/revisions.js';

@@ -1,4 +1,4 @@
-import type { Row } from '../../support/figures/report.js';
+import type { Row } from '../../support/docs/figures/report.js';
 import type { RunResult } from './run.js';
 import { figuresInWords, type Figure } from './table-text.js';
 

@@ -1,4 +1,4 @@
-import type { Row } from '../../support/figures/report.js';
+import type { Row } from '../../support/docs/figures/report.js';
 
 /** What a run came to and what its oracle says of it, for eyes. */
 export function tableText(

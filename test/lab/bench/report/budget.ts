@@ -1,4 +1,4 @@
-import type { Row } from '../../../support/figures/report.js';
+import type { Row } from '../../../support/docs/figures/report.js';
 import type { Factors } from '../measuring/interleave.js';
 import { pairedRatio, type Ratio } from '../measuring/statistics.js';
 import { find, metric, type Results } from './result.js';

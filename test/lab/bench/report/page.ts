@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { withFigures } from '../../../support/figures/figures-page.js';
+import { withFigures } from '../../../support/docs/figures/figures-page.js';
 import { projectRoot } from '../../../support/project-root.js';
 import { chartsOf } from './charts.js';
 import { assetsFolder } from './results-file.js';

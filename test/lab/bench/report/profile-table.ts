@@ -1,5 +1,5 @@
 import type { Profiler } from 'node:inspector';
-import type { Row } from '../../../support/figures/report.js';
+import type { Row } from '../../../support/docs/figures/report.js';
 import { timesOf } from './self-times.js';
 
 /** One profile of several that are shown side by side. */

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import type { Profiler } from 'node:inspector';
 import { SourceMap } from 'node:module';
 import { dirname, join, relative } from 'node:path';
-import type { Row } from '../../../support/figures/report.js';
+import type { Row } from '../../../support/docs/figures/report.js';
 
 const MOST_ROWS = 40;
 /** What V8 calls the time in which the process had nothing to do. */

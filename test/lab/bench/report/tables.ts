@@ -1,4 +1,4 @@
-import type { Report, Row } from '../../../support/figures/report.js';
+import type { Report, Row } from '../../../support/docs/figures/report.js';
 import { isSame, type Measurement } from '../measuring/interleave.js';
 import { pairedRatio, type Spread } from '../measuring/statistics.js';
 import { budgetRows } from './budget.js';

@@ -1,4 +1,4 @@
-import type { Row } from '../../../support/figures/report.js';
+import type { Row } from '../../../support/docs/figures/report.js';
 import { figuresInWords, type Figure } from '../table-text.js';
 import type { MessageRunResult } from './run-messages.js';
 

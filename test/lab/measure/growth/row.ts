@@ -1,4 +1,4 @@
-import type { Row } from '../../../support/figures/report.js';
+import type { Row } from '../../../support/docs/figures/report.js';
 import type { Reading } from './reading.js';
 
 /** A reading as the documentation shows it. */

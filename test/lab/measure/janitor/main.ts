@@ -3,8 +3,8 @@
  * at a steady rate, begin and complete through the store, whose records expire after some seconds; the store of
  * this one deletes them.
  */
-import { keepReport } from '../../../support/figures/keep-report.js';
-import type { Row } from '../../../support/figures/report.js';
+import { keepReport } from '../../../support/docs/figures/keep-report.js';
+import type { Row } from '../../../support/docs/figures/report.js';
 import { startPostgres } from '../../../support/postgres/postgres-server.js';
 import { argumentsOf, fromCommandLine, valuesOf } from '../../command-line.js';
 import { figuresOf } from '../outage/figures.js';

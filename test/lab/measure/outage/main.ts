@@ -4,7 +4,7 @@
  */
 import 'reflect-metadata';
 import { spawnSync } from 'node:child_process';
-import { keepReport } from '../../../support/figures/keep-report.js';
+import { keepReport } from '../../../support/docs/figures/keep-report.js';
 import { argumentsOf, fromCommandLine, valuesOf } from '../../command-line.js';
 import { measureOutage, type Measurement } from './measure-outage.js';
 import { blackHole, rejectedConnections } from './outages.js';

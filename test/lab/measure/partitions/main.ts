@@ -5,9 +5,9 @@
 import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
 import { PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
-import { documentedSql } from '../../../support/documented-sql.js';
-import { keepReport } from '../../../support/figures/keep-report.js';
-import type { Row } from '../../../support/figures/report.js';
+import { documentedSql } from '../../../support/docs/documented-sql.js';
+import { keepReport } from '../../../support/docs/figures/keep-report.js';
+import type { Row } from '../../../support/docs/figures/report.js';
 import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
 import { startPostgres } from '../../../support/postgres/postgres-server.js';
 import { argumentsOf, fromCommandLine, valuesOf } from '../../command-line.js';

@@ -5,8 +5,8 @@
 import { randomBytes } from 'node:crypto';
 import { Pool } from 'pg';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
-import { keepReport } from '../../../support/figures/keep-report.js';
-import type { Row } from '../../../support/figures/report.js';
+import { keepReport } from '../../../support/docs/figures/keep-report.js';
+import type { Row } from '../../../support/docs/figures/report.js';
 import { startPostgres } from '../../../support/postgres/postgres-server.js';
 import { argumentsOf, fromCommandLine, valuesOf } from '../../command-line.js';
 import { insertThenSelect, rawPair, storePair, storeReplay, type Task } from './contestants.js';

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { projectRoot } from '../project-root.js';
+import { projectRoot } from '../../project-root.js';
 
 export type Row = Readonly<Record<string, string | number>>;
 

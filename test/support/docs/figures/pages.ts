@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { projectRoot } from '../project-root.js';
+import { projectRoot } from '../../project-root.js';
 import { withFigures } from './figures-page.js';
 import { loadReport } from './report.js';
 

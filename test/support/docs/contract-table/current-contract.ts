@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { projectRoot } from '../project-root.js';
+import { projectRoot } from '../../project-root.js';
 import { testNames } from './clause-names.js';
 import { withClauseTable, type Evidence } from './contract-table.js';
 import { notes } from './notes.js';

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import ts from 'typescript';
-import { projectRoot } from './project-root.js';
+import { projectRoot } from '../project-root.js';
 
 /** The samples of TypeScript on a page of the documentation. */
 export function samplesOf(page: string): string[] {

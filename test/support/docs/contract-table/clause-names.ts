@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { projectRoot } from '../project-root.js';
+import { projectRoot } from '../../project-root.js';
 
 /** The clauses in the order of the contract: the rows of its tables. */
 export function clausesOf(contract: string): string[] {

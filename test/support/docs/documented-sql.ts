@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { projectRoot } from './project-root.js';
+import { projectRoot } from '../project-root.js';
 
 /**
  * The one block of SQL in `docs/postgres.md` that contains `words`, as a reader of the page would copy it.
