@@ -11,7 +11,7 @@ import type {
 } from '../support/internals/core/store.js';
 import { StoreUnavailableError } from '../support/internals/core/util.js';
 import type { Fingerprint, Lease, Outcome, OwnerToken } from '../support/internals/core/record.js';
-import type { PlantedMistake } from '../support/planted-mistake.js';
+import type { PlantedMistake } from '../support/planted/planted-mistake.js';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 
 export type Clock = () => number;

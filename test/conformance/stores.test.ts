@@ -1,7 +1,7 @@
 import { afterAll, describe, it } from '@jest/globals';
 import { describeStoreConformance } from 'nestjs-idempotency/testing/store';
 import { postgresServers } from '../support/postgres/postgres-servers.js';
-import { isTestAll } from '../support/test-all.js';
+import { isTestAll } from '../support/jest/test-all.js';
 import { memoryUnderTest } from './memory-under-test.js';
 import { PostgresHarness } from './postgres-under-test.js';
 import { redisOnItsOwnClock, redisUnderTest } from './redis-under-test.js';

@@ -9,7 +9,7 @@ import { ApiProcess } from '../../sample-app/demo/processes/api-process.js';
 import { builtPackage } from '../support/packages/built-package.js';
 import { findChromium, launchChromium } from '../support/browser/chromium.js';
 import { type Fault, FaultProxy } from '../support/http/wire/fault-proxy.js';
-import { isTestAll } from '../support/test-all.js';
+import { isTestAll } from '../support/jest/test-all.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
 import { useServer } from '../support/servers/use-server.js';
 

@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ApiProcess } from '../../sample-app/demo/processes/api-process.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
-import { isTestAll } from '../support/test-all.js';
+import { isTestAll } from '../support/jest/test-all.js';
 import { useRedis } from '../support/redis/use-redis.js';
 
 const KEYS = isTestAll ? 500 : 50;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { loadScripts, type LuaScripts } from '../support/internals/stores/redis/scripts.js';
-import type { PlantedMistake } from '../support/planted-mistake.js';
+import type { PlantedMistake } from '../support/planted/planted-mistake.js';
 import {
   lateAfterTimeout,
   lateBegin,

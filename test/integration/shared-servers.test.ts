@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { Client } from 'pg';
-import { afterTest } from '../support/after-test.js';
+import { afterTest } from '../support/jest/after-test.js';
 import { isRunning } from '../support/processes/is-running.js';
 import { newDatabase } from '../support/postgres/new-database.js';
 import { Keeper } from '../support/servers/shared/keeper.js';

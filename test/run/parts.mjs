@@ -44,7 +44,7 @@ const COMMON = [
 ];
 
 /** With its `isTestAll`, a file that `npm test` runs as well has other parameters here. */
-const TEST_ALL = 'test/support/test-all.ts';
+const TEST_ALL = 'test/support/jest/test-all.ts';
 
 /** @returns `{ name, patterns, files }` of each. */
 export function readParts(root) {

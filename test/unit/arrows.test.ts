@@ -3,7 +3,7 @@ import { dirname, join, relative } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { cruise, type IConfiguration, type ICruiseResult } from 'dependency-cruiser';
 import extractDepcruiseConfig from 'dependency-cruiser/config-utl/extract-depcruise-config';
-import { plant, type Finding } from '../support/planted-tree.js';
+import { plant, type Finding } from '../support/planted/planted-tree.js';
 import { projectRoot } from '../support/project-root.js';
 
 interface Matrix {

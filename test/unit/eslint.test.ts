@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { lintConfig, lintFindings } from '../support/lint-planted-tree.js';
-import { plant, type Finding, type Tree } from '../support/planted-tree.js';
+import { lintConfig, lintFindings } from '../support/planted/lint-planted-tree.js';
+import { plant, type Finding, type Tree } from '../support/planted/planted-tree.js';
 
 const loading = (text: string) =>
   `export const load = async (name: string): Promise<unknown> => {\n  ${text}\n};\n`;

@@ -6,7 +6,7 @@ import { MUTANTS as MESSAGES } from '../faults/messages/mutants.js';
 import { MUTANTS as SCENARIOS } from '../faults/mutants.js';
 import { LUA_MISTAKES, SQL_MISTAKES } from '../integration/differential/mutants.js';
 import { MUTANTS as WORKERS } from '../lab/faults/worker/mutants.js';
-import type { PlantedMistake } from '../support/planted-mistake.js';
+import type { PlantedMistake } from '../support/planted/planted-mistake.js';
 import { projectRoot } from '../support/project-root.js';
 
 /**

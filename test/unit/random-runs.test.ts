@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from '@jest/globals';
-import { checkRandomly, listsFromSeed } from '../support/random-runs.js';
+import { checkRandomly, listsFromSeed } from '../support/jest/random-runs.js';
 
 // 1, 2 … 100 in an order that the seed determines.
 const values = listsFromSeed((seed) =>

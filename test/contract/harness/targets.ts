@@ -9,7 +9,7 @@ import {
 } from '../../support/postgres/postgres-servers.js';
 import { sharedServer } from '../../support/servers/shared/shared-server.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
-import { isTestAll } from '../../support/test-all.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 import { sharedDatabase } from '../../support/postgres/use-postgres.js';
 import { buildApp } from './build-app.js';
 import { AppProcess, ForeignServer, type Server } from './server.js';

@@ -4,7 +4,7 @@ import { REQUEST } from '@nestjs/core';
 import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { afterTest } from '../../support/after-test.js';
+import { afterTest } from '../../support/jest/after-test.js';
 import { Around, givingUp } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';

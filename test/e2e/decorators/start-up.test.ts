@@ -6,7 +6,7 @@ import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { describe, expect, it, jest } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { afterTest } from '../../support/after-test.js';
+import { afterTest } from '../../support/jest/after-test.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';

@@ -4,7 +4,7 @@ import { startRedis, type RedisServer } from '../../support/redis/redis-server.j
 import { describeWithClock, ServerClock } from '../../support/clocks/server-clock.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { TalkingProcess } from '../../support/processes/talking-process.js';
-import { isTestAll } from '../../support/test-all.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import type { WorkerSettings } from './shipping-worker.js';
 

@@ -12,8 +12,8 @@ import {
 import { encode, type FuzzedRequest } from '../../support/http/fuzz/fuzzed-request.js';
 import { fuzzedRequests } from '../../support/http/fuzz/generate-request.js';
 import type { RawResponse } from '../../support/http/wire/raw-response.js';
-import { checkRandomly } from '../../support/random-runs.js';
-import { isTestAll } from '../../support/test-all.js';
+import { checkRandomly } from '../../support/jest/random-runs.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 
 const runs = isTestAll ? 40 : 6;

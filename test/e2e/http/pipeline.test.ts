@@ -28,7 +28,7 @@ import { expectReplay } from '../../support/http/expect-replay.js';
 import { routesOf } from '../../support/http/routes-of.js';
 import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
-import { isTestAll } from '../../support/test-all.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 let exchange = 0;

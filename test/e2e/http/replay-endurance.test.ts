@@ -26,7 +26,7 @@ import { lastingHeaders } from '../../support/http/expect-replay.js';
 import type { RawResponse } from '../../support/http/wire/raw-response.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
-import { isTestAll } from '../../support/test-all.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 
 const { ENDURANCE_REPLAYS: dose } = process.env;
 /** `npm test` compares only the bytes of a few replays. */

@@ -21,7 +21,7 @@ import { startRedis } from '../../support/redis/redis-server.js';
 import { describeWithClock } from '../../support/clocks/server-clock.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { TalkingProcess } from '../../support/processes/talking-process.js';
-import { isTestAll } from '../../support/test-all.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 import { sharedDatabase } from '../../support/postgres/use-postgres.js';
 import {
   COMMAND_TIMEOUT_MS,

@@ -11,7 +11,7 @@ import { PostgresLedger } from '../../../sample-app/src/ledger/postgres-ledger.j
 import { isRunning } from '../../support/processes/is-running.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { postgresServers } from '../../support/postgres/postgres-servers.js';
-import { isTestAll } from '../../support/test-all.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 

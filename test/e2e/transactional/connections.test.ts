@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import type { IdempotencyModuleOptions } from 'nestjs-idempotency';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
-import { afterTest } from '../../support/after-test.js';
+import { afterTest } from '../../support/jest/after-test.js';
 import { until } from '../../support/until.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';

@@ -10,7 +10,7 @@ import {
   newRecordKey,
 } from '../../support/stores/commands.js';
 import { RedisCluster } from '../../support/redis/redis-cluster.js';
-import { afterTest } from '../../support/after-test.js';
+import { afterTest } from '../../support/jest/after-test.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 /**

@@ -1,5 +1,5 @@
 import type { Mutant } from '../../lab/faults/messages/mutant.js';
-import type { PlantedMistake } from '../../support/planted-mistake.js';
+import type { PlantedMistake } from '../../support/planted/planted-mistake.js';
 
 /** A mistake, the run that has to notice it, and the expected objection of its oracle. */
 export interface MutantCase extends Mutant, PlantedMistake {

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { connect, type Channel, type ChannelModel, type Message } from 'amqplib';
 import { until } from '../../support/until.js';
 import { queueDepth } from '../../support/rabbitmq/rabbitmq-queues.js';
-import { isTestAll } from '../../support/test-all.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 import { expectEachHandledOnce } from '../../lab/faults/messages/expect-each-handled-once.js';
 import { BrokerRelay } from '../../lab/faults/messages/wire/broker-relay.js';
 import { WireLog } from '../../lab/faults/messages/wire/wire-log.js';

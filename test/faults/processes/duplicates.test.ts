@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { isTestAll } from '../../support/test-all.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 import { NOTHING_TOLERATED } from '../../lab/faults/expectations.js';
 import { Lab } from '../../lab/faults/lab.js';

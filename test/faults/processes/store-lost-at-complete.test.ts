@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { RedisProxy } from '../../support/redis/proxy/redis-proxy.js';
-import { isTestAll } from '../../support/test-all.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 import { NOTHING_TOLERATED, UNAVAILABLE } from '../../lab/faults/expectations.js';
 import { Lab } from '../../lab/faults/lab.js';

@@ -16,7 +16,7 @@ import { queueDepth, queueLength, saveQueues } from '../../support/rabbitmq/rabb
 import { startRabbitMq, type RabbitMqServer } from '../../support/rabbitmq/rabbitmq-server.js';
 import { findRabbitMq } from '../../support/rabbitmq/installation.js';
 import type { StartedServer } from '../../support/servers/start-server.js';
-import { isTestAll } from '../../support/test-all.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { until } from '../../support/until.js';
 import { brokers } from './support/brokers.js';

@@ -1,4 +1,4 @@
-import { checkRandomly, type RandomRuns } from '../../support/random-runs.js';
+import { checkRandomly, type RandomRuns } from '../../support/jest/random-runs.js';
 import { compare, type Subject } from './compare.js';
 import { Coverage } from './coverage.js';
 import { sequences } from './generate-sequence.js';

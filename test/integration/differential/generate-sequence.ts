@@ -4,7 +4,7 @@ import type {
   OwnerToken,
   StoredRecord,
 } from '../../support/internals/core/record.js';
-import { listsFromSeed } from '../../support/random-runs.js';
+import { listsFromSeed } from '../../support/jest/random-runs.js';
 import { Random } from './random.js';
 import { expected } from './reference.js';
 import type { Command, OwnLease, Step } from './step.js';

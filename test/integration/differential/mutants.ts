@@ -1,4 +1,4 @@
-import type { PlantedMistake } from '../../support/planted-mistake.js';
+import type { PlantedMistake } from '../../support/planted/planted-mistake.js';
 
 /** A change to the text of one script or statement. */
 export type Mutation = (file: string, text: string) => string;

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { migrate } from 'nestjs-idempotency/postgres';
 import { postgresServers } from '../../support/postgres/postgres-servers.js';
-import { isTestAll } from '../../support/test-all.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { checkStore } from './check-store.js';
 import { SQL_MISTAKES } from './mutants.js';

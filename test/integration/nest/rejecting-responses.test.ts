@@ -25,7 +25,7 @@ import { comparableArguments, fieldKey } from '../../support/internals/transport
 import { messageKey, failureActionOf } from '../../support/internals/transports/message.js';
 import { socketCall } from '../../support/internals/transports/websocket.js';
 import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
-import { afterTest } from '../../support/after-test.js';
+import { afterTest } from '../../support/jest/after-test.js';
 import { freePort } from '../../support/servers/free-port.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';

@@ -13,7 +13,7 @@ import { recoverableCall, valueFormat } from '../../support/internals/transports
 import { noServices } from '../../support/engine/no-services.js';
 import { sharedServer } from '../../support/servers/shared/shared-server.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
-import { isTestAll } from '../../support/test-all.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 import { sharedDatabase } from '../../support/postgres/use-postgres.js';
 import { abandon, recordOf, type AbandonedCall } from '../../support/engine/abandon.js';
 

@@ -4,7 +4,7 @@ import type { BeginReply, Lease } from 'nestjs-idempotency/store';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { RedisCluster } from '../../support/redis/redis-cluster.js';
 import { RedisProxy } from '../../support/redis/proxy/redis-proxy.js';
-import { isTestAll } from '../../support/test-all.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 import { beginCommand, completeCommand, leaseOf } from '../../support/stores/commands.js';
 import { closeAfterTest } from './support/fixture.js';
 import { until } from '../../support/until.js';

@@ -7,7 +7,7 @@ import type { Fault } from '../../support/stores/faulty-store.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { standStill } from '../../support/clocks/stand-still.js';
 import { driveTimers } from '../../support/clocks/standing-time.js';
-import { isTestAll } from '../../support/test-all.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 import { newRequest, success, Worker } from '../../support/engine/worker.js';
 import { beginCommand } from '../../support/stores/commands.js';
 import { Caller, newCall } from '../../support/engine/caller.js';

@@ -6,7 +6,7 @@ import { follow } from '../../support/redis/redis-sentinel.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
 import { RedisProxy } from '../../support/redis/proxy/redis-proxy.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
-import { isTestAll } from '../../support/test-all.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { NONCE, startScriptedServer } from './support/canned-server.js';
 import { beginCommand } from '../../support/stores/commands.js';

@@ -3,7 +3,7 @@ import type { IdempotencyStore } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import type { SharedServer } from '../servers/shared/kinds.js';
-import { isTestAll } from '../test-all.js';
+import { isTestAll } from '../jest/test-all.js';
 import { useRedis } from '../redis/use-redis.js';
 
 export type Platform = 'express' | 'fastify';

@@ -4,7 +4,7 @@ import {
   type PostgresServer,
   type StartPostgresOptions,
 } from './postgres-server.js';
-import { isTestAll } from '../test-all.js';
+import { isTestAll } from '../jest/test-all.js';
 
 export interface PostgresUnderTest {
   readonly name: string;

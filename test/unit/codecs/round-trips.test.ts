@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { jsonCodec, ValueNotStorableError, type OutcomeCodec } from 'nestjs-idempotency';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
-import { dose } from '../../support/test-all.js';
+import { dose } from '../../support/jest/test-all.js';
 import { kept } from './support.js';
 
 const RUNS = dose(1_000);

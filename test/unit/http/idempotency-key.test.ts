@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { parseItem } from 'structured-headers';
-import { dose } from '../../support/test-all.js';
+import { dose } from '../../support/jest/test-all.js';
 import { fieldLines, parseKey, type KeySyntax } from '../../support/internals/transports/common.js';
 
 const MAX_LENGTH = 255;

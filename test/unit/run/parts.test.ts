@@ -22,8 +22,8 @@ const FILES = {
   'test/elsewhere/relay.mjs': '',
   'test/elsewhere/frames/frame.json': '{}',
   'test/three.all.test.ts': `it('passes', () => undefined);`,
-  'test/two.test.ts': `const isTestAll = './support/test-all.ts'; it('passes', () => undefined);`,
-  'test/support/test-all.ts': '',
+  'test/two.test.ts': `const isTestAll = './support/jest/test-all.ts'; it('passes', () => undefined);`,
+  'test/support/jest/test-all.ts': '',
   'docs/readme.md': '',
 };
 

@@ -1,5 +1,5 @@
 import type { StoreKind } from '../../../support/http/combinations.js';
-import { isTestAll } from '../../../support/test-all.js';
+import { isTestAll } from '../../../support/jest/test-all.js';
 
 /** Nest's adapters, named by their protocol. */
 export type SocketPlatform = 'socket.io' | 'ws';

@@ -1,4 +1,4 @@
-import { afterTest } from '../../../support/after-test.js';
+import { afterTest } from '../../../support/jest/after-test.js';
 import { until } from '../../../support/until.js';
 import { RedisNode } from '../../../support/redis/redis-node.js';
 import { DrivenTime } from './driven-time.js';

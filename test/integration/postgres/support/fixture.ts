@@ -4,13 +4,13 @@ import {
   type OwnPoolOptions,
   type PostgresIdempotencyStore,
 } from 'nestjs-idempotency/postgres';
-import { afterTest } from '../../../support/after-test.js';
+import { afterTest } from '../../../support/jest/after-test.js';
 import {
   openPostgresPool,
   type TestedPoolConfig,
 } from '../../../support/postgres/postgres-pool.js';
 
-export { closeAfterTest } from '../../../support/after-test.js';
+export { closeAfterTest } from '../../../support/jest/after-test.js';
 
 /** A store with its own pool. */
 export function ownStore(url: string, options: OwnPoolOptions = {}): PostgresIdempotencyStore {

@@ -4,9 +4,9 @@ import {
   redisStore,
   type OwnConnectionOptions,
 } from 'nestjs-idempotency/redis';
-import { afterTest } from '../../../support/after-test.js';
+import { afterTest } from '../../../support/jest/after-test.js';
 
-export { closeAfterTest } from '../../../support/after-test.js';
+export { closeAfterTest } from '../../../support/jest/after-test.js';
 
 /** A store with its own connection, which does not report connection errors. */
 export function ownStore(url: string, options: OwnConnectionOptions = {}): RedisIdempotencyStore {

@@ -1,7 +1,7 @@
 import type { IdempotencyStore } from 'nestjs-idempotency';
 import type { Fingerprint, TransactionalRecords } from 'nestjs-idempotency/store';
 import type { UnitOfWork } from 'nestjs-idempotency/transactions';
-import type { PlantedMistake } from '../../../support/planted-mistake.js';
+import type { PlantedMistake } from '../../../support/planted/planted-mistake.js';
 
 /** A mistake that breaks what is promised: but for the first, what the transactional mode promises. */
 export interface Mutant extends Pick<PlantedMistake, 'suite' | 'objection'> {

@@ -1,5 +1,5 @@
 import { Random } from '../../../integration/differential/random.js';
-import { listsFromSeed } from '../../random-runs.js';
+import { listsFromSeed } from '../../jest/random-runs.js';
 import { fuzzedBody } from './fuzzed-body.js';
 import { fuzzedKey, saidKey } from './fuzzed-key.js';
 import type { Framing, FuzzedContent, FuzzedRequest, HeaderLine } from './fuzzed-request.js';

@@ -3,7 +3,7 @@ import {
   payloadKey,
   type PayloadSelection,
 } from '../../../support/internals/transports/message/keys.js';
-import { dose } from '../../../support/test-all.js';
+import { dose } from '../../../support/jest/test-all.js';
 import { withPayload } from './received.js';
 
 /** The number of payloads; PAYLOAD_KEYS sets another. */

@@ -4,7 +4,7 @@ import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { Observable } from 'rxjs';
-import { dose } from '../../../support/test-all.js';
+import { dose } from '../../../support/jest/test-all.js';
 import { ContentNotComparableError } from '../../../support/internals/core/record.js';
 import { IdempotencyOptionsError } from '../../../support/internals/core/util.js';
 import {
@@ -12,7 +12,7 @@ import {
   type PayloadSelection,
 } from '../../../support/internals/transports/message/keys.js';
 import { patternOf } from '../../../support/internals/transports/message/source.js';
-import { ofMembers, reordered } from '../../../support/json-members.js';
+import { ofMembers, reordered } from '../../../support/jest/json-members.js';
 import { countedFacts, saysSomething } from './counted-facts.js';
 import {
   contextOf,

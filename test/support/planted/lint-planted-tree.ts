@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { ESLint, type Linter } from 'eslint';
 import type { Finding } from './planted-tree.js';
-import { projectRoot } from './project-root.js';
+import { projectRoot } from '../project-root.js';
 
 const LINT_CONFIG = join(projectRoot, 'eslint.config.js');
 

@@ -1,7 +1,7 @@
 import { cp, mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { projectRoot } from './project-root.js';
+import { projectRoot } from '../project-root.js';
 
 /** Files of a made-up project: path → text. */
 export type Tree = Readonly<Record<string, string>>;
