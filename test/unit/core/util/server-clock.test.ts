@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { ServerClock } from '../../support/internals/core/util.js';
+import { ServerClock } from '../../../support/internals/core/util.js';
 
 const SERVER_NOW = 1_900_000_000_000;
 

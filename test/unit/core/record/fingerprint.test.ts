@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { canonicalJson, fingerprint } from '../../support/internals/core/record.js';
-import { dose } from '../../support/jest/test-all.js';
+import { canonicalJson, fingerprint } from '../../../support/internals/core/record.js';
+import { dose } from '../../../support/jest/test-all.js';
 
 const text = fc.string({
   unit: fc.constantFrom('a', 's', 'b', '1', ':', '"', 'ü', '\ud800', '\udc00', '�'),

@@ -8,9 +8,9 @@ import {
   checkDepth,
   containersIn,
   MAX_CONTENT_DEPTH,
-} from '../../support/internals/core/record.js';
-import { ofMembers, reordered } from '../../support/jest/json-members.js';
-import { dose } from '../../support/jest/test-all.js';
+} from '../../../support/internals/core/record.js';
+import { ofMembers, reordered } from '../../../support/jest/json-members.js';
+import { dose } from '../../../support/jest/test-all.js';
 
 const NAMES = ['a', 'b', 'aa', '', '__proto__', 'toJSON', 'constructor', '10', '9', '\ud800', 'é'];
 /** Values that often collide: few leaves, few names. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { newOwnerToken } from '../../support/internals/core/record.js';
+import { newOwnerToken } from '../../../support/internals/core/record.js';
 
 const TOKENS = 100_000;
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { jitteredPause } from '../../support/internals/core/util.js';
+import { jitteredPause } from '../../../support/internals/core/util.js';
 
 describe('a jittered pause', () => {
   beforeEach(() => void jest.useFakeTimers());

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { IdempotencyOptionsError } from 'nestjs-idempotency';
 import { recordKey, type RecordIdentity } from 'nestjs-idempotency/store';
-import { dose } from '../../support/jest/test-all.js';
+import { dose } from '../../../support/jest/test-all.js';
 
 /** Few characters that an encoding gives a meaning, so that boundaries move often; lone surrogates too. */
 const tricky = fc.constantFrom('a', '1', ':', ';', 's', 'n', 'p', 'o', '"', '\\', 'ü', '😀');

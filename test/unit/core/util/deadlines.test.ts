@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { DeadlineTimer, type DeadlineListener } from '../../support/internals/core/util.js';
+import { DeadlineTimer, type DeadlineListener } from '../../../support/internals/core/util.js';
 
 const DAY_MS = 86_400_000;
 

@@ -1,19 +1,19 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Lease, OwnerToken, RecordKey } from 'nestjs-idempotency/store';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { type LeaseLossReason, NO_FINGERPRINT } from '../../support/internals/core/record.js';
-import { DeadlineTimer } from '../../support/internals/core/util.js';
-import { LeaseKeeper } from '../../support/internals/core/engine.js';
+import { type LeaseLossReason, NO_FINGERPRINT } from '../../../support/internals/core/record.js';
+import { DeadlineTimer } from '../../../support/internals/core/util.js';
+import { LeaseKeeper } from '../../../support/internals/core/engine.js';
 import {
   FaultyStore,
   heldReply,
   heldRequest,
   lostReply,
   unavailable,
-} from '../../support/stores/faulty-store.js';
-import { Gate } from '../../support/waiting/gate.js';
-import { expectNoTimerRenewed } from '../../support/clocks/no-timer-renewed.js';
-import { protocolOptions } from '../../support/protocol-options.js';
+} from '../../../support/stores/faulty-store.js';
+import { Gate } from '../../../support/waiting/gate.js';
+import { expectNoTimerRenewed } from '../../../support/clocks/no-timer-renewed.js';
+import { protocolOptions } from '../../../support/protocol-options.js';
 
 const LEASE_MS = 1_200;
 const MAX_EXECUTION_MS = 12_000;

@@ -6,10 +6,10 @@ import {
   unfinishedRetentionMs,
   type OutcomeSummary,
   type ProtocolOptions,
-} from '../../support/internals/core/operation.js';
-import { RECONCILE } from '../../support/internals/core/recovery.js';
-import { IdempotencyOptionsError, resolve } from '../../support/internals/core/util.js';
-import { BREAKER } from '../../support/internals/wrappers/breaker.js';
+} from '../../../support/internals/core/operation.js';
+import { RECONCILE } from '../../../support/internals/core/recovery.js';
+import { IdempotencyOptionsError, resolve } from '../../../support/internals/core/util.js';
+import { BREAKER } from '../../../support/internals/wrappers/breaker.js';
 
 const DAY_MS = 86_400_000;
 
