@@ -14,7 +14,7 @@ import { afterTest } from '../../support/jest/after-test.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 /**
- * Set it higher for a longer run. integration/redis/shifted-replies rejects code that trusts its replies: it
+ * Set it higher for a longer run. integration/redis/connections/shifted-replies rejects code that trusts its replies: it
  * shifts them by hand.
  */
 const FAILOVERS = Number(process.env.FAILOVERS ?? 8);

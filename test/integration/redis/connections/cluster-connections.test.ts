@@ -2,13 +2,13 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import { Cluster, type ClusterOptions } from 'ioredis';
 import type { BeginReply, Lease } from 'nestjs-idempotency/store';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { RedisCluster } from '../../support/redis/redis-cluster.js';
-import { RedisProxy } from '../../support/redis/proxy/redis-proxy.js';
-import { isTestAll } from '../../support/jest/test-all.js';
-import { beginCommand, completeCommand, leaseOf } from '../../support/stores/commands.js';
-import { closeAfterTest } from './support/fixture.js';
-import { until } from '../../support/until.js';
-import { useServer } from '../../support/servers/use-server.js';
+import { RedisCluster } from '../../../support/redis/redis-cluster.js';
+import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
+import { isTestAll } from '../../../support/jest/test-all.js';
+import { beginCommand, completeCommand, leaseOf } from '../../../support/stores/commands.js';
+import { closeAfterTest } from '../support/fixture.js';
+import { until } from '../../../support/until.js';
+import { useServer } from '../../../support/servers/use-server.js';
 
 const TIMEOUT_MS = 10_000;
 

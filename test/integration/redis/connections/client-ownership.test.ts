@@ -3,16 +3,16 @@ import { RedisIdempotencyStore, redisStore } from 'nestjs-idempotency/redis';
 import {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
-} from '../../support/internals/core/util.js';
-import { freePort } from '../../support/servers/free-port.js';
-import { startRedis } from '../../support/redis/redis-server.js';
-import { inStandingTime } from '../../support/clocks/standing-time.js';
-import { useRedis } from '../../support/redis/use-redis.js';
-import { RedisNode } from '../../support/redis/redis-node.js';
-import { startSilentServer } from './support/canned-server.js';
-import { beginCommand } from '../../support/stores/commands.js';
-import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
-import { until } from '../../support/until.js';
+} from '../../../support/internals/core/util.js';
+import { freePort } from '../../../support/servers/free-port.js';
+import { startRedis } from '../../../support/redis/redis-server.js';
+import { inStandingTime } from '../../../support/clocks/standing-time.js';
+import { useRedis } from '../../../support/redis/use-redis.js';
+import { RedisNode } from '../../../support/redis/redis-node.js';
+import { startSilentServer } from '../support/canned-server.js';
+import { beginCommand } from '../../../support/stores/commands.js';
+import { closeAfterTest, ownStore, userClient } from '../support/fixture.js';
+import { until } from '../../../support/until.js';
 
 const server = useRedis();
 

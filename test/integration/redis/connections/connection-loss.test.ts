@@ -4,20 +4,20 @@ import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
-} from '../../support/internals/core/util.js';
-import { freePort } from '../../support/servers/free-port.js';
-import { RedisProxy } from '../../support/redis/proxy/redis-proxy.js';
-import { TcpRelay } from '../../support/servers/tcp-relay.js';
-import { startRedis } from '../../support/redis/redis-server.js';
-import { standStill } from '../../support/clocks/stand-still.js';
-import { inStandingTime } from '../../support/clocks/standing-time.js';
-import { useRedis } from '../../support/redis/use-redis.js';
-import { RedisNode } from '../../support/redis/redis-node.js';
-import { startScriptedServer, startSilentServer } from './support/canned-server.js';
-import { beginCommand, completeCommand, leaseOf } from '../../support/stores/commands.js';
-import { during } from '../../support/waiting/during.js';
-import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
-import { until } from '../../support/until.js';
+} from '../../../support/internals/core/util.js';
+import { freePort } from '../../../support/servers/free-port.js';
+import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
+import { TcpRelay } from '../../../support/servers/tcp-relay.js';
+import { startRedis } from '../../../support/redis/redis-server.js';
+import { standStill } from '../../../support/clocks/stand-still.js';
+import { inStandingTime } from '../../../support/clocks/standing-time.js';
+import { useRedis } from '../../../support/redis/use-redis.js';
+import { RedisNode } from '../../../support/redis/redis-node.js';
+import { startScriptedServer, startSilentServer } from '../support/canned-server.js';
+import { beginCommand, completeCommand, leaseOf } from '../../../support/stores/commands.js';
+import { during } from '../../../support/waiting/during.js';
+import { closeAfterTest, ownStore, userClient } from '../support/fixture.js';
+import { until } from '../../../support/until.js';
 
 const BUDGET_MS = 200;
 

@@ -1,24 +1,24 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { Cluster, type Redis, type RedisOptions } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { RedisCluster } from '../../support/redis/redis-cluster.js';
-import { follow } from '../../support/redis/redis-sentinel.js';
-import { RedisNode } from '../../support/redis/redis-node.js';
-import { RedisProxy } from '../../support/redis/proxy/redis-proxy.js';
-import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
-import { isTestAll } from '../../support/jest/test-all.js';
-import { useServer } from '../../support/servers/use-server.js';
-import { NONCE, startScriptedServer } from './support/canned-server.js';
-import { beginCommand } from '../../support/stores/commands.js';
-import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
+import { RedisCluster } from '../../../support/redis/redis-cluster.js';
+import { follow } from '../../../support/redis/redis-sentinel.js';
+import { RedisNode } from '../../../support/redis/redis-node.js';
+import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
+import { START_HOOK_MS } from '../../../support/servers/start-timeouts.js';
+import { isTestAll } from '../../../support/jest/test-all.js';
+import { useServer } from '../../../support/servers/use-server.js';
+import { NONCE, startScriptedServer } from '../support/canned-server.js';
+import { beginCommand } from '../../../support/stores/commands.js';
+import { closeAfterTest, ownStore, userClient } from '../support/fixture.js';
 import {
   believing,
   CROWDS,
   SHIFTS,
   underShiftedReplies,
   untilInStep,
-} from './support/shifted-replies.js';
-import { until } from '../../support/until.js';
+} from '../support/shifted-replies.js';
+import { until } from '../../../support/until.js';
 
 const NAME = 'payments';
 const WAIT_REPLICAS = { count: 1, timeoutMs: 1_000 };

@@ -1,13 +1,13 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { StoreConfigurationError } from '../../support/internals/core/util.js';
-import { freePort } from '../../support/servers/free-port.js';
-import { startRedis } from '../../support/redis/redis-server.js';
-import { inStandingTime } from '../../support/clocks/standing-time.js';
-import { startInfoServer } from './support/canned-server.js';
-import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
-import { useServer } from '../../support/servers/use-server.js';
+import { StoreConfigurationError } from '../../../support/internals/core/util.js';
+import { freePort } from '../../../support/servers/free-port.js';
+import { startRedis } from '../../../support/redis/redis-server.js';
+import { inStandingTime } from '../../../support/clocks/standing-time.js';
+import { startInfoServer } from '../support/canned-server.js';
+import { closeAfterTest, ownStore, userClient } from '../support/fixture.js';
+import { useServer } from '../../../support/servers/use-server.js';
 
 /** The longest allowed delay of the start. */
 const START_CHECK_MS = 2_000;
