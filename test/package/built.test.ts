@@ -51,7 +51,7 @@ describe.each(['esm', 'cjs'])('the build as %s', (format) => {
 
   it('loads no unused package, neither by an import nor by an application of one route', async () => {
     const entry = (file: string) => pathToFileURL(join(dist, file)).href;
-    const script = join(projectRoot, 'test/package/loading-application.mjs');
+    const script = join(projectRoot, 'test/package/support/loading-application.mjs');
     const args = [script, entry('index.js'), entry('stores/memory/index.js')];
     const { stdout } = await run(process.execPath, args, {
       cwd: built,

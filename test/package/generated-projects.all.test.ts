@@ -12,13 +12,17 @@ import {
   nestWebpack,
   webpackModule,
   type Bundler,
-} from './bundlers.js';
-import { useTarball } from './describe-consumers.js';
-import { GeneratedProject } from './generated-project.js';
-import { moduleWithStores, protectedApp, type GeneratedSources } from './generated-sources.js';
-import { installNodes, NODE_VERSIONS, type NodeVersion } from './node-versions.js';
-import { ResultsTable } from './results-table.js';
-import { expectOnceEach } from './started-application.js';
+} from './support/bundlers.js';
+import { useTarball } from './support/describe-consumers.js';
+import { GeneratedProject } from './support/generated-project.js';
+import {
+  moduleWithStores,
+  protectedApp,
+  type GeneratedSources,
+} from './support/generated-sources.js';
+import { installNodes, NODE_VERSIONS, type NodeVersion } from './support/node-versions.js';
+import { ResultsTable } from './support/results-table.js';
+import { expectOnceEach } from './support/started-application.js';
 
 jest.setTimeout(300_000);
 

@@ -1,5 +1,5 @@
 import { nestVersions } from '../support/packages/nest-versions.js';
-import { describeConsumers, useTarball } from './describe-consumers.js';
+import { describeConsumers, useTarball } from './support/describe-consumers.js';
 
 const LIBRARIES = {
   bullmq: '5.81.5',

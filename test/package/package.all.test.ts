@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { projectRoot } from '../support/project-root.js';
-import { describeConsumers, useTarball } from './describe-consumers.js';
-import { filesIn } from './files-in.js';
+import { describeConsumers, useTarball } from './support/describe-consumers.js';
+import { filesIn } from './support/files-in.js';
 
 const tarball = useTarball({ declarations: true });
 

@@ -3,9 +3,14 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { nestVersions } from '../support/packages/nest-versions.js';
 import { projectRoot } from '../support/project-root.js';
-import { ConsumerApp } from './consumer-app.js';
-import { ENTRIES, expectOneCopy, INSTALL_TIMEOUT_MS, useTarball } from './describe-consumers.js';
-import { filesIn } from './files-in.js';
+import { ConsumerApp } from './support/consumer-app.js';
+import {
+  ENTRIES,
+  expectOneCopy,
+  INSTALL_TIMEOUT_MS,
+  useTarball,
+} from './support/describe-consumers.js';
+import { filesIn } from './support/files-in.js';
 
 interface Manifest {
   readonly bin: Readonly<Record<string, string>>;

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { OpenAPIObject } from '@nestjs/swagger';
-import type { Installation } from '../support/packages/install-packages.js';
-import { packPackage, type PackedPackage } from '../support/packages/packed-package.js';
-import { startRedis, type RedisServer } from '../support/redis/redis-server.js';
+import type { Installation } from '../../support/packages/install-packages.js';
+import { packPackage, type PackedPackage } from '../../support/packages/packed-package.js';
+import { startRedis, type RedisServer } from '../../support/redis/redis-server.js';
 import { ConsumerApp, type RunningApp } from './consumer-app.js';
 
 /** An ES module that depends on the package, too. */
@@ -142,7 +142,7 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
 
   it('prints the migrations without a driver', async () => {
     expect(await app.bin('nestjs-idempotency', 'migrations')).toContain(
-      'CREATE TABLE "public"."idempotency_records"',
+      'CREATE TABLE "public".."idempotency_records"',
     );
   });
 

@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { projectRoot } from '../support/project-root.js';
+import { projectRoot } from '../../support/project-root.js';
 
 /** The files of a folder of the project with this ending, from the project's root. */
 export function filesIn(folder: string, ending: string): string[] {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { expect } from '@jest/globals';
-import { startServer } from '../support/servers/start-server.js';
+import { startServer } from '../../support/servers/start-server.js';
 import { environmentOf } from './run-command.js';
 
 export interface Program {
