@@ -1,6 +1,6 @@
 import type { StoredRecord } from '../../support/internals/core/record.js';
 import { encodeRecord, type Fields } from './encoding.js';
-import { expected } from './reference.js';
+import { expected } from './subjects/reference.js';
 import type { Step } from './step.js';
 
 /** The externally visible result of a step. */

@@ -5,7 +5,7 @@ import { useRedis } from '../../support/redis/use-redis.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { checkStore } from './check-store.js';
 import { LUA_MISTAKES } from './mutants.js';
-import { redisSubject } from './redis-subject.js';
+import { redisSubject } from './subjects/redis-subject.js';
 
 const runs = isTestAll ? 20_000 : 5_000;
 

@@ -6,7 +6,7 @@ import type {
 } from '../../support/internals/core/record.js';
 import { listsFromSeed } from '../../support/jest/random-runs.js';
 import { Random } from './random.js';
-import { expected } from './reference.js';
+import { expected } from './subjects/reference.js';
 import type { Command, OwnLease, Step } from './step.js';
 
 // Far ahead of any real clock: Redis itself expires nothing while a test runs.

@@ -5,8 +5,8 @@ import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 import { checkStore } from './check-store.js';
 import { LUA_MISTAKES, SQL_MISTAKES } from './mutants.js';
-import { withPostgresSubject } from './postgres-subject.js';
-import { redisSubject } from './redis-subject.js';
+import { withPostgresSubject } from './subjects/postgres-subject.js';
+import { redisSubject } from './subjects/redis-subject.js';
 
 describe('the comparison detects', () => {
   const server = useRedis();

@@ -5,7 +5,7 @@ import { isTestAll } from '../../support/jest/test-all.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { checkStore } from './check-store.js';
 import { SQL_MISTAKES } from './mutants.js';
-import { withPostgresSubject } from './postgres-subject.js';
+import { withPostgresSubject } from './subjects/postgres-subject.js';
 
 const runs = isTestAll ? 5_000 : 400;
 

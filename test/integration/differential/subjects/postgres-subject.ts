@@ -5,15 +5,15 @@ import type {
   OwnerToken,
   RecordKey,
   StoredRecord,
-} from '../../support/internals/core/record.js';
-import { loadStatements, TableName } from '../../support/internals/stores/postgres/sql.js';
-import { withSqlClock } from '../../support/clocks/injected-sql-clock.js';
-import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
-import { NO_RECORD, type Observation, type Subject } from './compare.js';
-import { encodeInspection, encodeRecord, encodeReply, type Fields } from './encoding.js';
-import type { Mutation } from './mutants.js';
-import { sendStep } from './send-step.js';
-import type { Step } from './step.js';
+} from '../../../support/internals/core/record.js';
+import { loadStatements, TableName } from '../../../support/internals/stores/postgres/sql.js';
+import { withSqlClock } from '../../../support/clocks/injected-sql-clock.js';
+import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
+import { NO_RECORD, type Observation, type Subject } from '../compare.js';
+import { encodeInspection, encodeRecord, encodeReply, type Fields } from '../encoding.js';
+import type { Mutation } from '../mutants.js';
+import { sendStep } from '../send-step.js';
+import type { Step } from '../step.js';
 
 const CONNECTIONS = 4;
 const CLOCK = `(to_timestamp(0) + current_setting('test.now_us')::bigint * interval '1 microsecond')`;

@@ -26,9 +26,9 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { idempotentFetch } from 'nestjs-idempotency/client';
-import { IdempotencyInterceptor } from '../../support/internals/nest.js';
-import { declared } from './support/declared.js';
-import { LoggedLines } from '../../support/nest/logged-lines.js';
+import { IdempotencyInterceptor } from '../../../support/internals/nest.js';
+import { declared } from '../support/declared.js';
+import { LoggedLines } from '../../../support/nest/logged-lines.js';
 
 type Decorate = MethodDecorator & ClassDecorator;
 

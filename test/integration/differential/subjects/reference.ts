@@ -1,7 +1,7 @@
-import { transitions } from '../../support/internals/core/store.js';
-import type { RecordKey, StoredRecord } from '../../support/internals/core/record.js';
-import { encodeInspection, encodeReply, type Fields } from './encoding.js';
-import type { Step } from './step.js';
+import { transitions } from '../../../support/internals/core/store.js';
+import type { RecordKey, StoredRecord } from '../../../support/internals/core/record.js';
+import { encodeInspection, encodeReply, type Fields } from '../encoding.js';
+import type { Step } from '../step.js';
 
 const unused = { recordKey: 'unused by the transitions' as RecordKey, timeoutMs: 0 };
 

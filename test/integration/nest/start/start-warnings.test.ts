@@ -15,8 +15,8 @@ import { NestFactory } from '@nestjs/core';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Idempotent, IdempotencyModule } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { declared } from './support/declared.js';
-import { LoggedLines } from '../../support/nest/logged-lines.js';
+import { declared } from '../support/declared.js';
+import { LoggedLines } from '../../../support/nest/logged-lines.js';
 
 let app: INestApplication | undefined;
 

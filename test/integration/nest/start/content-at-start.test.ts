@@ -26,8 +26,8 @@ import {
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { platforms, type Platform } from '../../support/http/combinations.js';
-import { declared } from './support/declared.js';
+import { platforms, type Platform } from '../../../support/http/combinations.js';
+import { declared } from '../support/declared.js';
 
 interface Start {
   readonly platform?: Platform;

@@ -1,9 +1,9 @@
 import type { Redis } from 'ioredis';
-import { loadScripts, type LuaScripts } from '../../support/internals/stores/redis/scripts.js';
-import { withClock } from '../../support/clocks/injected-clock.js';
-import { NO_RECORD, type Observation, type Subject } from './compare.js';
-import type { Mutation } from './mutants.js';
-import type { Step } from './step.js';
+import { loadScripts, type LuaScripts } from '../../../support/internals/stores/redis/scripts.js';
+import { withClock } from '../../../support/clocks/injected-clock.js';
+import { NO_RECORD, type Observation, type Subject } from '../compare.js';
+import type { Mutation } from '../mutants.js';
+import type { Step } from '../step.js';
 
 type Operation = keyof LuaScripts;
 type InstrumentedScripts = Readonly<Record<Operation, string>>;

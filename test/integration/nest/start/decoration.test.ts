@@ -10,11 +10,11 @@ import {
   requireIdempotencyContext,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { expectProblem } from '../../support/http/expect-problem.js';
-import { expectReplay } from '../../support/http/expect-replay.js';
-import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp } from '../../support/http/start-app.js';
-import { useServer } from '../../support/servers/use-server.js';
+import { expectProblem } from '../../../support/http/expect-problem.js';
+import { expectReplay } from '../../../support/http/expect-replay.js';
+import { InScenario, Scenario } from '../../../support/http/scenario.js';
+import { startApp } from '../../../support/http/start-app.js';
+import { useServer } from '../../../support/servers/use-server.js';
 
 class Crud {
   @Post()

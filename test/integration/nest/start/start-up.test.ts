@@ -9,8 +9,8 @@ import {
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
-import { optionAt } from '../../support/option-at.js';
-import { declared } from './support/declared.js';
+import { optionAt } from '../../../support/option-at.js';
+import { declared } from '../support/declared.js';
 
 /** Starts an application, and closes it when it has started. */
 async function start(
