@@ -10,7 +10,7 @@ import { PROTOCOL_DEFAULTS, REJECTION_CODES } from '../support/internals/core/op
 import { REJECTIONS, type Rejection, type RejectionCode } from '../support/internals/core/util.js';
 import { rejectedResult, RejectionMapper } from '../support/internals/transports/call.js';
 import { toFieldError } from '../support/internals/transports/graphql.js';
-import { stalePages } from '../support/problem-pages.js';
+import { stalePages } from '../support/docs/problem-pages.js';
 import { shippedTexts } from '../support/packages/shipped-texts/shipped-texts.js';
 import { useServer } from '../support/servers/use-server.js';
 import { documentOf, operationOf } from './swagger/support/document.js';

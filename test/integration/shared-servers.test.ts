@@ -9,7 +9,7 @@ import { newDatabase } from '../support/postgres/new-database.js';
 import { Keeper } from '../support/servers/shared/keeper.js';
 import type { SharedKind, SharedServer } from '../support/servers/shared/kinds.js';
 import { START_HOOK_MS } from '../support/servers/start-timeouts.js';
-import { until } from '../support/until.js';
+import { until } from '../support/waiting/until.js';
 
 const SET_UP = new URL('../support/servers/shared/set-up.mjs', import.meta.url).href;
 

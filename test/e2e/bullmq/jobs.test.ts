@@ -4,7 +4,7 @@ import { requireIdempotencyContext, type IdempotencyEvent } from 'nestjs-idempot
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { abandon } from '../../support/engine/abandon.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { Tally } from '../../support/waiting/tally.js';

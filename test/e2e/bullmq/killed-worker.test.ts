@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect } from '@jest/globals';
 import { Queue, QueueEvents, type Job } from 'bullmq';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { startRedis, type RedisServer } from '../../support/redis/redis-server.js';
 import { itWithClock, ServerClock } from '../../support/clocks/server-clock.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { Queue, QueueEvents, Worker, type Job } from 'bullmq-5';
 import { IdempotencyService, OperationRejectedError } from 'nestjs-idempotency';
 import { delayJob } from 'nestjs-idempotency/bullmq';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { Tally } from '../../support/waiting/tally.js';
 import { useRedis } from '../../support/redis/use-redis.js';

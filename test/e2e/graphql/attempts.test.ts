@@ -3,7 +3,7 @@ import { Args, Int, Mutation, Resolver } from '@nestjs/graphql';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Idempotent, IdempotencyReconciler, type Recover } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { FaultyStore } from '../../support/stores/faulty-store.js';
 import { useStores } from '../../support/http/combinations.js';
 import type { Scenario } from '../../support/http/scenario.js';

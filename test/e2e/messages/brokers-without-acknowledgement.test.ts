@@ -21,7 +21,7 @@ import {
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { lastValueFrom, of, toArray } from 'rxjs';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { freePort } from '../../support/servers/free-port.js';
 import { sharedServer } from '../../support/servers/shared/shared-server.js';

@@ -4,7 +4,7 @@ import { Controller } from '@nestjs/common';
 import { EventPattern } from '@nestjs/microservices';
 import { Idempotent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { emitOrder } from './support/orders.js';
 import { useBroker } from './support/use-broker.js';
 

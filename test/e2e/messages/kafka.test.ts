@@ -11,7 +11,7 @@ import {
 import { payloadField } from 'nestjs-idempotency/message';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import type { EachMessagePayload, KafkaMessage } from 'kafkajs';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { inStandingTime } from '../../support/clocks/standing-time.js';

@@ -6,7 +6,7 @@ import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { EMPTY, type Observable } from 'rxjs';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { emitOrder, orders } from './support/orders.js';
 import { startConsumer } from './support/start-consumer.js';
 import { useBroker } from './support/use-broker.js';

@@ -12,7 +12,7 @@ import { BaseRpcExceptionFilter, Ctx, EventPattern, type RmqContext } from '@nes
 import type { IdempotencyOptions } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { map, tap, timeout, type Observable } from 'rxjs';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { deliveredIn, emitOrder, orders, type Channel, type Delivered } from './support/orders.js';
 import { useBroker } from './support/use-broker.js';

@@ -6,7 +6,7 @@ import { payloadKey } from 'nestjs-idempotency/message';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { EMPTY, type Observable } from 'rxjs';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { useRedis } from '../../support/redis/use-redis.js';

@@ -3,7 +3,7 @@ import type { IdempotencyOptions } from 'nestjs-idempotency';
 import type { Begin } from 'nestjs-idempotency/store';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import {
   FaultyStore,
   heldReply,

@@ -11,7 +11,7 @@ import {
 import { Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { EMPTY, lastValueFrom, of, throwError, toArray, type Observable } from 'rxjs';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { useBroker } from './support/use-broker.js';
 

@@ -4,7 +4,7 @@ import { ClientProxyFactory, MessagePattern, RmqRecordBuilder } from '@nestjs/mi
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { lastValueFrom, NEVER, timeout, toArray } from 'rxjs';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { emitOrder, orders } from './support/orders.js';
 import { useBroker } from './support/use-broker.js';

@@ -12,7 +12,7 @@ import {
 import { Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { EMPTY, lastValueFrom, type Observable } from 'rxjs';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { freePort } from '../../support/servers/free-port.js';
 import { startConsumer } from './support/start-consumer.js';
 

@@ -12,7 +12,7 @@ import {
   reconcilingApp,
   type ReconcilingApp,
 } from '../../integration/reconciler/support/reconciling-app.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { FaultyStore } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { Tally } from '../../support/waiting/tally.js';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { processesIn } from '../../support/processes/processes-in.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 

@@ -14,7 +14,7 @@ import { OrdersPublisher } from '../../../sample-app/src/orders/orders-publisher
 import type { PlacedOrderDto } from '../../../sample-app/src/orders/placed-order.dto.js';
 import { PaymentProvider } from '../../../sample-app/src/provider/payment-provider.js';
 import { welcome } from '../../../sample-app/src/welcome.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { queueDepth, queueLength } from '../../support/rabbitmq/rabbitmq-queues.js';
 import { useRabbitMq } from '../../support/rabbitmq/use-rabbitmq.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';

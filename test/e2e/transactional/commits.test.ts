@@ -12,7 +12,7 @@ import {
   type UnitOfWork,
 } from 'nestjs-idempotency/transactions';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { Gate } from '../../support/waiting/gate.js';

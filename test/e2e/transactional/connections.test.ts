@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 import type { IdempotencyModuleOptions } from 'nestjs-idempotency';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { afterTest } from '../../support/jest/after-test.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { useBank } from './support/bank.js';

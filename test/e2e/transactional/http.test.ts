@@ -5,7 +5,7 @@ import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { startApp } from '../../support/http/start-app.js';
 import { postgresServers } from '../../support/postgres/postgres-servers.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { useBank } from './support/bank.js';
 import { Transfers, TransfersController } from './support/transfers.controller.js';

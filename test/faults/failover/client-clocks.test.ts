@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Begin } from '../../support/internals/core/store.js';
 import { success } from '../../support/engine/worker.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
 import { driveTimers } from '../../support/clocks/standing-time.js';
 import { useServer } from '../../support/servers/use-server.js';

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { labRequest } from '../store/support/requests.js';
 import { WORKER } from './support/partition.js';
 import { LONG_TIMEOUTS } from './support/long-timeouts.js';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { connect, type Channel, type ChannelModel, type Message } from 'amqplib';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { queueDepth } from '../../support/rabbitmq/rabbitmq-queues.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { expectEachHandledOnce } from '../../lab/faults/messages/expect-each-handled-once.js';

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import type { RedisProxy } from '../../support/redis/proxy/redis-proxy.js';
 import { labRequest } from './support/requests.js';
 import { useScene } from './support/use-scene.js';

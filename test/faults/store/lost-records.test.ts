@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { describeWithClock } from '../../support/clocks/server-clock.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { outOfMemory, vanishedRecord } from './scenarios.js';
 import { labRequest } from './support/requests.js';
 import { useScene } from './support/use-scene.js';

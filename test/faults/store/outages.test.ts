@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { describeWithClock } from '../../support/clocks/server-clock.js';
 import { labRequest } from './support/requests.js';
 import { mortalScene } from './support/mortal-redis.js';

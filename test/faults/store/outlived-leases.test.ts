@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { outcomeAsText, success } from '../../support/engine/worker.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { describeWithClock } from '../../support/clocks/server-clock.js';
 import { lateOwner, lateRelease, longRun } from './scenarios.js';
 import { labRequest } from './support/requests.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { labRequest } from './support/requests.js';
 import { load } from './support/load.js';
 import { mortalScene } from './support/mortal-redis.js';

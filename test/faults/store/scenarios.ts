@@ -1,5 +1,5 @@
 import { withOtherPayload } from '../../support/engine/worker.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import type { AimedFault } from '../../support/redis/proxy/aim.js';
 import { labRequest } from './support/requests.js';
 import { recordIn } from './support/record-in.js';

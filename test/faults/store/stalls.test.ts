@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { expect, it } from '@jest/globals';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { describeWithClock } from '../../support/clocks/server-clock.js';
 import { labRequest } from './support/requests.js';
 import { useScene } from './support/use-scene.js';

@@ -18,7 +18,7 @@ import { findRabbitMq } from '../../support/rabbitmq/installation.js';
 import type { StartedServer } from '../../support/servers/start-server.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { brokers } from './support/brokers.js';
 
 const START_AND_WAIT = fileURLToPath(new URL('support/start-and-wait.ts', import.meta.url));

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { memoryUnderTest } from '../../conformance/memory-under-test.js';
 import { redisUnderTest } from '../../conformance/redis-under-test.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import {
   failure,
   outcomeAsText,

@@ -23,7 +23,7 @@ import {
   leaseOf,
   releaseCommand,
 } from '../../support/stores/commands.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { closeAfterTest, ownStore, throughPort, userPool } from './support/fixture.js';
 
 const TIMEOUT_MS = 10_000;

@@ -14,7 +14,7 @@ import { documentedSql } from '../../support/docs/documented-sql.js';
 import { withSqlClock } from '../../support/clocks/injected-sql-clock.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { beginCommand, completeCommand, leaseOf, newToken } from '../../support/stores/commands.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { CompiledStore } from './support/compiled-store.js';
 import { closeAfterTest, ownStore, userPool } from './support/fixture.js';
 

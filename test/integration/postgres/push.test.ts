@@ -4,7 +4,7 @@ import type { Pool } from 'pg';
 import { migrate, postgresStore, type PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Lease } from '../../support/internals/core/record.js';
 import { newRecordKey, TIMEOUT_MS } from '../../support/stores/commands.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { acquire, end, watch as watchFor } from '../../support/stores/watching.js';
 import { closeAfterTest, ownStore, userPool } from './support/fixture.js';
 

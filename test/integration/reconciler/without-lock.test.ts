@@ -6,7 +6,7 @@ import { redisStore } from 'nestjs-idempotency/redis';
 import { IdempotencyEvents } from '../../support/internals/core/record.js';
 import { IdempotencyEngine } from '../../support/internals/core/engine.js';
 import { DEFAULT_LIMITS } from '../../support/internals/core/operation.js';
-import { protocolOptions } from '../../support/protocol-options.js';
+import { protocolOptions } from '../../support/engine/protocol-options.js';
 import { Reconciliation } from '../../support/internals/core/recovery.js';
 import { JSON_CODEC } from '../../support/internals/codecs/json.js';
 import { recoverableCall, valueFormat } from '../../support/internals/transports/call.js';

@@ -16,7 +16,7 @@ import {
   TIMEOUT_MS,
 } from '../../support/stores/commands.js';
 import { ownStore, userClient } from './support/fixture.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { useRedisClient } from '../../support/redis/use-redis.js';
 import { useServer } from '../../support/servers/use-server.js';
 

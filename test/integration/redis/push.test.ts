@@ -12,7 +12,7 @@ import {
   TIMEOUT_MS,
 } from '../../support/stores/commands.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { acquire, end, watch as watchFor } from '../../support/stores/watching.js';
 import { useRedisClient } from '../../support/redis/use-redis.js';
 import { useServer } from '../../support/servers/use-server.js';

@@ -21,7 +21,7 @@ import {
 } from '../../support/stores/commands.js';
 import { during } from '../../support/waiting/during.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 
 async function setUp(...args: string[]) {
   const server = closeAfterTest(await startRedis({ args }));

@@ -4,7 +4,7 @@ import { migrate } from 'nestjs-idempotency/postgres';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { postgresServers } from '../../support/postgres/postgres-servers.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { WorkerProcess } from './acceptance/worker-process.js';
 import { adapterNames } from './adapters/index.js';
 

@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { TcpRelay } from '../../support/servers/tcp-relay.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { adapterOf } from './adapters/index.js';
 import type { OpenedUnitOfWork } from './unit-of-work-suite.js';
 

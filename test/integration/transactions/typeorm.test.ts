@@ -8,7 +8,7 @@ import {
   typeOrmUnitOfWork,
 } from 'nestjs-idempotency/typeorm';
 import { DataSource, type EntityManager } from 'typeorm';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { Effect, openDataSource, typeorm } from './adapters/typeorm.js';
 import { describeUnitOfWork } from './unit-of-work-suite.js';
 

@@ -13,7 +13,7 @@ import type {
 import { isRunning } from '../../support/processes/is-running.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 
 /** An adapter, and the application around it. */
 export interface UnitOfWorkUnderTest<Handle> {

@@ -13,7 +13,7 @@ import {
 import { connect } from 'amqplib';
 import { Idempotent } from 'nestjs-idempotency';
 import { finalize } from 'rxjs';
-import { until } from '../../support/until.js';
+import { until } from '../../support/waiting/until.js';
 import { queueLength } from '../../support/rabbitmq/rabbitmq-queues.js';
 import { TcpRelay } from '../../support/servers/tcp-relay.js';
 import { addOperations, inner, optionsOf, outer, work, type Order } from '../operations.js';

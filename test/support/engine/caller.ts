@@ -8,7 +8,7 @@ import { JSON_CODEC } from '../internals/codecs/json.js';
 import { canonicalJson, fingerprint } from '../internals/core/record.js';
 import { CallTransport, valueFormat, type Call } from '../internals/transports/call.js';
 import { noServices } from './no-services.js';
-import { protocolOptions } from '../protocol-options.js';
+import { protocolOptions } from './protocol-options.js';
 import { Worker } from './worker.js';
 
 /** A call with its own key. */

@@ -17,7 +17,7 @@ import {
 import { fingerprint } from '../internals/core/record.js';
 import { IdempotencyEngine, type Decision } from '../internals/core/engine.js';
 import { FaultyStore } from '../stores/faulty-store.js';
-import { protocolOptions } from '../protocol-options.js';
+import { protocolOptions } from './protocol-options.js';
 
 /** One process of an application: its own engine, events and connection to the store. */
 export class Worker {

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { until } from '../until.js';
+import { until } from '../waiting/until.js';
 import { typescriptNodeOptions } from '../typescript/node-options.js';
 
 /** Longer than a process takes to start on a busy machine. */

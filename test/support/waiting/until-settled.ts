@@ -1,4 +1,4 @@
-import { until } from '../until.js';
+import { until } from './until.js';
 
 /** Servers may take long to agree on a busy machine. */
 const TIMEOUT_MS = 60_000;

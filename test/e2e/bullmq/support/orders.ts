@@ -9,7 +9,7 @@ import {
 } from 'nestjs-idempotency';
 import { delayJob } from 'nestjs-idempotency/bullmq';
 import { callingApp, type CallingApp } from '../../../support/nest/calling-app.js';
-import { until } from '../../../support/until.js';
+import { until } from '../../../support/waiting/until.js';
 
 export interface Order {
   readonly id: string;

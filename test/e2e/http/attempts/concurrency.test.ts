@@ -21,7 +21,7 @@ import { onceSettled } from '../../../support/http/once-settled.js';
 import { InScenario, Scenario, scenarioOf } from '../../../support/http/scenario.js';
 import { startApp, type StartAppOptions, type TestApp } from '../../../support/http/start-app.js';
 import { Tally } from '../../../support/waiting/tally.js';
-import { until } from '../../../support/until.js';
+import { until } from '../../../support/waiting/until.js';
 import { useServer } from '../../../support/servers/use-server.js';
 
 /** A timeout interceptor for requests that ask for it. The scenario stands in for the timer. */

@@ -3,7 +3,7 @@ import { Controller, HttpException, Post, Res, StreamableFile } from '@nestjs/co
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import type { Begin, IdempotencyRecord } from 'nestjs-idempotency/store';
-import { until } from '../../../support/until.js';
+import { until } from '../../../support/waiting/until.js';
 import { FaultyStore, heldReply, heldRequest } from '../../../support/stores/faulty-store.js';
 import { Around, givingUp } from '../../../support/http/around.js';
 import { platforms, useStores } from '../../../support/http/combinations.js';

@@ -2,7 +2,7 @@ import { Controller, Post } from '@nestjs/common';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { IdempotencyEvents, Idempotent, type IdempotencyEvent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { until } from '../../../support/until.js';
+import { until } from '../../../support/waiting/until.js';
 import { FaultyStore } from '../../../support/stores/faulty-store.js';
 import { platforms } from '../../../support/http/combinations.js';
 import { expectProblem } from '../../../support/http/expect-problem.js';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { Idempotent } from 'nestjs-idempotency';
 import { postgresStore } from 'nestjs-idempotency/postgres';
-import { until } from '../../../support/until.js';
+import { until } from '../../../support/waiting/until.js';
 import { expectProblem } from '../../../support/http/expect-problem.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';

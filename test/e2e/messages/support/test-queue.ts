@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Transport, type RmqOptions } from '@nestjs/microservices';
 import { connect, type ChannelModel, type ConfirmChannel, type Options } from 'amqplib';
-import { until } from '../../../support/until.js';
+import { until } from '../../../support/waiting/until.js';
 import {
   queueDepth,
   queueLength,

@@ -11,7 +11,7 @@ import type { Pool } from 'pg';
 import { Idempotent } from 'nestjs-idempotency';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
-import { until } from '../../../support/until.js';
+import { until } from '../../../support/waiting/until.js';
 import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
 import { typescriptNodeOptions } from '../../../support/typescript/node-options.js';
 import { usePostgres } from '../../../support/postgres/use-postgres.js';

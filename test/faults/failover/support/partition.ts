@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import { until } from '../../../support/until.js';
+import { until } from '../../../support/waiting/until.js';
 import type { RedisNode } from '../../../support/redis/redis-node.js';
 import type { RedisSentinel } from '../../../support/redis/redis-sentinel.js';
 

@@ -1,5 +1,5 @@
 import { afterTest } from '../../../support/jest/after-test.js';
-import { until } from '../../../support/until.js';
+import { until } from '../../../support/waiting/until.js';
 import { RedisNode } from '../../../support/redis/redis-node.js';
 import { DrivenTime } from './driven-time.js';
 import { Scene } from './scene.js';

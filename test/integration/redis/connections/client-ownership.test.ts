@@ -12,7 +12,7 @@ import { RedisNode } from '../../../support/redis/redis-node.js';
 import { startSilentServer } from '../support/canned-server.js';
 import { beginCommand } from '../../../support/stores/commands.js';
 import { closeAfterTest, ownStore, userClient } from '../support/fixture.js';
-import { until } from '../../../support/until.js';
+import { until } from '../../../support/waiting/until.js';
 
 const server = useRedis();
 

@@ -7,7 +7,7 @@ import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import { isTestAll } from '../../../support/jest/test-all.js';
 import { beginCommand, completeCommand, leaseOf } from '../../../support/stores/commands.js';
 import { closeAfterTest } from '../support/fixture.js';
-import { until } from '../../../support/until.js';
+import { until } from '../../../support/waiting/until.js';
 import { useServer } from '../../../support/servers/use-server.js';
 
 const TIMEOUT_MS = 10_000;

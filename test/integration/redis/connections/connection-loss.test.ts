@@ -17,7 +17,7 @@ import { startScriptedServer, startSilentServer } from '../support/canned-server
 import { beginCommand, completeCommand, leaseOf } from '../../../support/stores/commands.js';
 import { during } from '../../../support/waiting/during.js';
 import { closeAfterTest, ownStore, userClient } from '../support/fixture.js';
-import { until } from '../../../support/until.js';
+import { until } from '../../../support/waiting/until.js';
 
 const BUDGET_MS = 200;
 

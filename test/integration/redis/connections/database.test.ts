@@ -11,7 +11,7 @@ import { startRedis } from '../../../support/redis/redis-server.js';
 import { LoggedLines } from '../../../support/nest/logged-lines.js';
 import { beginCommand } from '../../../support/stores/commands.js';
 import { closeAfterTest, ownStore, userClient } from '../support/fixture.js';
-import { until } from '../../../support/until.js';
+import { until } from '../../../support/waiting/until.js';
 import { useRedisClient } from '../../../support/redis/use-redis.js';
 import { useServer } from '../../../support/servers/use-server.js';
 import { RedisNode } from '../../../support/redis/redis-node.js';

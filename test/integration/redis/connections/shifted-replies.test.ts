@@ -18,7 +18,7 @@ import {
   underShiftedReplies,
   untilInStep,
 } from '../support/shifted-replies.js';
-import { until } from '../../../support/until.js';
+import { until } from '../../../support/waiting/until.js';
 
 const NAME = 'payments';
 const WAIT_REPLICAS = { count: 1, timeoutMs: 1_000 };

@@ -9,7 +9,7 @@ import { TcpRelay, type Join } from '../../../support/servers/tcp-relay.js';
 import { useRedis } from '../../../support/redis/use-redis.js';
 import { beginCommand, completeCommand, leaseOf } from '../../../support/stores/commands.js';
 import { closeAfterTest, ownStore } from '../support/fixture.js';
-import { until } from '../../../support/until.js';
+import { until } from '../../../support/waiting/until.js';
 
 const LIMIT_MS = 200;
 const connection = { socketTimeout: LIMIT_MS };

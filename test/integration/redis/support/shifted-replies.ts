@@ -8,7 +8,7 @@ import {
   leaseOf,
   newRecordKey,
 } from '../../../support/stores/commands.js';
-import { until } from '../../../support/until.js';
+import { until } from '../../../support/waiting/until.js';
 
 /** How a relay gets out of step. */
 export const SHIFTS = ['skip the reply', 'repeat the reply'] as const;

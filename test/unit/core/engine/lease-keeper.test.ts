@@ -13,7 +13,7 @@ import {
 } from '../../../support/stores/faulty-store.js';
 import { Gate } from '../../../support/waiting/gate.js';
 import { expectNoTimerRenewed } from '../../../support/clocks/no-timer-renewed.js';
-import { protocolOptions } from '../../../support/protocol-options.js';
+import { protocolOptions } from '../../../support/engine/protocol-options.js';
 
 const LEASE_MS = 1_200;
 const MAX_EXECUTION_MS = 12_000;

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { REJECTIONS } from './internals/core/util.js';
-import { projectRoot } from './project-root.js';
+import { REJECTIONS } from '../internals/core/util.js';
+import { projectRoot } from '../project-root.js';
 
 const folder = join(projectRoot, 'docs/problems');
 
