@@ -172,7 +172,7 @@ function inBrief(option: Declared): string {
   const sentences = described(option).match(/[^]+?[.:](?=\s|$)/g) ?? [described(option)];
   let brief = '';
   for (const sentence of sentences) {
-    if (brief.length > 90) break;
+    if (brief.length > 120) break;
     brief += sentence;
   }
   return brief.replace(/:$/, './');
