@@ -37,7 +37,10 @@ describe('the tarball', () => {
     const isOther = (file: string) =>
       /^dist\/(esm|cjs)\/(shared\/[a-z.-]+\.js|.*\.d\.ts)$/.test(file);
     const built = [...entries, 'dist/cjs/package.json'];
-    const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'package.json'];
+    const papers = [
+      ...['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md'],
+      ...['options.schema.json', 'package.json'],
+    ];
     const shipped = [...filesIn('lua', '.lua'), ...filesIn('sql', '.sql')];
     const { files } = tarball.packed;
     expect(files.filter((file) => !isOther(file))).toEqual(
