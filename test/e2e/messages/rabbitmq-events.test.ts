@@ -334,7 +334,9 @@ describe('the same event', () => {
     await emitOrder(queue, 1);
     await deadLettered.holds(1);
     expect(runs).toBe(0);
-    expect(String(errors[0])).toMatch(/"scope" failed for a message .* a "scope" of its own/);
+    expect(String(errors[0])).toMatch(
+      /"caller\.scope" failed for a message .* a "caller\.scope" of its own/,
+    );
   });
 
   it('is not handled when its tenant is missing, because it could share the record of another tenant', async () => {
