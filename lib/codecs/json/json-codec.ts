@@ -1,7 +1,7 @@
 import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
 import { ValueNotStorableError } from '../../core/util/errors.js';
-import { checkChoice, checkNames } from '../../core/util/option-checks.js';
+import { choice, resolveOptions, type Schema } from '../../core/util/option-schema.js';
 import { plainForm, type Format, type Walk } from '../plain/plain-form.js';
 
 /** Options of {@link jsonCodec}. */
@@ -13,7 +13,9 @@ export interface JsonCodecOptions {
   readonly dates?: JsonDates;
 }
 
-const NAMES: ReadonlySet<string> = new Set<keyof JsonCodecOptions>(['dates']);
+const OPTIONS: Schema<JsonCodecOptions, Required<JsonCodecOptions>> = {
+  dates: choice(['refuse', 'text'], { default: 'refuse' }),
+};
 
 /**
  * Stores values as JSON. Rejects what JSON would lose, with an error that names the place: BigInt, Date, Map, Set,
@@ -23,9 +25,7 @@ const NAMES: ReadonlySet<string> = new Set<keyof JsonCodecOptions>(['dates']);
  * @throws {@link IdempotencyOptionsError} for unknown options.
  */
 export function jsonCodec(options: JsonCodecOptions = {}): OutcomeCodec {
-  checkNames('jsonCodec()', options, NAMES);
-  const { dates = 'refuse' } = options;
-  checkChoice('jsonCodec.dates', dates, ['refuse', 'text']);
+  const { dates } = resolveOptions('jsonCodec()', OPTIONS, options);
   const format = formatWith(dates);
   return Object.freeze({
     name: 'json',

@@ -6,12 +6,6 @@ export function checkInteger(option: string, value: unknown, min: number, max: n
   }
 }
 
-/** Accepts one of `words`. */
-export function checkChoice(option: string, value: unknown, words: readonly string[]): void {
-  if (words.includes(value as string)) return;
-  throwOptionError(option, words.map((word) => JSON.stringify(word)).join(', '), value);
-}
-
 export function checkFunction(option: string, value: unknown): void {
   if (typeof value !== 'function') throwOptionError(option, 'a function', value);
 }

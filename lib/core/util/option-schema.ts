@@ -5,6 +5,7 @@ import {
   nearestNames,
   suggestion,
   throwOptionError,
+  within,
 } from './option-checks.js';
 
 /** Where an option can be given. `'call'`: for a call, or a method that is not a handler. */
@@ -32,6 +33,8 @@ export interface Group<Given, Resolved> {
   readonly shorthand?: keyof Given & string;
   /** `true`, or an object, turns the group on; `false`, the default, turns it off. */
   readonly isSwitched?: boolean;
+  /** `false` turns the group off, which is on by default. */
+  readonly canBeOff?: boolean;
   /** Everywhere, if omitted. */
   readonly places?: readonly Place[];
   /** Checks fields against each other. */
@@ -187,6 +190,21 @@ export function resolve<Given, Resolved>(
   return Object.freeze(resolved) as Resolved;
 }
 
+/** `Options` with a default for each of `Names`. */
+export type Defaulted<Options, Names extends keyof Options = keyof Options> = Options & {
+  readonly [Name in Names]-?: Exclude<Options[Name], undefined>;
+};
+
+/** Resolves the options that were passed to the function `what`. */
+export function resolveOptions<Given, Resolved>(
+  what: string,
+  schema: Schema<Given, Resolved>,
+  given: object,
+  level: Pick<Level, 'others' | 'remedies'> = {},
+): Resolved {
+  return within(what, what, () => resolve(schema, [{ what, place: 'call', given, ...level }]));
+}
+
 /** Resolves one group, switched on. */
 export function resolveGroup<Given, Resolved>(
   name: string,
@@ -199,22 +217,22 @@ export function resolveGroup<Given, Resolved>(
 
 function mergedGroup(
   name: string,
-  { fields, shorthand, isSwitched = false, check }: AnyGroup,
+  { fields, shorthand, isSwitched = false, canBeOff = isSwitched, check }: AnyGroup,
   values: readonly unknown[],
 ): object | false {
   let isOn = !isSwitched;
   const objects: Record<string, unknown>[] = [];
   for (const value of values) {
     if (value === undefined) continue;
-    isOn = value !== false || !isSwitched;
-    if (isSwitched && typeof value === 'boolean') continue;
+    isOn = value !== false || !canBeOff;
+    if (!isOn || (isSwitched && value === true)) continue;
     if (isObject(value)) objects.push(value);
     else if (shorthand !== undefined) {
       fields[shorthand]?.check(name, value);
       objects.push({ [shorthand]: value });
     } else {
-      const expected = isSwitched ? 'true, false or an object with settings' : 'an object';
-      throwOptionError(name, expected, value);
+      const words = isSwitched ? 'true, false or ' : canBeOff ? 'false or ' : '';
+      throwOptionError(name, `${words}an object with settings`, value);
     }
   }
   const resolved: Record<string, unknown> = {};

@@ -1,2 +1,5 @@
-export { MemoryIdempotencyStore, memoryStore } from './memory-idempotency-store.js';
-export type { MemoryStoreOptions } from './memory-store-options.js';
+export {
+  MemoryIdempotencyStore,
+  memoryStore,
+  type MemoryStoreOptions,
+} from './memory-idempotency-store.js';

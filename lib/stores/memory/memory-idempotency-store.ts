@@ -6,12 +6,34 @@ import { Openings } from '../../core/store/openings.js';
 import * as transitions from '../../core/store/record-transitions.js';
 import { StoreUnavailableError } from '../../core/util/errors.js';
 import { Watchers } from '../../core/util/listeners.js';
-import { ExpiryQueue } from './expiry-queue.js';
 import {
-  resolveMemoryStoreOptions,
-  type MemoryStoreOptions,
-  type ResolvedMemoryStoreOptions,
-} from './memory-store-options.js';
+  integer,
+  isFunction,
+  of,
+  resolveOptions,
+  type Defaulted,
+  type Schema,
+} from '../../core/util/option-schema.js';
+import { ExpiryQueue } from './expiry-queue.js';
+
+export interface MemoryStoreOptions {
+  /**
+   * Maximum number of records. At the maximum, `begin` of a key without a record is rejected with
+   * `StoreUnavailableError`: to drop a live record would let its operation run again. The outcome of an operation that
+   * has run is always stored.
+   * @defaultValue 100 000, about 50 MB plus the outcomes' bodies
+   */
+  readonly maxRecords?: number | undefined;
+  /** The store's clock: milliseconds since the epoch. @defaultValue `Date.now` */
+  readonly now?: (() => number) | undefined;
+}
+
+type ResolvedOptions = Defaulted<MemoryStoreOptions>;
+
+const OPTIONS: Schema<MemoryStoreOptions, ResolvedOptions> = {
+  maxRecords: integer({ default: 100_000, min: 1, max: Number.MAX_SAFE_INTEGER }),
+  now: of('a function', isFunction, { default: Date.now }),
+};
 
 /** Records per iteration of the event loop: some milliseconds. */
 const SCANNED_AT_ONCE = 10_000;
@@ -24,7 +46,7 @@ const SWEPT_PER_COMMAND = 16;
  * they end. Every command is synchronous, so its `timeoutMs` never passes; later commands delete expired records.
  */
 export class MemoryIdempotencyStore extends IdempotencyStore {
-  private readonly options: ResolvedMemoryStoreOptions;
+  private readonly options: ResolvedOptions;
   private readonly records = new Map<RecordKey, StoredRecord>();
   private readonly expiry = new ExpiryQueue<RecordKey>();
   private readonly watchers = new Watchers<RecordKey>();
@@ -34,7 +56,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   /** @throws `IdempotencyOptionsError` when an option is out of its range. */
   constructor(options: MemoryStoreOptions = {}) {
     super();
-    this.options = resolveMemoryStoreOptions(options);
+    this.options = resolveOptions('memoryStore', OPTIONS, options);
   }
 
   override open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {

@@ -6,19 +6,19 @@ import * as transitions from '../../core/store/record-transitions.js';
 import type { TransactionalRecords } from '../../core/store/transactional-records.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import {
-  checkDeletionOptions,
   deleteExpired,
   type DeleteExpired,
-  type DeletionOptions,
   type DeletionReport,
+  type ResolvedDeletionOptions,
 } from './cleanup/delete-expired.js';
 import { DeletionSchedule, type DeleteFrom } from './cleanup/deletion-schedule.js';
 import { Deadline } from './connection/deadline.js';
 import { isPostgresPool, type PostgresPool } from './connection/postgres-client.js';
 import type { OwnClient } from './own-pool.js';
+import { resolveStoreOptions, type CommonOptions } from './postgres-store-options.js';
 import { runMigrations } from './schema/run-migrations.js';
 import { loadStatements, type SqlStatements } from './sql/sql-statements.js';
-import { TableName, type TableOptions } from './sql/table-name.js';
+import { TableName } from './sql/table-name.js';
 import { checkServer } from './start-checks.js';
 import { beginRecord } from './statements/begin-record.js';
 import { RecordTable } from './statements/record-table.js';
@@ -26,12 +26,9 @@ import { RecordsInTransaction } from './statements/records-in-transaction.js';
 import { StatementRunner } from './statements/statement-runner.js';
 import { Subscriptions } from './subscriptions.js';
 
-export interface PostgresIdempotencyStoreOptions extends TableOptions, DeletionOptions {
+export interface PostgresIdempotencyStoreOptions extends Omit<CommonOptions, 'push' | 'listenUrl'> {
   /** The pool. The store does not end it. See {@link UserPoolOptions.client}. */
   readonly client: PostgresPool;
-
-  /** Whether statements are prepared, see {@link PostgresStoreOptions.preparedStatements}. @defaultValue true */
-  readonly preparedStatements?: boolean | undefined;
 
   /** Creates a connection for LISTEN, not connected yet. Without it, waiting duplicates only poll. @internal */
   readonly makeListener?: (() => Promise<OwnClient>) | undefined;
@@ -63,16 +60,21 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   private readonly inTransaction: TransactionalRecords;
   private readonly openings = new Openings();
   private subscriptions: Subscriptions | undefined;
+  private readonly deletionOptions: ResolvedDeletionOptions;
   private deletion: DeletionSchedule | undefined;
   private closing: Promise<void> | undefined;
 
   /** @throws {@link IdempotencyOptionsError} when an option is invalid. */
   constructor(private readonly options: PostgresIdempotencyStoreOptions) {
     super();
-    const { client, preparedStatements = true, statements } = options;
+    const { client, statements } = options;
     if (!isPostgresPool(client)) {
-      throw new IdempotencyOptionsError('client must be a Pool of pg 8.');
+      throw new IdempotencyOptionsError(
+        'postgresStore: client must be a Pool of pg 8, not a single Client.',
+      );
     }
+    const { preparedStatements, ...deletion } = resolveStoreOptions(options);
+    this.deletionOptions = deletion;
     this.pool = client;
     this.table = new TableName(options);
     this.statements = statements ?? loadStatements(this.table);
@@ -81,7 +83,6 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     });
     this.records = new RecordTable(this.runner, this.statements);
     this.subscriptions = this.newSubscriptions();
-    checkDeletionOptions(options);
     this.inTransaction = new RecordsInTransaction(
       this.statements,
       this.records,
@@ -212,9 +213,9 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   }
 
   private startDeletion(): void {
-    const { deleteExpired: interval = {} } = this.options;
+    const { deleteExpired: interval, ...listeners } = this.deletionOptions;
     if (interval === false) return;
-    this.deletion ??= new DeletionSchedule(this.deleteFrom, interval, this.options, (warning) =>
+    this.deletion ??= new DeletionSchedule(this.deleteFrom, interval, listeners, (warning) =>
       this.openings.warned(warning),
     );
     this.deletion.start();

@@ -1,13 +1,23 @@
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { checkNames, within } from '../../core/util/option-checks.js';
-import { checkDeletionOptions, type DeletionOptions } from './cleanup/delete-expired.js';
-import { isPostgresPool, type PostgresPool } from './connection/postgres-client.js';
-import { TableName, type TableOptions } from './sql/table-name.js';
+import { checkConnection, secret, url } from '../../core/store/connection-options.js';
+import { isObject } from '../../core/util/option-checks.js';
+import {
+  flag,
+  resolveOptions,
+  type Defaulted,
+  type Schema,
+} from '../../core/util/option-schema.js';
+import {
+  DELETION,
+  type DeletionOptions,
+  type ResolvedDeletionOptions,
+} from './cleanup/delete-expired.js';
+import type { PostgresPool } from './connection/postgres-client.js';
+import { TABLE, type TableOptions } from './sql/table-name.js';
 
 /** Options of {@link postgresStore}: either a `client`, or what opening connections requires. */
 export type PostgresStoreOptions = UserPoolOptions | OwnPoolOptions;
 
-interface CommonOptions extends TableOptions, DeletionOptions {
+export interface CommonOptions extends TableOptions, DeletionOptions {
   /**
    * Whether statements are prepared, once per connection, which saves the server a third of its work. Set it to `false`
    * behind a pooler that switches connections between transactions (PgBouncer in transaction mode before version 1.21).
@@ -80,18 +90,19 @@ export interface PostgresConnectionOptions {
   readonly [setting: string]: unknown;
 }
 
-const OWN_POOL = ['url', 'connection'];
-const DELETION = ['deleteExpired', 'onDeleted', 'onDeletionError'];
-const ALL = [
-  'client',
-  ...OWN_POOL,
-  'schema',
-  'table',
-  'preparedStatements',
-  'push',
-  'listenUrl',
-  ...DELETION,
-];
+const SCHEMES = ['postgres', 'postgresql'];
+
+type OwnOptions = Omit<OwnPoolOptions, 'client' | keyof TableOptions | keyof DeletionOptions>;
+
+type ResolvedOwnOptions = Defaulted<OwnOptions, 'preparedStatements' | 'push'>;
+
+const OWN: Schema<OwnOptions, ResolvedOwnOptions> = {
+  url: url(SCHEMES),
+  connection: secret('an object of settings of pg', isObject),
+  preparedStatements: flag(true),
+  push: flag(true),
+  listenUrl: url(SCHEMES, '`url` and `connection`, unless `preparedStatements` is `false`'),
+};
 
 const REMEDIES = new Map([
   ...['host', 'port', 'user', 'password', 'database', 'ssl'].map(
@@ -100,54 +111,25 @@ const REMEDIES = new Map([
   ['pool', 'Did you mean "client"?'],
 ]);
 
-export function checkPostgresStoreOptions(options: Readonly<Record<string, unknown>>): void {
-  within('postgresStore', 'postgresStore', () => {
-    check(options);
-  });
+export function resolveOwnOptions(options: PostgresStoreOptions): ResolvedOwnOptions {
+  const others = ['client', ...Object.keys(TABLE), ...Object.keys(DELETION)];
+  const resolved = resolveOptions('postgresStore', OWN, options, { others, remedies: REMEDIES });
+  checkConnection('postgresStore', options, ['url', 'connection']);
+  return resolved;
 }
 
-function check(options: Readonly<Record<string, unknown>>): void {
-  const given = Object.keys(options).filter((name) => options[name] !== undefined);
-  checkNames('postgresStore', options, new Set(ALL), REMEDIES);
-  const { client, url, connection, schema, table, listenUrl } = options;
-  new TableName({ schema: schema as string | undefined, table: table as string | undefined });
-  for (const name of ['preparedStatements', 'push']) {
-    const value = options[name] ?? true;
-    if (typeof value !== 'boolean') {
-      throwPostgresOptionError(`${name} must be true or false, but it is a ${typeof value}.`);
-    }
-  }
-  if (listenUrl !== undefined) checkUrl('listenUrl', listenUrl);
-  checkDeletionOptions(options);
-  if (client !== undefined) {
-    if (!isPostgresPool(client))
-      throwPostgresOptionError('client must be a Pool of pg 8, not a single Client.');
-    const besides = given.find((name) => OWN_POOL.includes(name));
-    if (besides !== undefined)
-      throwPostgresOptionError(`client has its own connections: leave out ${besides}.`);
-    return;
-  }
-  if (url === undefined && connection === undefined) {
-    throwPostgresOptionError('one of client, url, connection is required.');
-  }
-  if (url !== undefined) checkUrl('url', url);
-  if (connection !== undefined && (typeof connection !== 'object' || connection === null)) {
-    throwPostgresOptionError(
-      `connection must be an object of pg's settings, but it is a ${typeof connection}.`,
-    );
-  }
+type StoreOptions = Pick<CommonOptions, 'preparedStatements' | keyof DeletionOptions>;
+
+interface ResolvedStoreOptions extends ResolvedDeletionOptions {
+  readonly preparedStatements: boolean;
 }
 
-function checkUrl(option: string, url: unknown): void {
-  if (typeof url === 'string' && /^postgres(ql)?:\/\/./.test(url)) return;
-  // The rest may contain a password.
-  const scheme = typeof url === 'string' ? /^[a-z+.-]*:/i.exec(url)?.[0] : undefined;
-  const found = scheme === undefined ? `a ${typeof url} without a scheme` : JSON.stringify(scheme);
-  throwPostgresOptionError(
-    `${option} must begin with postgres:// or postgresql://; it is ${found}.`,
-  );
-}
+const STORE: Schema<StoreOptions, ResolvedStoreOptions> = {
+  preparedStatements: OWN.preparedStatements,
+  ...DELETION,
+};
 
-function throwPostgresOptionError(message: string): never {
-  throw new IdempotencyOptionsError(`postgresStore: ${message}`);
+/** For {@link PostgresIdempotencyStore}, which also has a {@link TableName}. */
+export function resolveStoreOptions(options: StoreOptions): ResolvedStoreOptions {
+  return resolveOptions('postgresStore', STORE, options, { others: Object.keys(options) });
 }

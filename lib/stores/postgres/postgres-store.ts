@@ -1,6 +1,6 @@
-import { LazyPool, loadPg, makeListeningClient, type ServerAddress } from './own-pool.js';
+import { LazyPool, loadPg, makeListeningClient } from './own-pool.js';
 import { PostgresIdempotencyStore } from './postgres-idempotency-store.js';
-import { checkPostgresStoreOptions, type PostgresStoreOptions } from './postgres-store-options.js';
+import { resolveOwnOptions, type PostgresStoreOptions } from './postgres-store-options.js';
 
 /**
  * Stores records in a table of PostgreSQL ≥ 13. Create the table by running its migrations: `await store.migrate()`, or
@@ -14,10 +14,12 @@ import { checkPostgresStoreOptions, type PostgresStoreOptions } from './postgres
  * throws it.
  */
 export function postgresStore(options: PostgresStoreOptions): PostgresIdempotencyStore {
-  checkPostgresStoreOptions({ ...options });
-  const { client, schema, table, preparedStatements = true } = options;
-  const { deleteExpired, onDeleted, onDeletionError } = options;
-  const listenAt = addressForListening(options);
+  const { push, preparedStatements, listenUrl } = resolveOwnOptions(options);
+  const { client, schema, table, deleteExpired, onDeleted, onDeletionError } = options;
+  // A pooler does not support LISTEN.
+  const own = client === undefined && preparedStatements ? options : undefined;
+  const listenAt = listenUrl === undefined ? own : { url: listenUrl };
+  const makeListener = push && listenAt ? () => makeListeningClient(listenAt) : undefined;
   const common = {
     schema,
     table,
@@ -25,19 +27,12 @@ export function postgresStore(options: PostgresStoreOptions): PostgresIdempotenc
     deleteExpired,
     onDeleted,
     onDeletionError,
-    makeListener: listenAt && (() => makeListeningClient(listenAt)),
-    loadDriver: client === undefined || listenAt !== undefined ? () => loadPg() : undefined,
+    makeListener,
+    loadDriver: client === undefined || makeListener !== undefined ? () => loadPg() : undefined,
   };
   if (client !== undefined) return new PostgresIdempotencyStore({ ...common, client });
   const pool = new LazyPool(options, preparedStatements);
   return new PostgresIdempotencyStore({ ...common, client: pool, closePool: () => pool.end() });
-}
-
-function addressForListening(options: PostgresStoreOptions): ServerAddress | undefined {
-  const { push = true, listenUrl, client, preparedStatements = true } = options;
-  if (!push) return undefined;
-  if (listenUrl !== undefined) return { url: listenUrl };
-  return client === undefined && preparedStatements ? options : undefined;
 }
 
 /**

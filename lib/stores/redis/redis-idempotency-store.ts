@@ -5,7 +5,7 @@ import { Openings } from '../../core/store/openings.js';
 import { IdempotencyOptionsError, StoreUnavailableError } from '../../core/util/errors.js';
 import { isBinaryRedisClient, type RedisClient } from './connection/client-types.js';
 import type { OwnConnection } from './connection/own-connection.js';
-import { checkedKeyPrefix, type WaitReplicas } from './connection/redis-store-options.js';
+import { resolveCommonOptions, type CommonOptions } from './connection/redis-store-options.js';
 import { RedisSession, type SessionSettings } from './redis-session.js';
 import { loadScripts, type LuaScripts } from './scripts/lua-scripts.js';
 import { bodyArgument, headerLine, originWord } from './scripts/record-text.js';
@@ -18,18 +18,9 @@ import {
 } from './scripts/replies.js';
 import type { ArgumentSource, ReplyReader } from './scripts/script-runner.js';
 
-export interface RedisIdempotencyStoreOptions {
+export interface RedisIdempotencyStoreOptions extends CommonOptions {
   /** The connection. The store does not close it. */
   readonly client: RedisClient;
-
-  /** First part of every key, see {@link RedisStoreOptions.keyPrefix}. @defaultValue `'idem'` */
-  readonly keyPrefix?: string | undefined;
-
-  /** Whether Redis notifies waiting duplicates, see {@link RedisStoreOptions.push}. @defaultValue true */
-  readonly push?: boolean | undefined;
-
-  /** See {@link RedisStoreOptions.waitReplicas}. @defaultValue off */
-  readonly waitReplicas?: WaitReplicas | undefined;
 
   /** @internal */
   readonly scripts?: LuaScripts;
@@ -63,16 +54,17 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   constructor(options: OwnConnectionStoreOptions);
   constructor(options: RedisIdempotencyStoreOptions | OwnConnectionStoreOptions) {
     super();
-    const { client, keyPrefix, push = true, waitReplicas, scripts } = options;
+    const { keyPrefix, push, waitReplicas } = resolveCommonOptions(options);
     this.settings = {
-      keyStart: `${checkedKeyPrefix(keyPrefix)}:${KEY_VERSION}:`,
-      scripts: scripts ?? loadScripts(),
+      keyStart: `${keyPrefix}:${KEY_VERSION}:`,
+      scripts: options.scripts ?? loadScripts(),
       push,
-      waitReplicas: waitReplicas && Object.freeze(waitReplicas),
+      waitReplicas,
       onMismatch: (error) => {
         this.openings.replyMismatched(error);
       },
     };
+    const { client } = options;
     if (client === undefined) {
       const { connect } = options;
       this.connect = async () => {
@@ -82,7 +74,9 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       return;
     }
     if (!isBinaryRedisClient(client)) {
-      throw new IdempotencyOptionsError('client must be a Redis or Cluster of ioredis 5 or 6.');
+      throw new IdempotencyOptionsError(
+        'redisStore: client must be a Redis or Cluster of ioredis 5 or 6.',
+      );
     }
     this.connect = () => Promise.resolve(new RedisSession(client, this.settings));
     // Records the errors of the connection from now on.

@@ -1,7 +1,7 @@
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { openConnection } from './connection/own-connection.js';
 import {
-  checkRedisStoreOptions,
+  checkConnectionOptions,
   type RedisStoreOptions,
 } from './connection/redis-store-options.js';
 import { RedisIdempotencyStore } from './redis-idempotency-store.js';
@@ -17,7 +17,7 @@ import { RedisIdempotencyStore } from './redis-idempotency-store.js';
  * `open()` throws it.
  */
 export function redisStore(options: RedisStoreOptions): RedisIdempotencyStore {
-  checkRedisStoreOptions({ ...options });
+  checkConnectionOptions(options);
   const { client, keyPrefix, push, waitReplicas } = options;
   const common = { keyPrefix, push, waitReplicas };
   if (client !== undefined) return new RedisIdempotencyStore({ ...common, client });

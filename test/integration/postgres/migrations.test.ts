@@ -185,7 +185,7 @@ describe('npx nestjs-idempotency migrations', () => {
     [['migrate'], 'Unknown command "migrate"'],
     [['migrations', '--from', '99'], '--from must be 1 to'],
     [['migrations', '--tabel', 'x'], "Unknown option '--tabel'"],
-    [['migrations', '--table', ''], 'table must be a string of 1 to 50 bytes'],
+    [['migrations', '--table', ''], '"table" must be a string of 1 to 50 bytes'],
   ])('%j fails with the reason and the usage', async (args, reason) => {
     const failure = await cli(...args).catch((error: unknown) => error);
     expect(failure).toMatchObject({ code: 2, stdout: '' });
@@ -199,18 +199,39 @@ describe('npx nestjs-idempotency migrations', () => {
 describe('postgresStore', () => {
   it.each([
     [{}, 'one of client, url, connection is required'],
-    [{ url: 'redis://x' }, 'url must begin with postgres:// or postgresql://; it is "redis:"'],
-    [{ url: 'postgres://x', listenUrl: 'x' }, 'listenUrl must begin with postgres://'],
+    [
+      { url: 'redis://x' },
+      '"url" must begin with postgres:// or postgresql://, but it is "redis:"',
+    ],
+    [{ url: 'postgres://x', listenUrl: 'x' }, '"listenUrl" must begin with postgres://'],
     [
       { url: 'postgres://x', tabel: 'x' },
       '"tabel" is not an option of postgresStore. Did you mean "table"?',
     ],
-    [{ url: 'postgres://x', table: 'x'.repeat(51) }, 'table must be a string of 1 to 50 bytes'],
-    [{ url: 'postgres://x', schema: 'a\0b' }, 'schema must be a string of 1 to 63 bytes'],
-    [{ url: 'postgres://x', push: 'yes' }, 'push must be true or false, but it is a string'],
-    [{ connection: 'x' }, "connection must be an object of pg's settings"],
+    [{ url: 'postgres://x', table: 'x'.repeat(51) }, '"table" must be a string of 1 to 50 bytes'],
+    [{ url: 'postgres://x', schema: 'a\0b' }, '"schema" must be a string of 1 to 63 bytes'],
+    [{ url: 'postgres://x', push: 'yes' }, '"push" must be true or false, but it is "yes"'],
+    [{ connection: 'x' }, '"connection" must be an object of settings of pg, but it is a string'],
     [{ client: { connect: () => undefined } }, 'client must be a Pool of pg 8'],
+    [
+      { client: { connect: () => undefined, totalCount: 0 }, url: 'postgres://x' },
+      'client has its own connection: leave out url.',
+    ],
+    [{ host: 'x' }, '"host" is not an option of postgresStore. It is a setting of pg: '],
+    [{ pool: 1 }, '"pool" is not an option of postgresStore. Did you mean "client"?'],
   ])('rejects %j', (options, message) => {
     expect(() => postgresStore(options as never)).toThrow(message);
+  });
+
+  it.each([
+    { url: 'user:secret@host' },
+    { url: 'http://user:secret@host' },
+    { url: 'postgres://x', listenUrl: 'http://user:secret@host' },
+    { connection: 'postgres://user:secret@host' },
+    { client: 'postgres://user:secret@host' },
+  ])('rejects %j without showing the password', (options) => {
+    const create = () => postgresStore(options as never);
+    expect(create).toThrow(expect.objectContaining({ code: 'idempotency_options_invalid' }));
+    expect(create).not.toThrow('secret');
   });
 });

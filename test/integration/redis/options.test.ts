@@ -26,22 +26,38 @@ describe('redisStore rejects', () => {
 
   it.each(['', 'a b', 'a{b}', 'é', 'x'.repeat(65), 7, null])('the key prefix %j', (keyPrefix) => {
     const message = messageOf({ url, keyPrefix });
-    expect(message).toMatch(/keyPrefix must be 1 to 64/);
-    expect(message).toContain(JSON.stringify(keyPrefix));
+    expect(message).toMatch(/"keyPrefix" must be 1 to 64/);
+    expect(message).toContain(`but it is ${JSON.stringify(keyPrefix)}`);
   });
 
   it.each(['http://host', 'localhost:6379', 'redis://', 7])('the URL %j', (bad) => {
-    expect(messageOf({ url: bad })).toMatch(/url must begin with redis:\/\/ or rediss:\/\//);
+    expect(messageOf({ url: bad })).toMatch(/"url" must begin with redis:\/\/ or rediss:\/\//);
   });
 
   it('a URL without showing its password', () => {
     expect(messageOf({ url: 'user:secret@host' })).not.toContain('secret');
     expect(messageOf({ url: 'http://user:secret@host' })).not.toContain('secret');
+    expect(messageOf({ client: 'redis://user:secret@host' })).not.toContain('secret');
+    expect(messageOf({ connection: 'redis://user:secret@host' })).not.toContain('secret');
   });
 
   it.each(['url', 'connection', 'onConnectionError'])('%s together with a client', (name) => {
     const client = userClient(url, { lazyConnect: true });
     expect(messageOf({ client, [name]: name })).toContain(name);
+  });
+
+  it.each([
+    [{ push: 'yes' }, 'redisStore: The option "push" must be true or false, but it is "yes".'],
+    [{ waitReplicas: 1 }, 'The options of waitReplicas must be an object, but the type is number.'],
+    [{ waitReplicas: { replicas: 1 } }, '"replicas" is not an option of waitReplicas.'],
+    [{ waitReplicas: { timeoutMs: 1 } }, '"waitReplicas.count" must be an integer from 1 to 10'],
+    [
+      { waitReplicas: { count: 1, timeoutMs: 60_001 } },
+      '"waitReplicas.timeoutMs" must be an integer from 1 to 60000, but it is 60001.',
+    ],
+    [{ host: 'x' }, '"host" is not an option of redisStore. It is an option of ioredis: '],
+  ])('%j', (options, message) => {
+    expect(messageOf({ url, ...options })).toContain(message);
   });
 
   it('a client of another library', () => {
@@ -51,9 +67,11 @@ describe('redisStore rejects', () => {
   });
 
   it('a connection that is not an object, and a listener that is not a function', () => {
-    expect(messageOf({ connection: 'x' })).toMatch(/connection must be an object/);
+    expect(messageOf({ connection: 'x' })).toMatch(
+      /"connection" must be an object of options of ioredis, but it is a string/,
+    );
     expect(messageOf({ url, onConnectionError: true })).toMatch(
-      /must be a function, but it is a boolean/,
+      /must be a function, but it is true/,
     );
   });
 });

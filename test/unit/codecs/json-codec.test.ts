@@ -284,8 +284,8 @@ describe('jsonCodec()', () => {
   });
 
   it.each<[unknown, string]>([
-    [{ dates: 'iso' }, '"jsonCodec.dates"'],
-    [{ dates: true }, '"jsonCodec.dates"'],
+    [{ dates: 'iso' }, 'jsonCodec(): The option "dates" must be "refuse", "text"'],
+    [{ dates: true }, '"dates"'],
     [{ date: 'text' }, '"date"'],
     [null, 'jsonCodec()'],
   ])('rejects invalid options: %j', (options, named) => {

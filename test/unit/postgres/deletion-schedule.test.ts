@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { postgresStore } from 'nestjs-idempotency/postgres';
 import {
-  checkDeletionOptions,
   DeletionSchedule,
   type DeleteFrom,
   type DeletionRound,
@@ -31,7 +31,8 @@ function round(changes: { batches?: number; reached?: number } = {}): DeletionRo
 }
 
 function started(listeners = { onDeleted, onDeletionError }): DeletionSchedule {
-  const schedule = new DeletionSchedule(deleteFrom, { batchSize: 9, pauseMs: 8 }, listeners);
+  const interval = { intervalMs: MINUTE_MS, batchSize: 9, pauseMs: 8 };
+  const schedule = new DeletionSchedule(deleteFrom, interval, listeners);
   schedule.start();
   return schedule;
 }
@@ -231,17 +232,22 @@ describe('When the store is closed', () => {
 });
 
 describe('The options of the deletion', () => {
+  const store = (options: object) => () => postgresStore({ url: 'postgres://h/d', ...options });
+
   it.each([
-    [{ deleteExpired: true }, '"deleteExpired" must be an object of its options, or false'],
-    [{ deleteExpired: null }, 'The options of deleteExpired must be an object'],
-    [{ deleteExpired: { interval: 1 } }, '"interval" is not an option of deleteExpired'],
+    [{ deleteExpired: true }, '"deleteExpired" must be false or an object with settings, but'],
+    [{ deleteExpired: null }, '"deleteExpired" must be false or an object with settings, but'],
+    [
+      { deleteExpired: { interval: 1 } },
+      '"deleteExpired.interval" is not an option of postgresStore. Did you mean "deleteExpired.intervalMs"?',
+    ],
     [{ deleteExpired: { intervalMs: 99 } }, 'must be an integer from 100 to 86400000'],
     [{ deleteExpired: { batchSize: 0 } }, '"deleteExpired.batchSize" must be an integer from 1'],
     [{ deleteExpired: { pauseMs: 0.5 } }, '"deleteExpired.pauseMs" must be an integer from 0'],
     [{ onDeleted: 1 }, 'The option "onDeleted" must be a function, but it is 1'],
     [{ onDeletionError: 'log' }, 'The option "onDeletionError" must be a function'],
   ])('reject %j', (options, message) => {
-    expect(() => checkDeletionOptions(options as never)).toThrow(message);
+    expect(store(options)).toThrow(message);
   });
 
   it.each([
@@ -250,7 +256,7 @@ describe('The options of the deletion', () => {
     { deleteExpired: {} },
     { deleteExpired: { intervalMs: 100, batchSize: 1, pauseMs: 0 } },
     { onDeleted: () => undefined, onDeletionError: () => undefined },
-  ] as const)('accept %j', (options) => {
-    expect(() => checkDeletionOptions(options)).not.toThrow();
+  ])('accept %j', (options) => {
+    expect(store(options)).not.toThrow();
   });
 });

@@ -1,10 +1,11 @@
 import {
-  checkFunction,
-  checkInteger,
-  checkNames,
-  throwOptionError,
-  within,
-} from '../../../core/util/option-checks.js';
+  integer,
+  isFunction,
+  of,
+  resolveOptions,
+  type Defaulted,
+  type Schema,
+} from '../../../core/util/option-schema.js';
 import { Deadline } from '../connection/deadline.js';
 import type { SqlStatement } from '../sql/sql-statements.js';
 import type { TableName } from '../sql/table-name.js';
@@ -46,15 +47,16 @@ export interface DeletionRound {
   readonly reached: number;
 }
 
-const OPTION_NAMES = new Set(['batchSize', 'pauseMs', 'signal']);
+type Pace = Defaulted<DeletionPace>;
+
+const PACE = {
+  batchSize: integer({ default: 500, min: 1, max: 100_000 }),
+  pauseMs: integer({ default: 20, min: 0, max: 60_000 }),
+};
+
 const BATCH_TIMEOUT_MS = 10_000;
 /** The server takes 2 to 6 ms per MiB. */
 const BATCH_BYTES = 4 * 1024 * 1024;
-
-function checkDeletionPace({ batchSize, pauseMs }: DeletionPace, prefix = ''): void {
-  if (batchSize !== undefined) checkInteger(`${prefix}batchSize`, batchSize, 1, 100_000);
-  if (pauseMs !== undefined) checkInteger(`${prefix}pauseMs`, pauseMs, 0, 60_000);
-}
 
 /**
  * Deletes until no expired record is left, or another process is deleting.
@@ -67,17 +69,15 @@ export async function deleteExpired(
   options: DeleteExpired,
   from = 0,
 ): Promise<DeletionRound> {
-  checkNames('deleteExpired', options, OPTION_NAMES);
-  within('deleteExpired', 'deleteExpired', () => {
-    checkDeletionPace(options);
-  });
-  const { batchSize = 500, pauseMs = 20, signal } = options;
+  const level = { others: ['signal'] };
+  const pace = resolveOptions<DeletionPace, Pace>('deleteExpired', PACE, options, level);
+  const { signal } = options;
   const lock = table.advisoryLock('deletion');
   const started = performance.now();
   let [deleted, batches, longestBatchMs, reached] = [0, 0, 0, from];
   while (signal?.aborted !== true) {
     const sent = performance.now();
-    const values = [batchSize, lock, reached, BATCH_BYTES];
+    const values = [pace.batchSize, lock, reached, BATCH_BYTES];
     const deadline = new Deadline(BATCH_TIMEOUT_MS);
     const [mine, deletedNow, isLast, next] = await runner.run(statement, values, deadline);
     if (mine === 'f') break;
@@ -86,7 +86,7 @@ export async function deleteExpired(
     deleted += Number(deletedNow);
     if (next !== undefined) reached = Number(next);
     if (isLast === 't') break;
-    await pause(pauseMs, signal);
+    await pause(pace.pauseMs, signal);
   }
   return {
     report: { deleted, batches, longestBatchMs, tookMs: performance.now() - started },
@@ -139,20 +139,17 @@ export interface DeletionInterval extends DeletionPace {
   readonly intervalMs?: number | undefined;
 }
 
-const INTERVAL_NAMES = new Set(['intervalMs', 'batchSize', 'pauseMs']);
+export type ResolvedInterval = Defaulted<DeletionInterval>;
 
-export function checkDeletionOptions(options: DeletionOptions): void {
-  const { deleteExpired, onDeleted, onDeletionError } = options;
-  if (onDeleted !== undefined) checkFunction('onDeleted', onDeleted);
-  if (onDeletionError !== undefined) checkFunction('onDeletionError', onDeletionError);
-  if (deleteExpired === undefined || deleteExpired === false) return;
-  if (typeof deleteExpired !== 'object') {
-    throwOptionError('deleteExpired', 'an object of its options, or false', deleteExpired);
-  }
-  checkNames('deleteExpired', deleteExpired, INTERVAL_NAMES);
-  const { intervalMs, ...pace } = deleteExpired;
-  if (intervalMs !== undefined) {
-    checkInteger('deleteExpired.intervalMs', intervalMs, 100, 86_400_000);
-  }
-  checkDeletionPace(pace, 'deleteExpired.');
+export interface ResolvedDeletionOptions extends Omit<DeletionOptions, 'deleteExpired'> {
+  readonly deleteExpired: ResolvedInterval | false;
 }
+
+export const DELETION: Schema<DeletionOptions, ResolvedDeletionOptions> = {
+  deleteExpired: {
+    fields: { intervalMs: integer({ default: 60_000, min: 100, max: 86_400_000 }), ...PACE },
+    canBeOff: true,
+  },
+  onDeleted: of('a function', isFunction, { defaultText: 'none' }),
+  onDeletionError: of('a function', isFunction, { defaultText: 'a warning' }),
+};

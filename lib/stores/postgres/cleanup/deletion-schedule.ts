@@ -4,16 +4,15 @@ import { forget } from '../../../core/util/maybe-async.js';
 import { isDoneWithin, jittered, monotonicNow } from '../../../core/util/time.js';
 import type {
   DeleteExpired,
-  DeletionInterval,
   DeletionOptions,
   DeletionReport,
   DeletionRound,
+  ResolvedInterval,
 } from './delete-expired.js';
 
 /** Deletes what expired at `from` or later, in seconds of the server's clock. */
 export type DeleteFrom = (from: number, options: DeleteExpired) => Promise<DeletionRound>;
 
-const DEFAULT_INTERVAL_MS = 60_000;
 /** A round begins where the last one ended, and misses rows locked then. Now and then one starts from the oldest. */
 const RESCAN_PAUSE_MS = 3_600_000;
 /** A batch that takes longer gets no reply from the server. */
@@ -21,7 +20,6 @@ const STOP_TIMEOUT_MS = 1_000;
 
 export class DeletionSchedule {
   private readonly stopping = new AbortController();
-  private readonly intervalMs: number;
   private timer: NodeJS.Timeout | undefined;
   private round: Promise<void> | undefined;
   private isFailing = false;
@@ -30,13 +28,11 @@ export class DeletionSchedule {
 
   constructor(
     private readonly deleteFrom: DeleteFrom,
-    private readonly interval: DeletionInterval,
+    private readonly interval: ResolvedInterval,
     private readonly listeners: Pick<DeletionOptions, 'onDeleted' | 'onDeletionError'>,
     /** Reports a failed round without a listener; returns whether an observer received it. */
     private readonly warned: (warning: StoreWarning) => boolean = () => false,
-  ) {
-    this.intervalMs = interval.intervalMs ?? DEFAULT_INTERVAL_MS;
-  }
+  ) {}
 
   /** The first round follows an interval: processes that start together do not delete together. */
   start(): void {
@@ -56,7 +52,7 @@ export class DeletionSchedule {
       this.round = this.deleteAndReport().finally(() => {
         this.scheduleRound();
       });
-    }, jittered(this.intervalMs)).unref();
+    }, jittered(this.interval.intervalMs)).unref();
   }
 
   private async deleteAndReport(): Promise<void> {

@@ -1,5 +1,11 @@
 import { createHash } from 'node:crypto';
-import { IdempotencyOptionsError } from '../../../core/util/errors.js';
+import {
+  isText,
+  of,
+  resolveOptions,
+  type Defaulted,
+  type Schema,
+} from '../../../core/util/option-schema.js';
 
 /** The table of the records. */
 export interface TableOptions {
@@ -14,11 +20,14 @@ export interface TableOptions {
   readonly table?: string | undefined;
 }
 
-/** PostgreSQL truncates longer names. */
-const LONGEST_NAME_BYTES = 63;
+export const TABLE: Schema<TableOptions, Defaulted<TableOptions>> = {
+  // PostgreSQL truncates longer names.
+  schema: name('public', 63),
+  // Leaves room for derived names, such as that of the index.
+  table: name('idempotency_records', 50),
+};
+
 const MIGRATIONS_SUFFIX = '_migrations';
-/** Leaves room for derived names, such as that of the index. */
-const LONGEST_TABLE_BYTES = 50;
 
 /** The name of the table in the shipped SQL, so that each file is valid SQL. */
 const NAME_IN_SQL = /\bidempotency_records\b/g;
@@ -29,9 +38,11 @@ export class TableName {
   readonly table: string;
 
   /** @throws {@link IdempotencyOptionsError} when PostgreSQL does not allow the name. */
-  constructor({ schema = 'public', table = 'idempotency_records' }: TableOptions = {}) {
-    this.schema = checked('schema', schema, LONGEST_NAME_BYTES);
-    this.table = checked('table', table, LONGEST_TABLE_BYTES);
+  constructor(options: TableOptions = {}) {
+    const level = { others: Object.keys(options) };
+    const { schema, table } = resolveOptions('postgresStore', TABLE, options, level);
+    this.schema = schema;
+    this.table = table;
   }
 
   /** The qualified name of the table, quoted. */
@@ -79,16 +90,12 @@ function shellWord(word: string): string {
   return /^\w+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
-function checked(option: string, name: unknown, longestBytes: number): string {
-  if (
-    typeof name !== 'string' ||
-    name === '' ||
-    name.includes('\0') ||
-    Buffer.byteLength(name) > longestBytes
-  ) {
-    throw new IdempotencyOptionsError(
-      `postgresStore: ${option} must be a string of 1 to ${longestBytes} bytes, not ${JSON.stringify(name)}.`,
-    );
-  }
-  return name;
+function name(byDefault: string, longestBytes: number) {
+  return of(`a string of 1 to ${longestBytes} bytes`, (value) => isName(value, longestBytes), {
+    default: byDefault,
+  });
+}
+
+function isName(value: unknown, longestBytes: number): boolean {
+  return isText(value) && !value.includes('\0') && Buffer.byteLength(value) <= longestBytes;
 }

@@ -1,11 +1,19 @@
-import { IdempotencyOptionsError } from '../../../core/util/errors.js';
-import { checkInteger, checkNames, within } from '../../../core/util/option-checks.js';
+import { checkConnection, secret, url } from '../../../core/store/connection-options.js';
+import { checkInteger, checkNames, isObject } from '../../../core/util/option-checks.js';
+import {
+  flag,
+  isFunction,
+  of,
+  resolveOptions,
+  type Defaulted,
+  type Schema,
+} from '../../../core/util/option-schema.js';
 import type { RedisClient } from './client-types.js';
 
 /** Options of {@link redisStore}: either a `client`, or what opening a connection requires. */
 export type RedisStoreOptions = UserClientOptions | OwnConnectionOptions;
 
-interface CommonOptions {
+export interface CommonOptions {
   /**
    * First part of every key: a record is stored under `{keyPrefix}:1:{digest}`. Applications that share a Redis but not
    * their records need different prefixes. 1 to 64 printable ASCII characters, without spaces and braces.
@@ -111,81 +119,49 @@ export interface RedisConnectionOptions {
   readonly [option: string]: unknown;
 }
 
-const OWN_CONNECTION = ['url', 'connection', 'onConnectionError'];
-const ALL = ['client', ...OWN_CONNECTION, 'keyPrefix', 'push', 'waitReplicas'];
+type ResolvedCommonOptions = Defaulted<CommonOptions, 'keyPrefix' | 'push'>;
+
+const COMMON: Schema<CommonOptions, ResolvedCommonOptions> = {
+  // Braces would map all records to one slot of a cluster.
+  keyPrefix: of(
+    '1 to 64 printable ASCII characters without spaces and braces',
+    (value) => typeof value === 'string' && /^[!-z|~]{1,64}$/.test(value),
+    { default: 'idem' },
+  ),
+  push: flag(true),
+  waitReplicas: {
+    defaultText: 'off',
+    check: (option, value) => {
+      checkNames(option, value, new Set(['count', 'timeoutMs']));
+      const { count, timeoutMs } = value as Partial<WaitReplicas>;
+      checkInteger(`${option}.count`, count, 1, 10);
+      checkInteger(`${option}.timeoutMs`, timeoutMs, 1, 60_000);
+    },
+    copy: (value) => Object.freeze({ ...value }),
+  },
+};
+
+type OwnOptions = Pick<OwnConnectionOptions, 'url' | 'connection' | 'onConnectionError'>;
+
+const OWN: Schema<OwnOptions, OwnOptions> = {
+  url: url(['redis', 'rediss']),
+  connection: secret('an object of options of ioredis', isObject),
+  onConnectionError: of('a function', isFunction, { defaultText: 'a warning' }),
+};
 
 const REMEDIES = new Map(
   ['host', 'port', 'username', 'password', 'db', 'tls', 'sentinels'].map((name) => [
     name,
-    'It is an ioredis option: redisStore({ connection: { … } }).',
+    'It is an option of ioredis: redisStore({ connection: { … } }).',
   ]),
 );
 
-export function checkRedisStoreOptions(options: Readonly<Record<string, unknown>>): void {
-  within('redisStore', 'redisStore', () => {
-    check(options);
-  });
+export function resolveCommonOptions(options: CommonOptions): ResolvedCommonOptions {
+  return resolveOptions('redisStore', COMMON, options, { others: Object.keys(options) });
 }
 
-function check(options: Readonly<Record<string, unknown>>): void {
-  const given = Object.keys(options).filter((name) => options[name] !== undefined);
-  checkNames('redisStore', options, new Set(ALL), REMEDIES);
-  checkedKeyPrefix(options.keyPrefix);
-  const { push = true } = options;
-  if (typeof push !== 'boolean')
-    throwRedisOptionError(`push must be true or false, but it is a ${typeof push}.`);
-  if (options.waitReplicas !== undefined) checkWaitReplicas(options.waitReplicas);
-  if (options.client !== undefined) {
-    const besides = given.find((name) => OWN_CONNECTION.includes(name));
-    if (besides !== undefined)
-      throwRedisOptionError(`client has its own connection: leave out ${besides}.`);
-    return;
-  }
-  const { url, connection, onConnectionError } = options;
-  if (url === undefined && connection === undefined)
-    throwRedisOptionError('one of client, url, connection is required.');
-  if (url !== undefined) checkUrl(url);
-  if (connection !== undefined && (typeof connection !== 'object' || connection === null)) {
-    throwRedisOptionError(
-      `connection must be an object of ioredis options, but it is a ${typeof connection}.`,
-    );
-  }
-  if (onConnectionError !== undefined && typeof onConnectionError !== 'function') {
-    throwRedisOptionError(
-      `onConnectionError must be a function, but it is a ${typeof onConnectionError}.`,
-    );
-  }
-}
-
-function checkWaitReplicas(value: unknown): void {
-  checkNames('waitReplicas', value, new Set(['count', 'timeoutMs']));
-  const { count, timeoutMs } = value as { count?: unknown; timeoutMs?: unknown };
-  checkInteger('waitReplicas.count', count, 1, 10);
-  checkInteger('waitReplicas.timeoutMs', timeoutMs, 1, 60_000);
-}
-
-function checkUrl(url: unknown): void {
-  if (typeof url === 'string' && /^rediss?:\/\/./.test(url)) return;
-  // The rest may contain a password.
-  const scheme = typeof url === 'string' ? /^[a-z+.-]*:/i.exec(url)?.[0] : undefined;
-  const found = scheme === undefined ? `a ${typeof url} without a scheme` : JSON.stringify(scheme);
-  throwRedisOptionError(`url must begin with redis:// or rediss://; it is ${found}.`);
-}
-
-function throwRedisOptionError(message: string): never {
-  throw new IdempotencyOptionsError(`redisStore: ${message}`);
-}
-
-const DEFAULT_KEY_PREFIX = 'idem';
-
-/** Printable ASCII without space, and without braces, which would map all records to one slot of a cluster. */
-const ALLOWED = /^[!-z|~]{1,64}$/;
-
-export function checkedKeyPrefix(keyPrefix: unknown = DEFAULT_KEY_PREFIX): string {
-  if (typeof keyPrefix !== 'string' || !ALLOWED.test(keyPrefix)) {
-    throw new IdempotencyOptionsError(
-      `keyPrefix must be 1 to 64 printable ASCII characters without spaces and braces, not ${JSON.stringify(keyPrefix)}.`,
-    );
-  }
-  return keyPrefix;
+export function checkConnectionOptions(options: RedisStoreOptions): void {
+  const level = { others: ['client', ...Object.keys(COMMON)], remedies: REMEDIES };
+  resolveOptions('redisStore', OWN, options, level);
+  checkConnection('redisStore', options, Object.keys(OWN));
 }

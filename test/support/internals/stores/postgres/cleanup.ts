@@ -1,7 +1,4 @@
-export {
-  checkDeletionOptions,
-  type DeletionRound,
-} from '../../../../../lib/stores/postgres/cleanup/delete-expired.js';
+export type { DeletionRound } from '../../../../../lib/stores/postgres/cleanup/delete-expired.js';
 export {
   DeletionSchedule,
   type DeleteFrom,

@@ -1,0 +1,47 @@
+import { IdempotencyOptionsError } from '../util/errors.js';
+import type { Field } from '../util/option-schema.js';
+
+/** Rejects options that name no connection, or two: a `client` of the application excludes options of `own`. */
+export function checkConnection(store: string, given: object, own: readonly string[]): void {
+  const isGiven = (name: string) => (given as Record<string, unknown>)[name] !== undefined;
+  const besides = own.find(isGiven);
+  if (isGiven('client') && besides !== undefined) {
+    throw new IdempotencyOptionsError(
+      `${store}: client has its own connection: leave out ${besides}.`,
+    );
+  }
+  if (!['client', 'url', 'connection'].some(isGiven)) {
+    throw new IdempotencyOptionsError(`${store}: one of client, url, connection is required.`);
+  }
+}
+
+type OptionalField = Field<never> & { readonly defaultText: string };
+
+/** An option that may contain a password: the message shows its type only. */
+export function secret(expected: string, accepts: (value: unknown) => boolean): OptionalField {
+  return {
+    defaultText: 'none',
+    check: (option, value) => {
+      if (!accepts(value)) throwSecret(option, `be ${expected}`, `a ${typeof value}`);
+    },
+  };
+}
+
+export function url(schemes: readonly string[], defaultText = 'none'): OptionalField {
+  const starts = schemes.map((scheme) => `${scheme}://`);
+  return {
+    defaultText,
+    check: (option, value) => {
+      const text = typeof value === 'string' ? value : '';
+      if (starts.some((start) => text.startsWith(start) && text !== start)) return;
+      // The rest may contain a password.
+      const scheme = /^[a-z+.-]*:/i.exec(text)?.[0];
+      const found = scheme === undefined ? `a ${typeof value} without a scheme` : `"${scheme}"`;
+      throwSecret(option, `begin with ${starts.join(' or ')}`, found);
+    },
+  };
+}
+
+function throwSecret(option: string, expected: string, found: string): never {
+  throw new IdempotencyOptionsError(`The option "${option}" must ${expected}, but it is ${found}.`);
+}
