@@ -122,8 +122,8 @@ const EARLY = 'was acknowledged before @Idempotent() received it';
 
 const CASES: Readonly<Record<string, Acknowledging>> = {
   'a handler that acks': { handle: ack, broker: ['acked'], runs: 1 },
-  'a handler that acks and then fails': {
-    handle: (delivered) => (ack(delivered), fail()),
+  'a handler that acks, nacks and then fails': {
+    handle: (delivered) => (ack(delivered), requeue(delivered), fail()),
     broker: ['acked'],
     runs: 1,
   },
@@ -199,9 +199,13 @@ const CASES: Readonly<Record<string, Acknowledging>> = {
     broker: ['acked'],
     runs: 1,
   },
-  'a filter that dead-letters a failure, twice': {
+  'a filter that dead-letters a failure soon, and then requeues it': {
     handle: fail,
-    configure: filter((delivered) => (discard(delivered), reject(delivered))),
+    configure: filter(async (delivered) => {
+      await Promise.resolve();
+      discard(delivered);
+      requeue(delivered);
+    }),
     broker: ['discarded'],
     runs: 1,
   },
