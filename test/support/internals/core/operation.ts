@@ -13,6 +13,7 @@ export {
   DEFAULT_LIMITS,
   finishedRetentionMs,
   LIMITS,
+  OUTCOME,
   PROTOCOL,
   PROTOCOL_DEFAULTS,
   unfinishedRetentionMs,

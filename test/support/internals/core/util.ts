@@ -14,5 +14,10 @@ export {
   type RejectionCode,
 } from '../../../../lib/core/util/rejections.js';
 export { missingPeer } from '../../../../lib/core/util/missing-peer.js';
-export { resolve, resolveGroup } from '../../../../lib/core/util/option-schema.js';
+export {
+  resolve,
+  resolveGroup,
+  type Group,
+  type Schema,
+} from '../../../../lib/core/util/option-schema.js';
 export { jitteredPause, ServerClock } from '../../../../lib/core/util/time.js';

@@ -1,7 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import { keepResponses } from 'nestjs-idempotency';
 import {
   finishedRetentionMs,
   LIMITS,
+  OUTCOME,
   PROTOCOL,
   unfinishedRetentionMs,
   type OutcomeSummary,
@@ -126,6 +128,15 @@ describe.each(['transaction', 'breaker', 'reconcile'])('the group "%s"', (name) 
       expect(message).toContain(`${name}.${option}`);
     }
   });
+});
+
+it('the default of outcome.keep states which statuses are not kept', () => {
+  const { defaultText = '' } = OUTCOME.fields.keep;
+  const [, released = ''] = /4xx but ([^;]*);/.exec(defaultText) ?? [];
+  const statuses = Array.from({ length: 100 }, (_, i) => 400 + i);
+  expect(released.match(/\d+/g)?.map(Number)).toEqual(
+    statuses.filter((status) => !keepResponses({ status })),
+  );
 });
 
 function optionsWith(outcome: ProtocolOptions['outcome']) {
