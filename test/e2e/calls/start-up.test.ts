@@ -18,7 +18,7 @@ import {
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { LoggedLines } from '../../support/nest/logged-lines.js';
-import { optionAt } from '../../support/option-at.js';
+import { optionAt } from '../../support/nest/option-at.js';
 import { callingApp, rejection } from '../../support/nest/calling-app.js';
 
 async function start(metadata: ModuleMetadata, options: Partial<IdempotencyModuleOptions> = {}) {

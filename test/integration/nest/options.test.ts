@@ -9,7 +9,7 @@ import {
   resolveOptions,
   type OperationKind,
 } from '../../support/internals/nest/options.js';
-import { optionAt } from '../../support/option-at.js';
+import { optionAt } from '../../support/nest/option-at.js';
 
 const store = memoryStore();
 

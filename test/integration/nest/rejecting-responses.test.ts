@@ -32,7 +32,7 @@ import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
-import { optionAt } from '../../support/option-at.js';
+import { optionAt } from '../../support/nest/option-at.js';
 
 /** An async function for an option that must return synchronously. */
 const rejecting = async (): Promise<never> => {

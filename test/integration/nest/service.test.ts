@@ -16,7 +16,7 @@ import {
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import { Gate } from '../../support/waiting/gate.js';
 import { useStores } from '../../support/http/combinations.js';
-import { optionAt } from '../../support/option-at.js';
+import { optionAt } from '../../support/nest/option-at.js';
 import { Tally } from '../../support/waiting/tally.js';
 
 const stores = useStores();

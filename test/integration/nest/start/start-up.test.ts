@@ -9,7 +9,7 @@ import {
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
-import { optionAt } from '../../../support/option-at.js';
+import { optionAt } from '../../../support/nest/option-at.js';
 import { declared } from '../support/declared.js';
 
 /** Starts an application, and closes it when it has started. */
