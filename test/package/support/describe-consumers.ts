@@ -142,7 +142,7 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
 
   it('prints the migrations without a driver', async () => {
     expect(await app.bin('nestjs-idempotency', 'migrations')).toContain(
-      'CREATE TABLE "public".."idempotency_records"',
+      'CREATE TABLE "public"."idempotency_records"',
     );
   });
 

@@ -175,7 +175,7 @@ function inBrief(option: Declared): string {
     if (brief.length > 120) break;
     brief += sentence;
   }
-  return brief.replace(/:$/, './');
+  return brief.replace(/:$/, '.');
 }
 
 const PLACES: Readonly<Record<string, string>> = {
@@ -209,14 +209,14 @@ function placesOf({ path, entry: { places = [] } }: Declared): string {
 }
 
 function table(options: readonly Declared[]): string {
-  const isGrouped = options.every(({ path }) => path.includes('./'));
+  const isGrouped = options.every(({ path }) => path.includes('.'));
   const head = ['Option', 'Type', 'Default', 'Range', ...(isGrouped ? [] : ['Where']), 'Meaning'];
   const rows = options.map((option) => {
     const { entry, node, path } = option;
     const text = entry.defaultText ?? `\`${inSource(entry.default)}\``;
     const type = node.type?.getText().replace(/\s+/g, ' ') ?? '';
     return [
-      `\`${path.slice(path.indexOf('./') + 1)}\``,
+      `\`${path.slice(path.indexOf('.') + 1)}\``,
       `\`${type}\``,
       text,
       rangeOf(option),
@@ -245,7 +245,7 @@ function objectOf(options: readonly Declared[]): Json {
   const properties = options.flatMap((option) => {
     const schema = schemaOf(option);
     if (schema === undefined) return [];
-    const name = option.path.slice(option.path.indexOf('./') + 1);
+    const name = option.path.slice(option.path.indexOf('.') + 1);
     return [[name, { description: described(option), ...schema }] as const];
   });
   return {

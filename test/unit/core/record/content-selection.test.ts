@@ -146,7 +146,7 @@ describe('the members that count', () => {
     const body = fc.dictionary(name, fc.dictionary(name, fc.integer()));
     const path = fc
       .tuple(name, fc.option(name, { nil: undefined }))
-      .map((parts) => parts.filter((part) => part !== undefined).join('..'));
+      .map((parts) => parts.filter((part) => part !== undefined).join('.'));
     fc.assert(
       fc.property(body, fc.array(path, { minLength: 1, maxLength: 4 }), (value, paths) => {
         const inside = flat(selected(value, paths));
