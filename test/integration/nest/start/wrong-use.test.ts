@@ -249,9 +249,9 @@ describe('an unknown option', () => {
     ['postgresStore', () => postgresStore(as({ url: postgres, tabel: 'x' })), 'table'],
     ['postgresStore', () => postgresStore(as({ pool: {} })), 'client'],
     [
-      'deleteExpired',
+      'postgresStore',
       () => postgresStore(as({ url: postgres, deleteExpired: { batchsize: 1 } })),
-      'batchSize',
+      'deleteExpired.batchSize',
     ],
     ['memoryStore', () => memoryStore(as({ maxRecord: 1 })), 'maxRecords'],
     ['jsonCodec()', () => jsonCodec(as({ date: 'text' })), 'dates'],
