@@ -18,9 +18,13 @@ export function checkConnection(store: string, given: object, own: readonly stri
 type OptionalField = Field<never> & { readonly defaultText: string };
 
 /** An option that may contain a password: the message shows its type only. */
-export function secret(expected: string, accepts: (value: unknown) => boolean): OptionalField {
+export function secret(
+  expected: string,
+  accepts: (value: unknown) => boolean,
+  defaultText = 'none',
+): OptionalField {
   return {
-    defaultText: 'none',
+    defaultText,
     check: (option, value) => {
       if (!accepts(value)) throwSecret(option, `be ${expected}`, `a ${typeof value}`);
     },

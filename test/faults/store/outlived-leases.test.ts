@@ -82,7 +82,8 @@ describeWithClock('An operation that hangs', () => {
 });
 
 describeWithClock('A connection to the store that takes two leases', () => {
-  const request = () => labRequest({ storeErrors: { commandTimeoutMs: 600_000 } });
+  const request = () =>
+    labRequest({ lease: { durationMs: 10_000 }, storeErrors: { commandTimeoutMs: 60_000 } });
   const connection = { socketTimeout: 600_000 };
 
   it('to the server: nothing runs on a lease that has already ended', async () => {

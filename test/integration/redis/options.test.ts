@@ -71,7 +71,7 @@ describe('redisStore rejects', () => {
       /"connection" must be an object of options of ioredis, but it is a string/,
     );
     expect(messageOf({ url, onConnectionError: true })).toMatch(
-      /must be a function, but it is true/,
+      /must be a function, but it is a boolean/,
     );
   });
 });

@@ -146,7 +146,7 @@ type OwnOptions = Pick<OwnConnectionOptions, 'url' | 'connection' | 'onConnectio
 const OWN: Schema<OwnOptions, OwnOptions> = {
   url: url(['redis', 'rediss']),
   connection: secret('an object of options of ioredis', isObject),
-  onConnectionError: of('a function', isFunction, { defaultText: 'a warning' }),
+  onConnectionError: secret('a function', isFunction, 'a warning'),
 };
 
 const REMEDIES = new Map(
