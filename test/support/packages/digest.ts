@@ -10,6 +10,7 @@ export const SHIPPED = [
   'README.md',
   'SECURITY.md',
   'lua',
+  'options.schema.json',
   'package.json',
   'sql',
 ] as const;
