@@ -21,7 +21,7 @@ import { resolveGroup } from '../core/util/option-schema.js';
 import { isDoneWithin, jittered } from '../core/util/time.js';
 import { recoverableCall } from '../transports/call/call-recovery.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
-import { maxStoredBytes } from '../transports/call/value-route.js';
+import { maxOutcomeBytes } from '../transports/call/value-route.js';
 import {
   callLevel,
   resolveModuleOptions,
@@ -108,7 +108,7 @@ export class IdempotencyReconciler
       options,
       keep: outcome.keep,
       format: valueFormat(outcome.codec),
-      maxStoredBytes: maxStoredBytes(outcome),
+      maxOutcomeBytes: maxOutcomeBytes(outcome),
     });
     if (recoverable !== undefined) this.calls.set(operation, recoverable);
   }

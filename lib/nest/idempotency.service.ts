@@ -8,7 +8,7 @@ import { checkObject, isObject, throwOptionError, within } from '../core/util/op
 import type { Call } from '../transports/call/call.js';
 import { CallTransport } from '../transports/call/call-transport.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
-import { maxStoredBytes } from '../transports/call/value-route.js';
+import { maxOutcomeBytes } from '../transports/call/value-route.js';
 import { givenContent } from '../transports/common/bytes-or-json.js';
 import { IDENTITY_NAMES } from './options/call-options.js';
 import {
@@ -125,7 +125,7 @@ export class IdempotencyService {
       fingerprint: fingerprint([operation, content]),
       keep,
       format: valueFormat(codec),
-      maxStoredBytes: maxStoredBytes(options.outcome),
+      maxOutcomeBytes: maxOutcomeBytes(options.outcome),
       options,
     };
   }

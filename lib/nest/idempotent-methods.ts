@@ -52,7 +52,7 @@ export class IdempotentMethods {
 }
 
 function callOf(route: MethodRoute, args: readonly unknown[]): Call | OperationRejectedError {
-  const { operation, keep, format, maxStoredBytes, options } = route;
+  const { operation, keep, format, maxOutcomeBytes, options } = route;
   const key = atOnce('key', route.key(...args), operation);
   if (typeof key !== 'string' || key === '') {
     return rejectionError('idempotency_key_missing', { operation, remedy: KEY_REMEDY });
@@ -69,7 +69,7 @@ function callOf(route: MethodRoute, args: readonly unknown[]): Call | OperationR
     fingerprint: fingerprint([operation, payloadOf(route, args)]),
     keep,
     format,
-    maxStoredBytes,
+    maxOutcomeBytes,
     options,
   };
 }

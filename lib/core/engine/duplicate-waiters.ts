@@ -178,7 +178,7 @@ function appliesTo(waiter: Waiter, polled: Waiter, decision: Decision): boolean 
   }
 }
 
-/** Where duplicates wait for attempts in progress: one queue per request, `maxWaiters` in all. */
+/** Where duplicates wait for attempts in progress: one queue per request, `limits.maxWaiters` in all. */
 export class DuplicateWaiters {
   private readonly queues = new Map<string, WaitQueue>();
   private waiters = 0;

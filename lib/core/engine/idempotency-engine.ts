@@ -74,7 +74,7 @@ export class IdempotencyEngine implements AttemptServices {
 
   /**
    * Rejects new requests. Resolves when all attempts have ended and all outcomes are stored, or after
-   * `shutdownTimeoutMs`.
+   * `limits.shutdownTimeoutMs`.
    * @returns how many attempts are still running. Their keys become free with their leases.
    */
   async drain(): Promise<number> {

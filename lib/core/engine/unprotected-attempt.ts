@@ -41,7 +41,7 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
     this.writer = new OutcomeWriter(services.store, request, lease, services.shutdownState);
   }
 
-  /** Aborted after `maxExecutionMs` unless the attempt has ended. */
+  /** Aborted after `lease.maxExecutionMs` unless the attempt has ended. */
   get signal(): AbortSignal {
     if (this.abortion === undefined) {
       this.abortion = new AbortController();

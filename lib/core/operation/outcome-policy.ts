@@ -1,6 +1,6 @@
 import { ignoreResult } from '../util/maybe-async.js';
 
-/** An attempt's end, as `keep` and `retentionMs` receive it. */
+/** An attempt's end, as `outcome.keep` and `outcome.retentionMs` receive it. */
 export interface OutcomeSummary {
   /** The HTTP status. Absent for calls and messages. */
   readonly status?: number;

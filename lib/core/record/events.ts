@@ -73,7 +73,7 @@ export type IdempotencyEvent =
   | (AttemptSubject & { readonly type: 'released'; readonly durationMs: number })
   /** The store did not confirm the release: another attempt has the key, or it becomes free with the lease. */
   | (AttemptSubject & { readonly type: 'release_failed' })
-  /** The attempt has used half of `maxExecutionMs`. */
+  /** The attempt has used half of `lease.maxExecutionMs`. */
   | (AttemptSubject & { readonly type: 'slow_attempt'; readonly elapsedMs: number })
   /** Emitted up to twice per attempt: as `expired`, and when another attempt is known to have the record. */
   | (AttemptSubject & { readonly type: 'lease_lost'; readonly reason: LeaseLossReason })

@@ -26,7 +26,7 @@ export interface RecordIdentity {
 export function recordKey({ scope, operation, key }: RecordIdentity): RecordKey {
   if (!scope.every(isScopePart)) {
     throw new IdempotencyOptionsError(
-      'Each part of the scope of an idempotent operation must be a non-empty string or a safe integer. Check the option "scope".',
+      'Each part of the scope of an idempotent operation must be a non-empty string or a safe integer. Check the option "caller.scope" (of a call or method: "scope").',
     );
   }
   let text = operation === undefined ? 'p' : `o${encode(operation)}`;

@@ -83,7 +83,7 @@ function withoutCaller(options: ResolvedProtocolOptions): ResolvedProtocolOption
   };
 }
 
-/** Ends a hanging recovery with its attempt, after `maxExecutionMs`, so that it does not block the next records. */
+/** Ends a hanging recovery with its attempt, after `lease.maxExecutionMs`, so that it does not block the next records. */
 function withinAttempt(recover: Recover, { signal }: Attempt): Recover {
   return (context, services) =>
     new Promise((resolve, reject) => {

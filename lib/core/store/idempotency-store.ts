@@ -76,7 +76,7 @@ export abstract class IdempotencyStore {
     return Promise.resolve(undefined);
   }
 
-  /** The store's part in `transactional` operations; `undefined`, the default, if it does not support them. */
+  /** The store's part in operations with `transaction`; `undefined`, the default, if it does not support them. */
   get transactional(): TransactionalRecords | undefined {
     return undefined;
   }

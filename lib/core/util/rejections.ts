@@ -80,7 +80,7 @@ export const REJECTIONS = {
     page: 'response-not-kept',
   },
   /**
-   * An earlier attempt's outcome is unknown (its process died, and `onTakeover` is `'reject'`), or this attempt lost its
+   * An earlier attempt's outcome is unknown (its process died, and `lease.onTakeover` is `'reject'`), or this attempt lost its
    * lease and the key was used for other content.
    */
   idempotency_outcome_unknown: {

@@ -61,7 +61,7 @@ export interface IdempotencyModuleOptions extends Omit<IdempotencyOptions, 'oper
   /**
    * A circuit breaker around the store, by opossum, which has to be installed; one circuit per process. While the store
    * does not reply, requests are rejected at once (503, or run unprotected with
-   * `storeErrors.whenUnavailable: 'execute'`) instead of after `commandTimeoutMs` each. `true` for its defaults.
+   * `storeErrors.whenUnavailable: 'execute'`) instead of after `storeErrors.commandTimeoutMs` each. `true` for its defaults.
    * @defaultValue false
    */
   readonly breaker?: boolean | BreakerOptions;

@@ -6,7 +6,7 @@ import { checkFunction } from '../../core/util/option-checks.js';
 import type { Call } from '../../transports/call/call.js';
 import { recoverableCall } from '../../transports/call/call-recovery.js';
 import { valueFormat, type OutcomeFormat } from '../../transports/call/outcome-format.js';
-import { maxStoredBytes } from '../../transports/call/value-route.js';
+import { maxOutcomeBytes } from '../../transports/call/value-route.js';
 import { IDENTITY_NAMES, type IdempotentMethodOptions } from '../options/call-options.js';
 import {
   callLevel,
@@ -27,7 +27,7 @@ export interface MethodRoute {
     ((error: OperationRejectedError, ...args: readonly unknown[]) => unknown) | undefined;
   readonly keep: OutcomePolicy;
   readonly format: OutcomeFormat;
-  readonly maxStoredBytes: Call['maxStoredBytes'];
+  readonly maxOutcomeBytes: Call['maxOutcomeBytes'];
   readonly options: ResolvedProtocolOptions;
 }
 
@@ -64,7 +64,7 @@ export function methodRoute(
     onRejected,
     keep,
     format: valueFormat(codec),
-    maxStoredBytes: maxStoredBytes(resolved.outcome),
+    maxOutcomeBytes: maxOutcomeBytes(resolved.outcome),
     options: resolved,
   });
 }

@@ -209,7 +209,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     if (this.records.size >= this.options.maxRecords) this.sweep(now);
     if (this.records.size >= this.options.maxRecords) {
       throw new StoreUnavailableError(
-        `The memory store is full: ${this.records.size} live records, "maxRecords" is ${this.options.maxRecords}. Raise it, or shorten "retentionMs".`,
+        `The memory store is full: ${this.records.size} live records, "maxRecords" is ${this.options.maxRecords}. Raise it, or shorten "outcome.retentionMs".`,
         { isRejection: true },
       );
     }

@@ -26,7 +26,7 @@ export interface CommonOptions extends TableOptions, DeletionOptions {
   readonly preparedStatements?: boolean | undefined;
 
   /**
-   * Whether the server notifies waiting duplicates (`whenInProgress: 'wait'`) when the operation ends, by LISTEN and
+   * Whether the server notifies waiting duplicates (`duplicates: 'wait'`) when the operation ends, by LISTEN and
    * NOTIFY. Takes one more connection per process, opened when the first duplicate waits. Without it, or without an
    * address for it, duplicates poll, at least four times a second.
    * @defaultValue true

@@ -75,7 +75,7 @@ export function encodeThrown(value: unknown, codec: OutcomeCodec): Outcome | Val
   }
 }
 
-/** @throws {@link OperationRejectedError} when no value was stored, or `codec` cannot read it; it always reads JSON. */
+/** @throws {@link OperationRejectedError} when no value was stored, or `outcome.codec` cannot read it; it always reads JSON. */
 export function decodeOutcome({ header, body }: Outcome, codec: OutcomeCodec): DecodedOutcome {
   const { call, kind, codec: writer } = parsed(header);
   if (call !== FORMAT) throw unreadable('was not stored');

@@ -14,8 +14,9 @@ export function recoverableCall({
   options,
   keep,
   format,
-  maxStoredBytes,
-}: Pick<Call, 'options' | 'keep' | 'format' | 'maxStoredBytes'>): RecoverableOperation | undefined {
+  maxOutcomeBytes,
+}: Pick<Call, 'options' | 'keep' | 'format' | 'maxOutcomeBytes'>):
+  RecoverableOperation | undefined {
   const { onTakeover } = options.lease;
   if (typeof onTakeover !== 'function') return undefined;
   return {
@@ -26,8 +27,8 @@ export function recoverableCall({
       const encoded = format.encode(format.ofFound(value));
       const isKept =
         !(encoded instanceof ValueNotStorableError) &&
-        maxStoredBytes !== 'none' &&
-        encoded.body.length <= maxStoredBytes;
+        maxOutcomeBytes !== 'none' &&
+        encoded.body.length <= maxOutcomeBytes;
       return isKept ? encoded : VALUE_NOT_KEPT;
     },
   };
@@ -35,9 +36,9 @@ export function recoverableCall({
 
 /** As {@link recoverableCall}, for a handler: stores a found value as its result. */
 export function recoverableHandler(
-  { options, maxStoredBytes }: ValueRoute,
+  { options, maxOutcomeBytes }: ValueRoute,
   format: OutcomeFormat,
 ): RecoverableOperation | undefined {
   const { keep } = options.outcome;
-  return recoverableCall({ options, keep, format, maxStoredBytes });
+  return recoverableCall({ options, keep, format, maxOutcomeBytes });
 }

@@ -128,8 +128,8 @@ async function succeed(call: Call, attempt: Attempt, value: unknown): Promise<Ca
   }
   // The operation is done: a retry must not run it again, even with nothing to replay.
   const outcome = encoded instanceof ValueNotStorableError ? VALUE_NOT_KEPT : encoded;
-  const { maxStoredBytes } = call;
-  const isKept = maxStoredBytes !== 'none' && outcome.body.length <= maxStoredBytes;
+  const { maxOutcomeBytes } = call;
+  const isKept = maxOutcomeBytes !== 'none' && outcome.body.length <= maxOutcomeBytes;
   const settlement = await complete(
     call,
     attempt,
@@ -150,7 +150,7 @@ async function endLate(call: Call, attempt: Attempt, running: ExecutionScope): P
   else await attempt.release();
 }
 
-/** Commits or releases without storing the value, as `keep` asks. */
+/** Commits or releases without storing the value, as `outcome.keep` asks. */
 async function succeedUnkept(call: Call, attempt: Attempt, value: unknown): Promise<CallResult> {
   const settlement = await attempt.transaction?.commitUnkept();
   if (settlement === undefined) await attempt.release();

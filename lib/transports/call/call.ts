@@ -17,7 +17,7 @@ export interface Call {
   readonly keep: OutcomePolicy;
   readonly format: OutcomeFormat;
   /** A larger value is returned, but not stored; `'none'`: no value is stored. */
-  readonly maxStoredBytes: number | 'none';
+  readonly maxOutcomeBytes: number | 'none';
   readonly options: ResolvedProtocolOptions;
   /** The longest time that the caller waits for an attempt in progress. */
   readonly waitAtMostMs?: number | undefined;

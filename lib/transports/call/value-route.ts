@@ -14,7 +14,7 @@ export interface ValueRoute {
   readonly handler: string;
   readonly options: ResolvedRequestOptions;
   readonly fingerprint: PayloadFingerprint;
-  readonly maxStoredBytes: Call['maxStoredBytes'];
+  readonly maxOutcomeBytes: Call['maxOutcomeBytes'];
 }
 
 export function valueRoute(handler: string, options: ResolvedRequestOptions): ValueRoute {
@@ -24,14 +24,14 @@ export function valueRoute(handler: string, options: ResolvedRequestOptions): Va
     handler,
     options,
     fingerprint: payloadFingerprint(operation, options.fingerprint),
-    maxStoredBytes: maxStoredBytes(options.outcome),
+    maxOutcomeBytes: maxOutcomeBytes(options.outcome),
   };
 }
 
-export function maxStoredBytes({
+export function maxOutcomeBytes({
   storeBody,
   maxBytes,
-}: ResolvedRequestOptions['outcome']): Call['maxStoredBytes'] {
+}: ResolvedRequestOptions['outcome']): Call['maxOutcomeBytes'] {
   return storeBody ? maxBytes : 'none';
 }
 

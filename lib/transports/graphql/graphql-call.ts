@@ -46,7 +46,7 @@ export async function graphqlCall(
     fingerprint: route.fingerprint(content, context),
     keep,
     format: valueFormat(codec, KEPT_ERRORS),
-    maxStoredBytes: route.maxStoredBytes,
+    maxOutcomeBytes: route.maxOutcomeBytes,
     options,
     handler: context.getHandler(),
   };

@@ -4,7 +4,7 @@ import { REJECTIONS, type RejectionCode } from '../../core/util/rejections.js';
 import type { HttpExchange } from './http-exchange.js';
 import type { RecordedResponse } from './response/http-response.js';
 
-/** Base URI of the problem pages, unless `problemTypeBase` is set. */
+/** Base URI of the problem pages, unless `http.problemTypeBase` is set. */
 export const PROBLEM_TYPE_BASE =
   'https://github.com/nestjs-idempotency/nestjs-idempotency/blob/main/docs/problems';
 

@@ -72,7 +72,7 @@ export class MessageHandling {
       keep: (summary) => rabbitMq?.isReturnedByHandler !== true && keep(summary),
       // No client gets what an event's handler returned.
       format: isEvent ? nothingFormat(codec) : emissionsFormat(codec, this.failures),
-      maxStoredBytes: isEvent ? maxBytes : route.maxStoredBytes,
+      maxOutcomeBytes: isEvent ? maxBytes : route.maxOutcomeBytes,
       options,
       waitAtMostMs: heartbeat && MAX_WAIT_WITHOUT_HEARTBEAT_MS,
       clientSignal: rabbitMq?.revoked,

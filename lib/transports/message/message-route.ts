@@ -40,5 +40,5 @@ export function recoverableMessage(route: MessageRoute): RecoverableOperation | 
   const { isEventHandler, options } = route;
   const { codec, maxBytes } = options.outcome;
   if (!isEventHandler) return recoverableHandler(route, emissionsFormat(codec));
-  return recoverableHandler({ ...route, maxStoredBytes: maxBytes }, nothingFormat(codec));
+  return recoverableHandler({ ...route, maxOutcomeBytes: maxBytes }, nothingFormat(codec));
 }

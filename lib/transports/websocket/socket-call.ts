@@ -42,7 +42,7 @@ export async function socketCall(
     fingerprint: route.fingerprint(contentOf(context, route), context),
     keep,
     format: emissionsFormat(codec, thrown),
-    maxStoredBytes: route.maxStoredBytes,
+    maxOutcomeBytes: route.maxOutcomeBytes,
     options,
     clientSignal: disconnect,
     handler: context.getHandler(),

@@ -69,7 +69,7 @@ describe(`Without the lock, on ${name}`, () => {
       options,
       keep: () => true,
       format: valueFormat(JSON_CODEC),
-      maxStoredBytes: 1_000,
+      maxOutcomeBytes: 1_000,
     });
     const settings = { intervalMs: 100, afterMs: 0, batchSize: 10 };
     const rounds = stores.map(async (own) => {

@@ -21,7 +21,7 @@ export function newCall(options: ProtocolOptions = {}, keep: OutcomePolicy = kee
     fingerprint: fingerprint(['pay', canonicalJson({ amount: 7 })]),
     keep,
     format: valueFormat(JSON_CODEC),
-    maxStoredBytes: 1_000_000,
+    maxOutcomeBytes: 1_000_000,
     options: protocolOptions(options),
   };
 }

@@ -22,7 +22,7 @@ export interface CommonOptions {
   readonly keyPrefix?: string | undefined;
 
   /**
-   * Whether Redis notifies waiting duplicates (`whenInProgress: 'wait'`) when the operation ends, by Pub/Sub (on a
+   * Whether Redis notifies waiting duplicates (`duplicates: 'wait'`) when the operation ends, by Pub/Sub (on a
    * cluster sharded, Redis ≥ 7) on a channel named like the record. Takes one more connection per process, opened when
    * the first duplicate waits. Without it, or if the server rejects it, duplicates poll at least four times a second.
    * @defaultValue true
@@ -32,7 +32,7 @@ export interface CommonOptions {
   /**
    * Waits at the begin and at the completion of an attempt until replicas confirm it, so that a failover to one of them
    * loses neither. If too few confirm in time, a begin responds with 503 and releases its key; a completion follows
-   * `onSaveFailure`. Takes one more connection per process, and adds the replication delay to both steps. A gap
+   * `storeErrors.whenNotSaved`. Takes one more connection per process, and adds the replication delay to both steps. A gap
    * remains: Redis may promote a replica that did not confirm.
    * @defaultValue off
    */
@@ -42,7 +42,7 @@ export interface CommonOptions {
 export interface WaitReplicas {
   /** Number of replicas, 1 to 10. */
   readonly count: number;
-  /** Milliseconds to wait for them, 1 to 60 000. Well below `commandTimeoutMs`, which includes it. */
+  /** Milliseconds to wait for them, 1 to 60 000. Well below `storeErrors.commandTimeoutMs`, which includes it. */
   readonly timeoutMs: number;
 }
 

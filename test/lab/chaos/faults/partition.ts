@@ -5,7 +5,7 @@ import { repeatedly } from './repeatedly.js';
 
 /**
  * One worker's way to the store swallows everything, for longer than a lease and than an answer waits for
- * its outcome to be stored: what `storeErrors.whenNotSaved` decides about. Each strike is such a time.
+ * its outcome to be stored: what `storeErrors.whenNotSaved` decides about. Each injection is such a time.
  */
 export const partition: Fault = {
   topologies: ['single', 'postgres'],
