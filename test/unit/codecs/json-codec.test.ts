@@ -184,6 +184,12 @@ describe('jsonCodec()', () => {
       expect(kept(codec, [new Row(7)])).toStrictEqual([{ id: 7 }]);
     });
 
+    it('an array whose toJSON returns itself, which is called once', () => {
+      let calls = 0;
+      const list = Object.assign([1], { toJSON: () => ((calls += 1) === 1 ? list : null) });
+      expect(kept<unknown>(codec, { list })).toStrictEqual({ list: [1] });
+    });
+
     it('an array with a toJSON', () => {
       class Page extends Array<number> {
         toJSON() {
