@@ -8,12 +8,12 @@ import { plainForm, type Format, type Walk } from '../plain/plain-form.js';
 export interface JsonCodecOptions {
   /**
    * `'text'` writes Dates as ISO 8601 strings, which is also what callers get; `'refuse'` rejects them with an error.
-   * @defaultValue `'refuse'`
+   * @defaultValue 'refuse'
    */
   readonly dates?: JsonDates;
 }
 
-const OPTIONS: Schema<JsonCodecOptions, Required<JsonCodecOptions>> = {
+export const OPTIONS: Schema<JsonCodecOptions, Required<JsonCodecOptions>> = {
   dates: choice(['refuse', 'text'], { default: 'refuse' }),
 };
 

@@ -20,8 +20,8 @@ export interface MemoryStoreOptions {
   /**
    * Maximum number of records. At the maximum, `begin` of a key without a record is rejected with
    * `StoreUnavailableError`: to drop a live record would let its operation run again. The outcome of an operation that
-   * has run is always stored.
-   * @defaultValue 100 000, about 50 MB plus the outcomes' bodies
+   * has run is always stored. 100 000 take about 50 MB plus the outcomes' bodies.
+   * @defaultValue 100_000, from 1 to 9_007_199_254_740_991
    */
   readonly maxRecords?: number | undefined;
   /** The store's clock: milliseconds since the epoch. @defaultValue `Date.now` */
@@ -30,7 +30,7 @@ export interface MemoryStoreOptions {
 
 type ResolvedOptions = Defaulted<MemoryStoreOptions>;
 
-const OPTIONS: Schema<MemoryStoreOptions, ResolvedOptions> = {
+export const OPTIONS: Schema<MemoryStoreOptions, ResolvedOptions> = {
   maxRecords: integer({ default: 100_000, min: 1, max: Number.MAX_SAFE_INTEGER }),
   now: of('a function', isFunction, { default: () => Date.now() }),
 };

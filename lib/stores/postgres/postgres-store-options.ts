@@ -61,7 +61,7 @@ export interface UserPoolOptions extends CommonOptions {
 export interface OwnPoolOptions extends CommonOptions {
   readonly client?: undefined;
 
-  /** `postgres://[user[:password]@]host[:port]/database[?sslmode=…]` */
+  /** `postgres://[user[:password]@]host[:port]/database[?sslmode=…]` @defaultValue none */
   readonly url?: string | undefined;
 
   /**
@@ -71,6 +71,7 @@ export interface OwnPoolOptions extends CommonOptions {
    * - `connectionTimeoutMillis: 2000`, `idleTimeoutMillis: 60000`, `keepAlive: true`, `allowExitOnIdle: true`.
    * - `statement_timeout: 10000` and `lock_timeout: 5000` (ms), so that a statement whose caller has given up also ends
    *   on the server. Omitted with `preparedStatements: false`: PgBouncer rejects them.
+   * @defaultValue none
    */
   readonly connection?: PostgresConnectionOptions | undefined;
 }
@@ -96,7 +97,7 @@ type OwnOptions = Omit<OwnPoolOptions, 'client' | keyof TableOptions | keyof Del
 
 type ResolvedOwnOptions = Defaulted<OwnOptions, 'preparedStatements' | 'push'>;
 
-const OWN: Schema<OwnOptions, ResolvedOwnOptions> = {
+export const OWN: Schema<OwnOptions, ResolvedOwnOptions> = {
   url: url(SCHEMES),
   connection: secret('an object of settings of pg', isObject),
   preparedStatements: flag(true),

@@ -15,11 +15,14 @@ import type { StatementRunner } from '../statements/statement-runner.js';
 export interface DeletionPace {
   /**
    * Maximum number of records per statement. With large outcomes it deletes fewer: at most 4 MiB, or a single record.
-   * @defaultValue 500
+   * @defaultValue 500, from 1 to 100_000
    */
   readonly batchSize?: number | undefined;
 
-  /** Milliseconds between two batches, which leave the server time for other work. @defaultValue 20 */
+  /**
+   * Milliseconds between two batches, which leave the server time for other work.
+   * @defaultValue 20, from 0 to 60_000
+   */
   readonly pauseMs?: number | undefined;
 }
 
@@ -113,8 +116,7 @@ export interface DeletionOptions {
   /**
    * How often, and how fast, the store deletes expired records, from `open()` to `close()`, which Nest calls. Every
    * process may do so: while one deletes, the others skip their round. `false` to delete them by other means:
-   * {@link PostgresIdempotencyStore.deleteExpired}, or `pg_cron`.
-   * @defaultValue every minute, 500 records at a time, 20 ms apart
+   * {@link PostgresIdempotencyStore.deleteExpired}, or `pg_cron`. On by default.
    */
   readonly deleteExpired?: DeletionInterval | false | undefined;
 
@@ -132,9 +134,9 @@ export interface DeletionOptions {
 
 export interface DeletionInterval extends DeletionPace {
   /**
-   * Milliseconds from one round to the next, 100 to 86 400 000, shortened at random by up to half. What expires in
-   * between is deleted in one go, and waits for vacuum: with hundreds of new keys a second, choose some seconds.
-   * @defaultValue 60000
+   * Milliseconds from one round to the next, shortened at random by up to half. What expires in between is deleted in
+   * one go, and waits for vacuum: with hundreds of new keys a second, choose some seconds.
+   * @defaultValue 60_000, from 100 to 86_400_000
    */
   readonly intervalMs?: number | undefined;
 }
@@ -151,5 +153,8 @@ export const DELETION: Schema<DeletionOptions, ResolvedDeletionOptions> = {
     canBeOff: true,
   },
   onDeleted: of('a function', isFunction, { defaultText: 'none' }),
-  onDeletionError: of('a function', isFunction, { defaultText: 'a warning' }),
+  onDeletionError: of('a function', isFunction, {
+    defaultText:
+      "a warning in Nest's log, code `postgres_deletion_failed`; outside of Nest a process warning, code `IDEMPOTENCY_POSTGRES_DELETION`",
+  }),
 };

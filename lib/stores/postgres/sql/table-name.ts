@@ -9,13 +9,13 @@ import {
 
 /** The table of the records. */
 export interface TableOptions {
-  /** The schema of the table. @defaultValue `'public'` */
+  /** The schema of the table. @defaultValue 'public' */
   readonly schema?: string | undefined;
 
   /**
    * The table of the records. Its history is in `{table}_migrations`. Applications that share a schema but not their
    * records need different tables. At most 50 bytes.
-   * @defaultValue `'idempotency_records'`
+   * @defaultValue 'idempotency_records'
    */
   readonly table?: string | undefined;
 }

@@ -17,7 +17,7 @@ export interface CommonOptions {
   /**
    * First part of every key: a record is stored under `{keyPrefix}:1:{digest}`. Applications that share a Redis but not
    * their records need different prefixes. 1 to 64 printable ASCII characters, without spaces and braces.
-   * @defaultValue `'idem'`
+   * @defaultValue 'idem'
    */
   readonly keyPrefix?: string | undefined;
 
@@ -69,6 +69,7 @@ export interface OwnConnectionOptions extends CommonOptions {
   /**
    * `redis://[user:password@]host[:port][/db]`, or `rediss://…` for TLS. A database that the server rejects stops the
    * start; the store never sends a command to another one.
+   * @defaultValue none
    */
   readonly url?: string | undefined;
 
@@ -86,6 +87,7 @@ export interface OwnConnectionOptions extends CommonOptions {
    *   once instead of when it is demoted. Until then, that primary would confirm writes that are lost.
    * - `reconnectOnError`: on READONLY, to find the new primary after a failover.
    * - `lazyConnect: true`: no connection before the application starts.
+   * @defaultValue none
    */
   readonly connection?: RedisConnectionOptions | undefined;
 
@@ -121,7 +123,7 @@ export interface RedisConnectionOptions {
 
 type ResolvedCommonOptions = Defaulted<CommonOptions, 'keyPrefix' | 'push'>;
 
-const COMMON: Schema<CommonOptions, ResolvedCommonOptions> = {
+export const COMMON: Schema<CommonOptions, ResolvedCommonOptions> = {
   // Braces would map all records to one slot of a cluster.
   keyPrefix: of(
     '1 to 64 printable ASCII characters without spaces and braces',
@@ -143,7 +145,7 @@ const COMMON: Schema<CommonOptions, ResolvedCommonOptions> = {
 
 type OwnOptions = Pick<OwnConnectionOptions, 'url' | 'connection' | 'onConnectionError'>;
 
-const OWN: Schema<OwnOptions, OwnOptions> = {
+export const OWN: Schema<OwnOptions, OwnOptions> = {
   url: url(['redis', 'rediss']),
   connection: secret('an object of options of ioredis', isObject),
   onConnectionError: secret('a function', isFunction, 'a warning'),

@@ -1,1 +1,2 @@
 export { ExpiryQueue } from '../../../../lib/stores/memory/expiry-queue.js';
+export { OPTIONS as MEMORY_OPTIONS } from '../../../../lib/stores/memory/memory-idempotency-store.js';

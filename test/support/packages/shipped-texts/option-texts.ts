@@ -22,6 +22,19 @@ const FILES = [
   'nest/options/idempotency-options',
 ].map((name) => `lib/${name}.ts`);
 
+/** Files of stores and codecs, with the schemas of their interfaces. */
+const OTHERS: Readonly<Record<string, object>> = {
+  'lib/codecs/json/json-codec.ts': JSON_OPTIONS,
+  'lib/stores/memory/memory-idempotency-store.ts': MEMORY_OPTIONS,
+  'lib/stores/redis/connection/redis-store-options.ts': { ...COMMON, ...OWN },
+  'lib/stores/postgres/postgres-store-options.ts': POSTGRES_OPTIONS,
+  'lib/stores/postgres/sql/table-name.ts': TABLE,
+  'lib/stores/postgres/cleanup/delete-expired.ts': {
+    ...DELETION,
+    ...('fields' in DELETION.deleteExpired && DELETION.deleteExpired.fields),
+  },
+};
+
 /** The interfaces whose members stand beside each other, in the order of the documentation. */
 const TOP = ['RequestOptions', 'ProtocolOptions', 'IdempotencyOptions', 'IdempotencyModuleOptions'];
 
@@ -56,6 +69,7 @@ export function optionTexts(): TextModule[] {
   const options = declaredOptions();
   return [
     ...FILES.map((path) => ({ path, source: withDefaults(path, options) })),
+    ...Object.keys(OTHERS).map((path) => ({ path, source: withDefaults(path, optionsIn(path)) })),
     { path: DOCS, source: withTable(options) },
     { path: SCHEMA, source: `${JSON.stringify(jsonSchema(options), undefined, 2)}\n` },
   ];
@@ -86,6 +100,18 @@ function declaredOptions(): Declared[] {
     if (bodyOf(node).length === 0) throw new Error(`The option "${path}" has no description.`);
   }
   return all;
+}
+
+function optionsIn(file: string): Declared[] {
+  const entries = OTHERS[file] as Readonly<Record<string, Entry>>;
+  return parsed(file)
+    .statements.filter(ts.isInterfaceDeclaration)
+    .flatMap(({ members }) => members.filter(ts.isPropertySignature))
+    .flatMap((node) => {
+      const path = node.name.getText();
+      const entry = entries[path];
+      return entry === undefined ? [] : [{ path, entry, file, node, fields: [] }];
+    });
 }
 
 function parsed(file: string): ts.SourceFile {

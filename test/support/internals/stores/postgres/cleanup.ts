@@ -3,3 +3,4 @@ export {
   DeletionSchedule,
   type DeleteFrom,
 } from '../../../../../lib/stores/postgres/cleanup/deletion-schedule.js';
+export { DELETION } from '../../../../../lib/stores/postgres/cleanup/delete-expired.js';
