@@ -105,6 +105,12 @@ it.each([
   }
 });
 
+it.each(['lease', 'storeErrors', 'limits'])('the group "%s" is always on', (name) => {
+  for (const value of [true, false, 1, null]) {
+    expect(messageOf({ [name]: value })).toContain(`"${name}" must be an object with settings`);
+  }
+});
+
 describe.each(['transaction', 'breaker', 'reconcile'])('the group "%s"', (name) => {
   it('is off where it is false or not given', () => {
     expect(resolved({})[name]).toBe(false);
