@@ -105,7 +105,7 @@ export const CLIENT_OPTIONS: {
   keyHeader: ['Idempotency-Key', header],
   replayHeader: ['Idempotent-Replayed', header],
   fetch: [undefined, func],
-  random: [() => Math.random(), func],
+  random: [(): number => Math.random(), func],
 };
 
 /** The options of one call, complete and checked. */

@@ -32,7 +32,7 @@ type ResolvedOptions = Defaulted<MemoryStoreOptions>;
 
 export const OPTIONS: Schema<MemoryStoreOptions, ResolvedOptions> = {
   maxRecords: integer({ default: 100_000, min: 1, max: Number.MAX_SAFE_INTEGER }),
-  now: of('a function', isFunction, { default: () => Date.now() }),
+  now: of('a function', isFunction, { default: () => Date.now(), defaultText: '`Date.now`' }),
 };
 
 /** Records per iteration of the event loop: some milliseconds. */

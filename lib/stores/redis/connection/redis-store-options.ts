@@ -148,7 +148,11 @@ type OwnOptions = Pick<OwnConnectionOptions, 'url' | 'connection' | 'onConnectio
 export const OWN: Schema<OwnOptions, OwnOptions> = {
   url: url(['redis', 'rediss']),
   connection: secret('an object of options of ioredis', isObject),
-  onConnectionError: secret('a function', isFunction, 'a warning'),
+  onConnectionError: secret(
+    'a function',
+    isFunction,
+    "a warning in Nest's log, code `redis_connection_failed`; outside of Nest a process warning, code `IDEMPOTENCY_REDIS_CONNECTION`",
+  ),
 };
 
 const REMEDIES = new Map(

@@ -1,7 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
+import { JSON_OPTIONS } from '../../internals/codecs/json.js';
 import { OPTIONS } from '../../internals/nest/options.js';
+import { MEMORY_OPTIONS } from '../../internals/stores/memory.js';
+import { DELETION } from '../../internals/stores/postgres/cleanup.js';
+import { TABLE } from '../../internals/stores/postgres/sql.js';
+import { POSTGRES_OPTIONS } from '../../internals/stores/postgres.js';
+import { COMMON, OWN } from '../../internals/stores/redis/connection.js';
 import { projectRoot } from '../../project-root.js';
 
 /** A text that is written by a script. */
