@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
+import { withOptions } from '../../support/engine/worker.js';
 import { until } from '../../support/waiting/until.js';
 import { labRequest } from '../store/support/requests.js';
 import { WORKER } from './support/partition.js';
@@ -58,7 +59,7 @@ describe('A partitioned old primary with min-replicas-to-write 1', () => {
     const { scene, alice } = used;
     const request = labRequest(LONG_TIMEOUTS);
     const partition = await used.part();
-    const withShortTimeout = { ...request, options: { ...request.options, commandTimeoutMs: 200 } };
+    const withShortTimeout = withOptions(request, { storeErrors: { commandTimeoutMs: 200 } });
     expect(await alice.request(withShortTimeout)).toEqual({
       kind: 'rejected',
       reason: 'store_unavailable',
