@@ -45,7 +45,7 @@ const WORK = 'nestjs-idempotency/reconcile';
 const START_CHECK_TIMEOUT_MS = 2_000;
 
 /**
- * Recovers abandoned records, whose owner died and whose client never retried: asks the operation's `lease.onTakeover` for
+ * Recovers abandoned records, whose owner died and whose client never retried: asks the operation's `onTakeover` for
  * their outcome, and completes or releases them. Routes take part by that option, plain calls once registered.
  *
  * With the module option `reconcile` it runs periodically; otherwise, call {@link reconcile}.
@@ -83,7 +83,7 @@ export class IdempotencyReconciler
   }
 
   /**
-   * Registers how abandoned calls of an operation are recovered. `run()` knows its `lease.onTakeover` only during the
+   * Registers how abandoned calls of an operation are recovered. `run()` knows its `onTakeover` only during the
    * call.
    * @throws {@link IdempotencyOptionsError} for invalid options, and for an operation that is registered already.
    */

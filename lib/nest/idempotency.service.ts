@@ -68,7 +68,7 @@ export class IdempotencyService {
   ) {}
 
   /**
-   * Runs `operation` once per key and returns its stored value to every retry. The option `outcome.codec` stores the value, by
+   * Runs `operation` once per key and returns its stored value to every retry. The `outcome.codec` stores the value, by
    * default as JSON; the first caller, too, gets the stored form, so that all get the same.
    * @throws {@link OperationRejectedError} if it did not run and has no outcome: in progress, used for another payload,
    *   outcome unknown, store unavailable, shutting down.

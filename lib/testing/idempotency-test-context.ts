@@ -26,7 +26,7 @@ export interface IdempotencyTestContextOptions {
   /** @defaultValue the operation's own: 43 characters of base64url, made of scope, operation, key and name */
   readonly downstreamKey?: (name: string) => string;
   /**
-   * The transaction that `@IdempotencyTransaction()` injects: the operation has a `transaction`, and `onCommitted` can be
+   * The transaction that `@IdempotencyTransaction()` injects: the operation has one, and `onCommitted` can be
    * called.
    * @defaultValue none
    */

@@ -114,7 +114,7 @@ export class IdempotencyTestRecords {
 
   /**
    * Makes the next request with this key find an expired lease without outcome, as after a crash, even if the key has
-   * an outcome: `lease.onTakeover` decides, and the request's attempt is the second. Has no effect while the operation runs.
+   * an outcome: `onTakeover` decides, and the request's attempt is the second. Has no effect while the operation runs.
    */
   abandon(key: string): void {
     this.abandonedKeys.add(key);
@@ -148,7 +148,7 @@ export class IdempotencyTestRecords {
     const known = recordKey && this.known.get(recordKey);
     if (known === undefined) return;
     if (type === 'acquired' || type === 'takeover') known.executions += 1;
-    // It was let run, and `lease.onTakeover` has found what it would have done.
+    // It was let run, and `onTakeover` has found what it would have done.
     else if (type === 'recovered') known.executions -= 1;
     else if (type === 'replayed') known.replays += 1;
   }

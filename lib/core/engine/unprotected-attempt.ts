@@ -9,7 +9,7 @@ import { monotonicNow } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { OutcomeWriter } from './outcome-writer.js';
 
-/** Runs without a lease (`storeErrors.whenUnavailable: 'execute'`), then tries for a lease's length to save the outcome. */
+/** Runs without a lease (`whenUnavailable: 'execute'`), then tries for a lease's length to save the outcome. */
 export class UnprotectedAttempt implements Attempt, DeadlineListener {
   readonly number = 1;
   readonly isTakeover = false;

@@ -26,7 +26,7 @@ export interface IdempotencyContext {
   readonly signal: AbortSignal;
   /**
    * Derives an idempotency key for a service that the operation calls, so that the service acts once for all attempts.
-   * It is the same in every attempt of this key, protected or not, and in `lease.onTakeover`. 43 base64url characters, from
+   * It is the same in every attempt of this key, protected or not, and in `onTakeover`. 43 base64url characters, from
    * which the client's key cannot be read.
    * @param name - the service and the call, such as `'stripe/charge'`. Another name gives another key.
    * @throws {@link IdempotencyOptionsError} for an empty name.

@@ -9,7 +9,7 @@ import type { Outcome } from '../record/record.js';
 /** What is needed to recover records of an operation without a request. */
 export interface RecoverableOperation {
   readonly options: ResolvedProtocolOptions;
-  /** The function of `lease.onTakeover`. */
+  /** The function of `onTakeover`. */
   readonly recover: Recover;
   /** Encodes `value` for storage; `undefined` if the operation's policy does not keep it. */
   outcomeOf(value: unknown): Outcome | undefined;
@@ -20,7 +20,7 @@ export type AbandonedRequest = Omit<OperationRequest, 'options'>;
 /** See {@link ReconcileReport}. `interrupted`: the store is unavailable, or the process is shutting down. */
 export type RecoveryResult = 'completed' | 'released' | 'overtaken' | 'failed' | 'interrupted';
 
-/** Takes over an abandoned record as a request would, fencing off its owner. Then calls `lease.onTakeover` and settles it. */
+/** Takes over an abandoned record as a request would, fencing off its owner. Then calls `onTakeover` and settles it. */
 export async function recoverRecord(
   engine: IdempotencyEngine,
   services: Services,

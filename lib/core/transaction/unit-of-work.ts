@@ -27,7 +27,7 @@ export interface OpenTransaction<Handle = unknown> {
 }
 
 /**
- * The port to the library that opens the application's transactions: pg or an ORM. For operations with `transaction`, the
+ * The port to the library that opens the application's transactions: pg or an ORM. With the option `transaction`, the
  * records must be in the same database.
  *
  * A custom adapter for PostgreSQL extends `PostgresUnitOfWork` and implements one method. `Handle` is what handlers get

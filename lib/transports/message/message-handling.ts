@@ -164,7 +164,7 @@ export async function rpcFailures(): Promise<RejectionMapper> {
   }
 }
 
-/** How a message whose handling failed is acknowledged. If `message.onFailure` fails, it is requeued: that loses nothing. */
+/** How a message whose handling failed is acknowledged. If `onFailure` fails, it is requeued: that loses nothing. */
 export function failureActionOf(
   error: unknown,
   context: ExecutionContext,

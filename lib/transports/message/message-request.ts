@@ -26,7 +26,7 @@ export function messageKey(context: ExecutionContext, route: MessageRoute): stri
   return checkedKey(chosen, route, KEY_REMEDY);
 }
 
-/** The consumer, and the tenant of the option `caller.scope`. @throws {@link OperationRejectedError} if one is missing. */
+/** The consumer, and the tenant of `caller.scope`. @throws {@link OperationRejectedError} if one is missing. */
 export async function messageScope(
   context: ExecutionContext,
   { consumer, operation, options }: MessageRoute,

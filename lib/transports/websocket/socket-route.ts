@@ -50,7 +50,7 @@ function takesAck(gateway: Type, { name, length }: GatewayMethod): boolean {
     : Object.keys(parameters).some((parameter) => parameter.startsWith(ACK_PARAMETER));
 }
 
-/** How a gateway handler's records are recovered without a message; `undefined` where `lease.onTakeover` is not a function. */
+/** How a gateway handler's records are recovered without a message; `undefined` where `onTakeover` is not a function. */
 export function recoverableSocket(route: ValueRoute): RecoverableOperation | undefined {
   return recoverableHandler(route, emissionsFormat(route.options.outcome.codec));
 }
