@@ -2,7 +2,7 @@ import type { OutcomeCodec } from '../record/outcome-codec.js';
 import type { FinishedState } from '../record/record.js';
 import type { IsolationLevel } from '../transaction/unit-of-work.js';
 import { ignoreResult } from '../util/maybe-async.js';
-import { checkInteger, throwOptionError } from '../util/option-checks.js';
+import { throwOptionError } from '../util/option-checks.js';
 import {
   choice,
   flag,
@@ -171,7 +171,9 @@ export interface LimitsOptions {
 }
 
 const DAY_MS = 86_400_000;
-const RETENTION_MAX_MS = 365 * DAY_MS;
+
+const RETENTION = { default: DAY_MS, min: 1, max: 365 * DAY_MS };
+const MAX_EXECUTION = { default: 300_000, min: 100, max: DAY_MS };
 
 export const OUTCOME: Group<OutcomeOptions, ResolvedProtocolOptions['outcome']> = {
   fields: {
@@ -180,7 +182,7 @@ export const OUTCOME: Group<OutcomeOptions, ResolvedProtocolOptions['outcome']> 
       defaultText:
         '2xx, 3xx, and 4xx but 401, 403, 408, 412, 425 and 429; on all but HTTP, values and no errors',
     }),
-    retentionMs: integer({ default: DAY_MS, min: 1, max: RETENTION_MAX_MS, orFunction: true }),
+    retentionMs: integer({ ...RETENTION, orFunction: true }),
     storeBody: flag(true),
     maxBytes: integer({ default: 1_048_576, min: 0, max: 67_108_864 }),
     codec: {
@@ -204,11 +206,12 @@ const DUPLICATES: Group<DuplicatesOptions, ResolvedProtocolOptions['duplicates']
 const LEASE: Group<LeaseOptions, ResolvedProtocolOptions['lease']> = {
   fields: {
     durationMs: integer({ default: 10_000, min: 100, max: 3_600_000 }),
-    maxExecutionMs: integer({ default: 300_000, min: 100, max: DAY_MS }),
+    maxExecutionMs: integer(MAX_EXECUTION),
     onTakeover: choice(['run', 'reject'], { default: 'run', orFunction: true }),
   },
   check: ({ durationMs, maxExecutionMs }) => {
-    checkInteger('lease.maxExecutionMs', maxExecutionMs, durationMs, DAY_MS);
+    const field = integer({ ...MAX_EXECUTION, min: durationMs });
+    field.check('lease.maxExecutionMs', maxExecutionMs);
   },
 };
 
@@ -267,7 +270,7 @@ export function isAwaited({ duplicates }: Pick<ResolvedProtocolOptions, 'duplica
 type Retention = Pick<ResolvedProtocolOptions, 'outcome'>;
 
 export function unfinishedRetentionMs({ outcome: { retentionMs } }: Retention): number {
-  return typeof retentionMs === 'number' ? retentionMs : DAY_MS;
+  return typeof retentionMs === 'number' ? retentionMs : RETENTION.default;
 }
 
 /** How long a record in progress is kept, from its begin or last extension. */
@@ -284,9 +287,9 @@ export function finishedRetentionMs(
   try {
     const chosen: unknown = retentionMs(summary);
     ignoreResult('outcome.retentionMs', chosen);
-    checkInteger('outcome.retentionMs', chosen, 1, RETENTION_MAX_MS);
+    integer(RETENTION).check('outcome.retentionMs', chosen);
     return chosen as number;
   } catch {
-    return DAY_MS;
+    return RETENTION.default;
   }
 }

@@ -129,7 +129,12 @@ export interface ResolvedRequestOptions extends ResolvedProtocolOptions {
   readonly outcome: Required<OutcomeOptions>;
 }
 
-const OF_HANDLERS: readonly Place[] = ['module', 'class', 'method'];
+export const OF_HANDLERS: readonly Place[] = ['module', 'class', 'method'];
+
+const FINGERPRINTS: readonly unknown[] = ['canonical', 'bytes', false];
+
+/** How each name in a list is checked. */
+const FINGERPRINT_PARTS = { include: checkPath, exclude: checkPath, headers: checkFieldName };
 
 const KEY: Group<KeyOptions, ResolvedRequestOptions['key']> = {
   fields: {
@@ -172,11 +177,11 @@ export const REQUEST: Schema<RequestOptions, ResolvedRequestOptions> = {
     default: 'canonical',
     json: {
       anyOf: [
-        { enum: ['canonical', 'bytes', false] },
+        { enum: FINGERPRINTS },
         {
           type: 'object',
           properties: Object.fromEntries(
-            ['include', 'exclude', 'headers'].map((name) => [
+            Object.keys(FINGERPRINT_PARTS).map((name) => [
               name,
               { type: 'array', items: { type: 'string' } },
             ]),
@@ -201,7 +206,7 @@ const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
 function checkFingerprint(name: string, option: unknown): void {
   if (!isObject(option)) {
-    const isValid = ['canonical', 'bytes', false].includes(option as string) || isFunction(option);
+    const isValid = FINGERPRINTS.includes(option) || isFunction(option);
     if (!isValid) throwOptionError(name, '"canonical", "bytes", false, a function', option);
     return;
   }
@@ -214,12 +219,6 @@ function checkFingerprint(name: string, option: unknown): void {
     }
   }
 }
-
-const FINGERPRINT_PARTS = {
-  include: checkPath,
-  exclude: checkPath,
-  headers: checkFieldName,
-};
 
 function checkPath(option: string, path: unknown): void {
   if (!isText(path)) throwOptionError(option, 'an array of dotted paths', path);

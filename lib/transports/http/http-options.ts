@@ -1,5 +1,9 @@
 import { checkList, of, type Group } from '../../core/util/option-schema.js';
-import { checkFieldName, type ResolvedRequestOptions } from '../common/request-options.js';
+import {
+  checkFieldName,
+  OF_HANDLERS,
+  type ResolvedRequestOptions,
+} from '../common/request-options.js';
 import { PROBLEM_TYPE_BASE } from './problem.js';
 
 /** What responses of HTTP contain. */
@@ -53,7 +57,7 @@ export const HTTP: Group<HttpOptions, ResolvedHttpOptions['http']> = {
       },
     ),
   },
-  places: ['module', 'class', 'method'],
+  places: OF_HANDLERS,
 };
 
 /** Marks the response of an execution without a record (`storeErrors.whenUnavailable: 'execute'`). */

@@ -1,5 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { choice, integer, isText, of, type Group } from '../../core/util/option-schema.js';
+import { OF_HANDLERS } from '../common/request-options.js';
 
 /** Whether a message whose handling failed is requeued or dead-lettered. */
 export type FailureAction = 'requeue' | 'dead-letter';
@@ -45,5 +46,5 @@ export const MESSAGE: Group<MessageOptions, ResolvedMessageOptions> = {
     redeliveryDelayMs: integer({ default: 1_000, min: 0, max: 600_000 }),
     maxPauseMs: integer({ default: 600_000, min: 1_000, max: 86_400_000 }),
   },
-  places: ['module', 'class', 'method'],
+  places: OF_HANDLERS,
 };

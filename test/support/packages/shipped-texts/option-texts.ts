@@ -49,6 +49,12 @@ const SCHEMA = 'options.schema.json';
 const MARKERS = ['<!-- options: npm run texts -->', '<!-- end of options -->'] as const;
 const WIDTH = 120;
 
+export interface TextModule {
+  /** Within the project. */
+  readonly path: string;
+  readonly source: string;
+}
+
 type Json = Readonly<Record<string, unknown>>;
 
 interface Entry {
