@@ -69,13 +69,33 @@ export function throwOptionError(option: string, expected: string, value: unknow
 function describe(value: unknown): string {
   if (typeof value === 'function') return 'a function';
   if (typeof value === 'object' && value !== null)
-    return Array.isArray(value) ? 'an array' : 'an object';
+    return Array.isArray(value)
+      ? 'an array'
+      : isSettings(value)
+        ? 'an object'
+        : `a ${kindOf(value)}`;
   return typeof value === 'string' ? JSON.stringify(value) : String(value);
 }
 
-/** Whether a value is an object of settings. */
+/** Whether a value is an object, and no array. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A promise, a `Map` or the like has no members: the defaults would silently apply. */
+export function isSettings(value: unknown): value is Record<string, unknown> {
+  return isObject(value) && ['Object', 'Module'].includes(kindOf(value));
+}
+
+function kindOf(value: object): string {
+  return Object.prototype.toString.call(value).slice('[object '.length, -1);
+}
+
+/** A copy that has what a class instance inherits, too, such as getters. */
+export function completeCopy<Given extends object>(given: Given, names: readonly string[]): Given {
+  const present = names.filter((name) => name in Object(given));
+  const members = present.map((name) => [name, given[name as keyof Given]] as const);
+  return { ...given, ...(Object.fromEntries(members) as Partial<Given>) };
 }
 
 /** How many names to suggest for an abbreviation. */

@@ -1,7 +1,7 @@
 import {
   checkInteger,
   checkNames,
-  isObject,
+  isSettings,
   nearestNames,
   suggestion,
   throwOptionError,
@@ -153,6 +153,9 @@ export function of<Rest extends object>(
   };
 }
 
+/** What {@link isText} accepts. */
+export const TEXT_JSON = { type: 'string', minLength: 1 };
+
 export function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
 }
@@ -226,7 +229,7 @@ function mergedGroup(
     if (value === undefined) continue;
     isOn = value !== false || !canBeOff;
     if (!isOn || (isSwitched && value === true)) continue;
-    if (isObject(value)) objects.push(value);
+    if (isSettings(value)) objects.push(value);
     else if (shorthand !== undefined) {
       fields[shorthand]?.check(name, value);
       objects.push({ [shorthand]: value });
@@ -283,7 +286,7 @@ function checkLevel(schema: AnySchema, { what, place, given, others = [], remedi
   });
   for (const [name, value] of Object.entries(given)) {
     const entry = schema[name];
-    if (entry === undefined || !('fields' in entry) || !isObject(value)) continue;
+    if (entry === undefined || !('fields' in entry) || !isSettings(value)) continue;
     const own = pathsOf(name, entry);
     const inGroup = new Set(own);
     const full = Object.fromEntries(Object.keys(value).map((each) => [`${name}.${each}`, true]));

@@ -3,8 +3,9 @@ import type { OutcomeOptions, ResolvedProtocolOptions } from '../../core/operati
 import type { ScopePart } from '../../core/record/record-key.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { forget } from '../../core/util/maybe-async.js';
-import { isObject, throwOptionError } from '../../core/util/option-checks.js';
+import { checkNames, isSettings, throwOptionError } from '../../core/util/option-checks.js';
 import {
+  TEXT_JSON,
   checkList,
   choice,
   flag,
@@ -140,7 +141,7 @@ const KEY: Group<KeyOptions, ResolvedRequestOptions['key']> = {
   fields: {
     from: {
       default: 'Idempotency-Key',
-      json: { type: 'string' },
+      json: FIELD_NAME_JSON,
       check: (option, value) => {
         if (!isFunction(value)) checkFieldName(option, value);
       },
@@ -168,7 +169,7 @@ export const REQUEST: Schema<RequestOptions, ResolvedRequestOptions> = {
   enabled: choice([true, false], { default: true, orFunction: true, places: OF_HANDLERS }),
   operation: of('a non-empty string', isText, {
     defaultText: '`Class.method`',
-    json: { type: 'string' },
+    json: TEXT_JSON,
     places: ['class', 'method', 'call'],
   }),
   key: KEY,
@@ -201,19 +202,14 @@ export const REQUEST: Schema<RequestOptions, ResolvedRequestOptions> = {
   },
 };
 
-/** A field name is a token (RFC 9110 §5.1). */
-const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-
 function checkFingerprint(name: string, option: unknown): void {
   if (!isObject(option)) {
     const isValid = FINGERPRINTS.includes(option) || isFunction(option);
     if (!isValid) throwOptionError(name, '"canonical", "bytes", false, a function', option);
     return;
   }
+  checkNames(`"${name}"`, option, new Set(Object.keys(FINGERPRINT_PARTS)));
   for (const [part, names] of Object.entries(option)) {
-    if (!(part in FINGERPRINT_PARTS)) {
-      throwOptionError(name, 'an object of include, exclude and headers', option);
-    }
     if (names !== undefined) {
       checkList(`${name}.${part}`, names, FINGERPRINT_PARTS[part as keyof FingerprintSelection]);
     }

@@ -28,7 +28,7 @@ export interface ResolvedHttpOptions extends ResolvedRequestOptions {
   readonly http: Required<Omit<HttpOptions, 'replayHeaders'>> & Pick<HttpOptions, 'replayHeaders'>;
 }
 
-const ABSOLUTE_URI = /^[a-z][a-z0-9+.-]*:\S+[^/\s]$/i;
+const ABSOLUTE_URI = /^[A-Za-z][A-Za-z0-9+.-]*:\S+[^/\s]$/;
 
 const REPLAY_HEADER = 'Idempotent-Replayed';
 
@@ -36,12 +36,12 @@ export const HTTP: Group<HttpOptions, ResolvedHttpOptions['http']> = {
   fields: {
     replayHeader: {
       default: REPLAY_HEADER,
-      json: { type: 'string' },
+      json: FIELD_NAME_JSON,
       check: checkFieldName,
     },
     replayHeaders: {
       defaultText: 'all headers that the handler added',
-      json: { type: 'array', items: { type: 'string' } },
+      json: { type: 'array', items: FIELD_NAME_JSON },
       check: (option, names) => {
         checkList(option, names, checkFieldName);
       },
@@ -53,7 +53,7 @@ export const HTTP: Group<HttpOptions, ResolvedHttpOptions['http']> = {
       {
         default: PROBLEM_TYPE_BASE,
         defaultText: "this package's documentation",
-        json: { type: 'string' },
+        json: { type: 'string', pattern: ABSOLUTE_URI.source },
       },
     ),
   },

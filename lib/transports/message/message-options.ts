@@ -41,7 +41,7 @@ export type ResolvedMessageOptions = Required<Omit<MessageOptions, 'consumer'>> 
 
 export const MESSAGE: Group<MessageOptions, ResolvedMessageOptions> = {
   fields: {
-    consumer: of('a non-empty string', isText, { defaultText: 'none', json: { type: 'string' } }),
+    consumer: of('a non-empty string', isText, { defaultText: 'none', json: TEXT_JSON }),
     onFailure: choice(['requeue', 'dead-letter'], { default: 'requeue', orFunction: true }),
     redeliveryDelayMs: integer({ default: 1_000, min: 0, max: 600_000 }),
     maxPauseMs: integer({ default: 600_000, min: 1_000, max: 86_400_000 }),

@@ -10,6 +10,9 @@ interface JsonSchema {
   readonly enum?: readonly unknown[];
   readonly minimum?: number;
   readonly maximum?: number;
+  readonly minLength?: number;
+  readonly pattern?: string;
+  readonly items?: JsonSchema;
   readonly default?: unknown;
   readonly description?: string;
   readonly anyOf?: readonly JsonSchema[];
@@ -90,6 +93,35 @@ it.each(leaves)('$option of the JSON Schema is what the module takes', ({ path, 
   const wrong = words === undefined ? invalid[type ?? ''] : ['?', 1, null];
   expect(wrong).toBeDefined();
   for (const value of wrong ?? []) expect(() => accepts(path, value)).toThrow(path.join('.'));
+});
+
+/** Texts that one option or another does not take. */
+const TEXTS = [
+  '',
+  ' ',
+  'a b',
+  'Ä',
+  'X-Text',
+  'urn:problems',
+  'https://a.b/',
+  'a:b\n',
+  '5',
+  'a_b.c',
+];
+
+it('the JSON Schema takes a text exactly where the module does', () => {
+  const lists = leaves.filter(({ leaf }) => leaf.type === 'array');
+  const texts = leaves.filter(({ leaf }) => leaf.type === 'string');
+  expect([lists.length, texts.length]).toEqual([4, 5]);
+  for (const { path, leaf } of [...lists, ...texts]) {
+    const { minLength = 0, pattern = '' } = leaf.items ?? leaf;
+    for (const text of TEXTS) {
+      const isTaken = text.length >= minLength && new RegExp(pattern, 'u').test(text);
+      const assertion = expect(() => accepts(path, leaf.items === undefined ? text : [text]));
+      if (isTaken) assertion.not.toThrow();
+      else assertion.toThrow(path.join('.'));
+    }
+  }
 });
 
 it('the JSON Schema has every option but functions, the store and the like, each with a description', () => {
