@@ -15,6 +15,7 @@ import { IdempotencyReconciler } from './idempotency-reconciler.js';
 import { IdempotencyService } from './idempotency.service.js';
 import { IdempotentMethods } from './idempotent-methods.js';
 import {
+  copyOfOptions,
   resolveModuleOptions,
   type IdempotencyModuleOptions,
 } from './options/idempotency-options.js';
@@ -63,7 +64,7 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
       provide: OPTIONS_IN_USE,
       inject: [IDEMPOTENCY_MODULE_OPTIONS, IdempotencyStore],
       useFactory: (options: IdempotencyModuleOptions | undefined, store: IdempotencyStore) => ({
-        ...options,
+        ...copyOfOptions(options ?? NO_OPTIONS),
         store,
       }),
     },
@@ -127,7 +128,7 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
 export class IdempotencyModule extends ConfigurableModuleClass {
   /** Takes the options as they are; {@link forRootAsync} takes a factory. */
   static override forRoot(options: typeof OPTIONS_TYPE): DynamicModule {
-    return super.forRoot({ ...NO_OPTIONS, ...options });
+    return super.forRoot(copyOfOptions(options));
   }
 }
 

@@ -4,13 +4,19 @@ import type { ProtocolOptions } from '../core/operation/options.js';
 import { fingerprint } from '../core/record/fingerprint.js';
 import { isScopePart, type ScopePart } from '../core/record/record-key.js';
 import { forget } from '../core/util/maybe-async.js';
-import { checkObject, isObject, throwOptionError, within } from '../core/util/option-checks.js';
+import {
+  checkObject,
+  completeCopy,
+  isObject,
+  throwOptionError,
+  within,
+} from '../core/util/option-checks.js';
 import type { Call } from '../transports/call/call.js';
 import { CallTransport } from '../transports/call/call-transport.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
 import { maxOutcomeBytes } from '../transports/call/value-route.js';
 import { givenContent } from '../transports/common/bytes-or-json.js';
-import { IDENTITY_NAMES } from './options/call-options.js';
+import { CALL_NAMES, IDENTITY_NAMES } from './options/call-options.js';
 import {
   callLevel,
   resolveOptions,
@@ -101,7 +107,9 @@ export class IdempotencyService {
   }
 
   private resolved(call: IdempotentCall): Call {
-    const { operation, key, scope, payload, ...own } = call;
+    const { operation, key, scope, payload, ...own } = isPlain(call)
+      ? call
+      : completeCopy(call, CALL_NAMES);
     // A promise is rejected in either place; nothing awaits it.
     const parts: readonly unknown[] = Array.isArray(scope) ? scope : [scope];
     for (const given of [key, ...parts]) forget(given);
@@ -148,8 +156,16 @@ export class IdempotencyService {
 /** Compares groups by their fields, and fields by identity. */
 function hasSameFields(left: Groups, right: Groups): boolean {
   return haveSame(left, right, (one, other) =>
-    isObject(one) && isObject(other) ? haveSame(one, other, Object.is) : Object.is(one, other),
+    isObject(one) && isObject(other)
+      ? isPlain(other) && haveSame(one, other, Object.is)
+      : Object.is(one, other),
   );
+}
+
+/** Whether an object inherits nothing, as an instance of a class may do, whose getters a comparison would not see. */
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 function haveSame(

@@ -1,4 +1,4 @@
-import type { ProtocolOptions } from '../../core/operation/options.js';
+import { PROTOCOL, type ProtocolOptions } from '../../core/operation/options.js';
 import type { ScopePart } from '../../core/record/record-key.js';
 import type { OperationRejectedError } from '../../core/util/errors.js';
 
@@ -69,3 +69,10 @@ type FallbackFor<Value, Fallback> = [Fallback] extends [Value]
 
 /** What identifies a call. */
 export const IDENTITY_NAMES: readonly string[] = ['key', 'scope', 'payload'];
+
+/** All that a call can have. */
+export const CALL_NAMES: readonly string[] = [
+  ...IDENTITY_NAMES,
+  'operation',
+  ...Object.keys(PROTOCOL),
+];

@@ -15,7 +15,7 @@ import {
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type { UnitOfWork } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { throwOptionError, within } from '../../core/util/option-checks.js';
+import { completeCopy, throwOptionError, within } from '../../core/util/option-checks.js';
 import { pathsIn, resolve, type Level, type Schema } from '../../core/util/option-schema.js';
 import { REQUEST, type RequestOptions } from '../../transports/common/request-options.js';
 import {
@@ -217,6 +217,11 @@ export function callLevel(what: string, given: object, others: readonly string[]
   return { what, place: 'call', given, others, remedies: OPERATION_REMEDIES };
 }
 
+/** Options of the module may be an instance of a class with getters, as a factory of `@nestjs/config` returns. */
+export function copyOfOptions<Given extends object>(module: Given): Given {
+  return completeCopy(module, Object.keys(OPTIONS));
+}
+
 /** @throws {@link IdempotencyOptionsError} naming option, range and value. */
 export function resolveModuleOptions(module: IdempotencyModuleOptions): ResolvedOptions {
   return within('IdempotencyModule', 'IdempotencyModule.forRoot()', () =>
@@ -234,7 +239,8 @@ export function resolveOptions(
   module: IdempotencyModuleOptions,
   ...own: readonly Level[]
 ): ResolvedOptions {
-  const ofModule = kind === 'http' ? module : { ...module, outcome: withoutKeep(module.outcome) };
+  const ofModule =
+    kind === 'http' ? module : { ...copyOfOptions(module), outcome: withoutKeep(module.outcome) };
   const resolved = resolve(OPTIONS, [
     { what: 'the defaults', place: 'module', given: DEFAULTS_BY_KIND[kind] },
     {
@@ -254,7 +260,7 @@ export function resolveOptions(
 
 function withoutKeep(outcome: IdempotencyModuleOptions['outcome']): IdempotencyOptions['outcome'] {
   if (typeof outcome === 'function') return {};
-  const { keep: _, ...others } = outcome ?? {};
+  const { keep: _, ...others } = completeCopy(outcome ?? {}, Object.keys(OUTCOME.fields));
   return others;
 }
 

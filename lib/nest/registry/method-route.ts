@@ -2,7 +2,7 @@ import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { OutcomePolicy } from '../../core/operation/outcome-policy.js';
 import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { IdempotencyOptionsError, type OperationRejectedError } from '../../core/util/errors.js';
-import { checkFunction } from '../../core/util/option-checks.js';
+import { checkFunction, completeCopy } from '../../core/util/option-checks.js';
 import type { Call } from '../../transports/call/call.js';
 import { recoverableCall } from '../../transports/call/call-recovery.js';
 import { valueFormat, type OutcomeFormat } from '../../transports/call/outcome-format.js';
@@ -40,12 +40,15 @@ export function methodRoute(
   ofClass: IdempotencyOptions | undefined,
   options: Partial<IdempotentMethodOptions<readonly unknown[]>>,
 ): MethodRoute {
-  if (typeof options.key !== 'function') {
+  const { key, scope, payload, onRejected, ...own } = completeCopy(options, [
+    ...CALL_NAMES,
+    'onRejected',
+  ]);
+  if (typeof key !== 'function') {
     throw new IdempotencyOptionsError(
       `${method} has @Idempotent() but is not a request handler, so its key must come from its arguments. Set the option "key" to a function of them, such as key: (order) => order.id. If it should be a handler, add its decorator: @Post(), @EventPattern() or the like.`,
     );
   }
-  const { key, scope, payload, onRejected, ...own } = options;
   const resolved = resolveOptions(
     'call',
     module,

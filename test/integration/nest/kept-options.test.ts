@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import type { DynamicModule } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { IdempotencyModule, IdempotencyService, type IdempotentCall } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
@@ -11,10 +12,8 @@ const MAX_KEPT_OPTIONS = 1_000;
 let app: TestingModule;
 let seen: unknown[];
 
-beforeEach(async () => {
-  app = await Test.createTestingModule({
-    imports: [IdempotencyModule.forRoot({ store: memoryStore() })],
-  }).compile();
+async function start(imported: DynamicModule): Promise<void> {
+  app = await Test.createTestingModule({ imports: [imported] }).compile();
   await app.init();
   const engine = app.get(IdempotencyEngine, { strict: false });
   const begin = engine.begin.bind(engine);
@@ -23,7 +22,9 @@ beforeEach(async () => {
     seen.push(request.options);
     return begin(request);
   };
-});
+}
+
+beforeEach(() => start(IdempotencyModule.forRoot({ store: memoryStore() })));
 afterEach(() => app.close());
 
 type Groups = Omit<IdempotentCall, 'operation' | 'key' | 'scope'>;
@@ -113,4 +114,65 @@ it('a bounded number of operations is kept', async () => {
   expect(await run()).toBe(first);
   await run({}, 'one more');
   expect(await run()).not.toBe(first);
+});
+
+/** As a class of configuration: its options are getters, which neither a spread nor `Object.keys()` sees. */
+class Lease {
+  readonly #durationMs: number;
+
+  constructor(durationMs: number) {
+    this.#durationMs = durationMs;
+  }
+
+  get durationMs(): number {
+    return this.#durationMs;
+  }
+}
+
+it('two calls of an operation whose groups are instances of a class each get their own options', async () => {
+  expect(await run({ lease: new Lease(200) })).toMatchObject({ lease: { durationMs: 200 } });
+  expect(await run({ lease: new Lease(60_000) })).toMatchObject({ lease: { durationMs: 60_000 } });
+});
+
+it('the getters of a call that is an instance of a class count', async () => {
+  class SendInvoice {
+    readonly operation = 'invoice.send';
+    readonly key = randomUUID();
+    readonly scope = 'alice';
+
+    get lease(): object {
+      return { durationMs: 200 };
+    }
+  }
+  await app.get(IdempotencyService, { strict: false }).run(new SendInvoice(), () => 'done');
+  expect(seen.at(-1)).toMatchObject({ lease: { durationMs: 200 } });
+});
+
+class Configured {
+  readonly #store = memoryStore();
+
+  get store() {
+    return this.#store;
+  }
+
+  get lease() {
+    return new Lease(200);
+  }
+
+  get outcome() {
+    return Object.create({ retentionMs: 5_000 }) as object;
+  }
+}
+
+it.each([
+  ['forRoot', () => IdempotencyModule.forRoot(new Configured())],
+  ['forRootAsync', () => IdempotencyModule.forRootAsync({ useFactory: () => new Configured() })],
+])('%s takes an instance of a class with getters', async (_, imported) => {
+  await app.close();
+  await start(imported());
+  expect(await run({ duplicates: 'wait' })).toMatchObject({
+    lease: { durationMs: 200 },
+    outcome: { retentionMs: 5_000 },
+    duplicates: { mode: 'wait' },
+  });
 });

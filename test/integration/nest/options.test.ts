@@ -9,6 +9,7 @@ import {
   resolveOptions,
   type OperationKind,
 } from '../../support/internals/nest/options.js';
+import { methodRoute } from '../../support/internals/nest/registry.js';
 import { optionAt } from '../../support/nest/option-at.js';
 
 const store = memoryStore();
@@ -347,4 +348,39 @@ describe('an option', () => {
   it.each(good)('%s may be %p', (option, value) => {
     expect(resolve({}, optionAt(option, value))).toMatchObject(optionAt(option, value));
   });
+});
+
+it.each([
+  ['a promise', 'a Promise', Promise.resolve({ durationMs: 200 })],
+  ['a Map', 'a Map', new Map([['durationMs', 200]])],
+  ['a date', 'a Date', new Date(0)],
+])('%s is not a group, whose defaults would silently apply', (_, kind, value) => {
+  const message = `must be an object with settings, but it is ${kind}.`;
+  expect(() => ofModule({ lease: value })).toThrow(message);
+  expect(() => ofCall({ lease: value })).toThrow(message);
+  expect(() => resolve({}, { lease: value })).toThrow(message);
+});
+
+it('a name that every object inherits is no part of a fingerprint, and a misspelt one is suggested', () => {
+  expect(() => ofModule({ fingerprint: { constructor: ['a'] } })).toThrow('"constructor"');
+  expect(() => ofModule({ fingerprint: { exlude: ['a'] } })).toThrow('Did you mean "exclude"?');
+  expect(() => ofModule({ fingerprint: new Map() })).toThrow('a Map');
+});
+
+it('the getters of a method that has an instance of a class as its options count', () => {
+  class Send {
+    readonly key = () => 'k';
+    readonly #operation = 'invoice.send';
+
+    get operation() {
+      return this.#operation;
+    }
+
+    get lease() {
+      return { durationMs: 200 };
+    }
+  }
+  const { operation, options } = methodRoute('Mailer.send', { store }, undefined, new Send());
+  expect(operation).toBe('invoice.send');
+  expect(options.lease.durationMs).toBe(200);
 });
