@@ -7,7 +7,11 @@ import type { Call } from '../../transports/call/call.js';
 import { recoverableCall } from '../../transports/call/call-recovery.js';
 import { valueFormat, type OutcomeFormat } from '../../transports/call/outcome-format.js';
 import { maxOutcomeBytes } from '../../transports/call/value-route.js';
-import { IDENTITY_NAMES, type IdempotentMethodOptions } from '../options/call-options.js';
+import {
+  CALL_NAMES,
+  IDENTITY_NAMES,
+  type IdempotentMethodOptions,
+} from '../options/call-options.js';
 import {
   callLevel,
   handlerLevel,

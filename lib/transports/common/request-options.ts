@@ -130,6 +130,11 @@ export interface ResolvedRequestOptions extends ResolvedProtocolOptions {
   readonly outcome: Required<OutcomeOptions>;
 }
 
+/** A field name is a token (RFC 9110 §5.1). */
+const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+
+export const FIELD_NAME_JSON = { type: 'string', pattern: FIELD_NAME.source };
+
 export const OF_HANDLERS: readonly Place[] = ['module', 'class', 'method'];
 
 const FINGERPRINTS: readonly unknown[] = ['canonical', 'bytes', false];
@@ -182,10 +187,11 @@ export const REQUEST: Schema<RequestOptions, ResolvedRequestOptions> = {
         {
           type: 'object',
           properties: Object.fromEntries(
-            Object.keys(FINGERPRINT_PARTS).map((name) => [
-              name,
-              { type: 'array', items: { type: 'string' } },
-            ]),
+            Object.entries({
+              include: TEXT_JSON,
+              exclude: TEXT_JSON,
+              headers: FIELD_NAME_JSON,
+            }).map(([name, items]) => [name, { type: 'array', items }]),
           ),
           additionalProperties: false,
         },
@@ -203,7 +209,7 @@ export const REQUEST: Schema<RequestOptions, ResolvedRequestOptions> = {
 };
 
 function checkFingerprint(name: string, option: unknown): void {
-  if (!isObject(option)) {
+  if (!isSettings(option)) {
     const isValid = FINGERPRINTS.includes(option) || isFunction(option);
     if (!isValid) throwOptionError(name, '"canonical", "bytes", false, a function', option);
     return;

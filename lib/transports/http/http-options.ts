@@ -1,6 +1,7 @@
 import { checkList, of, type Group } from '../../core/util/option-schema.js';
 import {
   checkFieldName,
+  FIELD_NAME_JSON,
   OF_HANDLERS,
   type ResolvedRequestOptions,
 } from '../common/request-options.js';

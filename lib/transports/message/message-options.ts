@@ -1,5 +1,12 @@
 import type { ExecutionContext } from '@nestjs/common';
-import { choice, integer, isText, of, type Group } from '../../core/util/option-schema.js';
+import {
+  choice,
+  integer,
+  isText,
+  of,
+  type Group,
+  TEXT_JSON,
+} from '../../core/util/option-schema.js';
 import { OF_HANDLERS } from '../common/request-options.js';
 
 /** Whether a message whose handling failed is requeued or dead-lettered. */
