@@ -65,8 +65,8 @@ export class AppService {
 `,
     'src/app.controller.ts': `import { Body, Controller, Get, Param, Post, UseGuards } from '@nestjs/common';
 import { IdempotencyContext, Idempotent } from 'nestjs-idempotency';
-import { AppService, type Charge } from '../app.service${js}';
-import { UserGuard } from '../user.guard${js}';
+import { AppService, type Charge } from './app.service${js}';
+import { UserGuard } from './user.guard${js}';
 
 @Controller()
 export class AppController {
@@ -101,9 +101,9 @@ export class AppController {
     'src/app.module.ts': `import { Module } from '@nestjs/common';
 import { IdempotencyModule } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { AppController } from '../app.controller${js}';
-import { AppService } from '../app.service${js}';
-import { UserRequest } from '../user.guard${js}';
+import { AppController } from './app.controller${js}';
+import { AppService } from './app.service${js}';
+import { UserRequest } from './user.guard${js}';
 
 @Module({
   imports: [
@@ -125,8 +125,8 @@ import {
   createIdempotencyContext,
   IdempotencyTestingModule,
 } from 'nestjs-idempotency/testing';
-import { AppController } from '../app.controller${js}';
-import { AppService } from '../app.service${js}';
+import { AppController } from './app.controller${js}';
+import { AppService } from './app.service${js}';
 
 describe('AppController', () => {
   let appController: AppController;
@@ -171,7 +171,7 @@ describe('an AppController made by hand', () => {
     'src/app.service.spec.ts': `import { DynamicModule } from '@nestjs/common';
 import { Test, TestingModule } from '@nestjs/testing';
 import { IdempotencyTestingModule } from 'nestjs-idempotency/testing';
-import { AppService } from '../app.service${js}';
+import { AppService } from './app.service${js}';
 
 describe('AppService', () => {
   let app: TestingModule;
@@ -316,9 +316,9 @@ export function moduleWithStores(js: '' | '.js'): GeneratedSources {
 import { IdempotencyModule, IdempotencyStore } from 'nestjs-idempotency';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { AppController } from '../app.controller${js}';
-import { AppService } from '../app.service${js}';
-import { UserRequest } from '../user.guard${js}';
+import { AppController } from './app.controller${js}';
+import { AppService } from './app.service${js}';
+import { UserRequest } from './user.guard${js}';
 
 async function createStore(): Promise<IdempotencyStore> {
   const { REDIS_URL, DATABASE_URL } = process.env;
