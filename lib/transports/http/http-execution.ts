@@ -90,6 +90,7 @@ export class HttpExecution implements ResponseSink {
 
   /** A stream starts, again if an outer interceptor retries. @returns its number: events of older ones are ignored. */
   streamStarted(): number {
+    clearTimeout(this.grace);
     this.streamEnd = undefined;
     this.isAbandoned = false;
     this.latestStream += 1;
@@ -216,9 +217,12 @@ export class HttpExecution implements ResponseSink {
   private awaitResponseAfterDisconnect(): void {
     const end = this.streamEnd;
     if (this.graceMs === undefined || end === undefined || this.isSettled) return;
+    // The end of the handler decides.
+    if (this.hasBypassed || this.isAbandoned) return;
     clearTimeout(this.grace);
     this.grace = setTimeout(() => {
-      this.settleWithoutResponse(end.kind === 'completed' && end.isKept);
+      if (this.operation.isActive) this.awaitResponseAfterDisconnect();
+      else this.settleWithoutResponse(end.kind === 'completed' && end.isKept);
     }, this.graceMs);
     this.grace.unref();
   }

@@ -3,6 +3,7 @@ import { Controller, HttpException, Post, Res, StreamableFile } from '@nestjs/co
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import type { Begin, IdempotencyRecord } from 'nestjs-idempotency/store';
+import { retry } from 'rxjs';
 import { until } from '../../../support/waiting/until.js';
 import { FaultyStore, heldReply, heldRequest } from '../../../support/stores/faulty-store.js';
 import { Around, givingUp } from '../../../support/http/around.js';
@@ -84,6 +85,16 @@ class SettledController {
   async respondsFirst(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
     reply.status(503).send({ failed: true });
     await scenario.run();
+  }
+
+  /** Fails at the timeout's gate, and waits at the scenario's in its second execution. */
+  @Post('retried-outside')
+  @Around((next) => next.handle().pipe(retry(1)))
+  async retriedOutside(@InScenario() scenario: Scenario) {
+    const execution = scenario.started.add();
+    await (execution === 1 ? scenario.timeout : scenario.gate).pass();
+    if (execution === 1) throw new Error('planned');
+    return { execution };
   }
 
   @Post('given-up-outside')
@@ -232,6 +243,29 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
       expect(await state()).toBe('released');
     });
   });
+
+  it.each([
+    ['an interceptor inside gave up', '/given-up-inside', 1],
+    ['an interceptor outside called the handler again', '/retried-outside', 2],
+  ])(
+    'whose client disconnected before %s is in progress until the handler ends',
+    async (_, path, executions) => {
+      const scenario = app.scenario();
+      scenario.timeout.close();
+      const pending = await startHeld(scenario, path);
+      pending.abandon();
+      await scenario.disconnected.reached(1);
+      scenario.timeout.open();
+      await scenario.started.reached(executions);
+      await aRoundTrip();
+      await jest.advanceTimersByTimeAsync(BEYOND_THE_GRACE_MS);
+      await aRoundTrip();
+      expect(await state()).toBe('in_progress');
+      scenario.gate.open();
+      await until(async () => (await state()) !== 'in_progress');
+      expect(await state()).toBe('completed');
+    },
+  );
 
   it.each(['/given-up-outside', '/given-up-inside', '/answers-first'])(
     'whose client got 503 is in progress while the handler of %s runs',
