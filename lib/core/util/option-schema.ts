@@ -282,7 +282,14 @@ function checkLevel(schema: AnySchema, { what, place, given, others = [], remedi
   const paths = [...others, ...pathsIn(schema, place)];
   const known = new Set(paths.filter((path) => !path.includes('.')));
   checkNames(what, given, known, {
-    get: (name) => remedies?.get(name) ?? suggestion(name, paths, known),
+    get: (name) => {
+      const [group, own, more] = name.split('.');
+      // As configuration that was read from the environment is often named.
+      if (own !== undefined && more === undefined && paths.includes(name)) {
+        return `Write ${String(group)}: { ${own}: … }.`;
+      }
+      return remedies?.get(name) ?? suggestion(name, paths, known);
+    },
   });
   for (const [name, value] of Object.entries(given)) {
     const entry = schema[name];

@@ -190,6 +190,18 @@ const OPERATION_REMEDIES: ReadonlyMap<string, string> = new Map([
     }),
 ]);
 
+const OF_CALLS = new Set(pathsIn(OPTIONS, 'call'));
+
+/** Remedies for calls, and for methods that are not handlers. */
+const CALL_REMEDIES: ReadonlyMap<string, string> = new Map([
+  ...[...OF_OPERATIONS]
+    .filter((name) => !OF_CALLS.has(name) && !name.includes('.'))
+    .map((name) => [name, 'It is an option of request and message handlers.'] as const),
+  ['caller', 'Give the caller by "scope".'],
+  ['fingerprint', 'Give what is compared by "payload".'],
+  ...OPERATION_REMEDIES,
+]);
+
 const STORE_METHODS = ['open', 'begin', 'extend', 'complete', 'release', 'close'] as const;
 const UNIT_OF_WORK_METHODS = ['run', 'isConflict', 'isInterruption', 'isReplyMismatch'] as const;
 
@@ -214,7 +226,7 @@ export function handlerLevel(place: 'class' | 'method', given: IdempotencyOption
 
 /** The options of a call, without what identifies it: `others` are the names of that. */
 export function callLevel(what: string, given: object, others: readonly string[]): Level {
-  return { what, place: 'call', given, others, remedies: OPERATION_REMEDIES };
+  return { what, place: 'call', given, others, remedies: CALL_REMEDIES };
 }
 
 /** Options of the module may be an instance of a class with getters, as a factory of `@nestjs/config` returns. */

@@ -236,6 +236,7 @@ describe('an unknown option', () => {
     [{ url }, 'store'],
     [{ keyPrefix: 'x' }, 'store'],
     [{ operation: 'x' }, '@Idempotent({ operation: … })'],
+    [{ 'lease.durationMs': 1 }, 'Write lease: { durationMs: … }.'],
   ])('of the module is rejected with its right place: %j', async (options, where) => {
     expect(
       await rejection(() => start(places.service!.type(), 'providers', forRoot(options))),
@@ -286,6 +287,8 @@ describe('an unknown option', () => {
     it.each([
       [{ lease: { durationMS: 1 } }, 'Did you mean "lease.durationMs"?'],
       [{ limits: { maxWaiters: 1 } }, 'It is an option of the module'],
+      [{ caller: {} }, 'Give the caller by "scope".'],
+      [{ http: {} }, 'It is an option of request and message handlers.'],
       [
         { lease: { durationMs: 1 } },
         'IdempotencyService.run() of "invoice.send": The option "lease.durationMs" must',
