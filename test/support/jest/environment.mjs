@@ -4,12 +4,15 @@ import { TestEnvironment } from 'jest-environment-node';
 const { AsyncLocalStorage: Original } = asyncHooks;
 const storages = new Set();
 
-asyncHooks.AsyncLocalStorage = class AsyncLocalStorage extends Original {
-  constructor(...options) {
-    super(...options);
-    storages.add(this);
-  }
-};
+// Since Node 22 it has a getter only.
+Object.defineProperty(asyncHooks, 'AsyncLocalStorage', {
+  value: class AsyncLocalStorage extends Original {
+    constructor(...options) {
+      super(...options);
+      storages.add(this);
+    }
+  },
+});
 
 /**
  * Jest's environment for Node, which ends the AsyncLocalStorages of a test file with the file. Node keeps
