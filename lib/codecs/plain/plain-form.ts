@@ -161,7 +161,11 @@ function ofMembers(members: Members, walk: Walk, source: object = members): unkn
 /** The result of `toJSON` is not replaced by its own `toJSON`, as in `JSON.stringify`. */
 function ofResult(value: HasToJson, walk: Walk): unknown {
   const given = value.toJSON(String(walk.step));
-  if (typeof given !== 'object' || given === null || !hasToJson(given)) return formOf(given, walk);
+  if (typeof given !== 'object' || given === null) return formOf(given, walk);
+  if (!hasToJson(given)) {
+    // Straight to its members: at the maximum depth, more calls for each level would overflow the stack.
+    return hasPlainPrototype(given) ? ofMembers(given as Members, walk) : formOfObject(given, walk);
+  }
   const form = ofClass(given, walk);
   if (form !== undefined) return form;
   return Array.isArray(given)
