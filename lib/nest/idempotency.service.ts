@@ -107,13 +107,13 @@ export class IdempotencyService {
   }
 
   private resolved(call: IdempotentCall): Call {
-    const { operation, key, scope, payload, ...own } = isPlain(call)
+    const { operation, key, scope, payload, ...groups } = isPlain(call)
       ? call
       : completeCopy(call, CALL_NAMES);
     // A promise is rejected in either place; nothing awaits it.
     const parts: readonly unknown[] = Array.isArray(scope) ? scope : [scope];
     for (const given of [key, ...parts]) forget(given);
-    const options = this.optionsOf(operation, own);
+    const options = this.optionsOf(operation, groups);
     checkText('operation', operation);
     checkText('key', key);
     if (parts.length === 0 || !parts.every(isScopePart)) {

@@ -62,10 +62,10 @@ export class IdempotencyTestingModule {
    * @throws {@link IdempotencyOptionsError} at the start, for invalid options.
    */
   static inMemory(options: IdempotencyTestingOptions = {}): DynamicModule {
-    const { isGlobal = true, ...own } = options;
+    const { isGlobal = true, ...moduleOptions } = options;
     const module = IdempotencyModule.forRootAsync({
       isGlobal,
-      useFactory: () => ({ ...own, store: new TestStore() }),
+      useFactory: () => ({ ...moduleOptions, store: new TestStore() }),
     });
     return withProviders(
       module,

@@ -249,7 +249,7 @@ export function resolveModuleOptions(module: IdempotencyModuleOptions): Resolved
 export function resolveOptions(
   kind: OperationKind,
   module: IdempotencyModuleOptions,
-  ...own: readonly Level[]
+  ...levels: readonly Level[]
 ): ResolvedOptions {
   const ofModule =
     kind === 'http' ? module : { ...copyOfOptions(module), outcome: withoutKeep(module.outcome) };
@@ -261,7 +261,7 @@ export function resolveOptions(
       given: ofModule,
       remedies: MODULE_REMEDIES,
     },
-    ...own,
+    ...levels,
   ]);
   if ((module.store as unknown) === undefined) throw new IdempotencyOptionsError(NO_STORE);
   if (resolved.transaction === false) return resolved;

@@ -44,7 +44,7 @@ export function methodRoute(
   ofClass: IdempotencyOptions | undefined,
   options: Partial<IdempotentMethodOptions<readonly unknown[]>>,
 ): MethodRoute {
-  const { key, scope, payload, onRejected, ...own } = completeCopy(options, [
+  const { key, scope, payload, onRejected, ...given } = completeCopy(options, [
     ...CALL_NAMES,
     'onRejected',
   ]);
@@ -57,14 +57,14 @@ export function methodRoute(
     'call',
     module,
     handlerLevel('class', ofClass ?? {}),
-    callLevel('@Idempotent() on a method that is not a handler', own, NAMES),
+    callLevel('@Idempotent() on a method that is not a handler', given, NAMES),
   );
   for (const [name, value] of Object.entries({ scope, payload, onRejected })) {
     if (value !== undefined) checkFunction(name, value);
   }
   const { keep, codec } = resolved.outcome;
   return Object.freeze({
-    operation: own.operation ?? method,
+    operation: given.operation ?? method,
     key,
     scope,
     payload,
