@@ -171,7 +171,7 @@ export function describeRetries({ options }: HttpRoute): string {
   const period =
     typeof retentionMs === 'function'
       ? 'For a time that depends on the first response'
-      : `For at least ${inWords(retentionMs)} after the first response`;
+      : `For at least ${formatDuration(retentionMs)} after the first response`;
   const sentences = [
     storeBody
       ? `${period}, a retry gets the same response, marked \`${options.http.replayHeader}: true\`, and does not run again; later the key counts as new.`
@@ -180,7 +180,7 @@ export function describeRetries({ options }: HttpRoute): string {
       ? 'A response that is not kept, such as a 5xx, leaves the key free: a retry runs again.'
       : 'A response that the API does not keep leaves the key free: a retry runs again.',
     mode === 'wait'
-      ? `A duplicate of a request in progress waits for its response, up to ${inWords(timeoutMs)}, and then gets 409.`
+      ? `A duplicate of a request in progress waits for its response, up to ${formatDuration(timeoutMs)}, and then gets 409.`
       : 'A duplicate of a request in progress gets 409.',
   ];
   if (options.fingerprint !== false) {
@@ -198,7 +198,7 @@ const UNITS: readonly (readonly [name: string, milliseconds: number])[] = [
 ];
 
 /** Milliseconds in the largest unit that holds them exactly; a single day as 24 hours. */
-export function inWords(milliseconds: number): string {
+export function formatDuration(milliseconds: number): string {
   const [name, length] = UNITS.find(
     ([unit, one]) => milliseconds % one === 0 && (unit !== 'day' || milliseconds > one),
   ) ?? ['millisecond', 1];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { inWords } from '../support/internals/swagger.js';
+import { formatDuration } from '../support/internals/swagger.js';
 
 describe('a duration in words', () => {
   it.each([
@@ -14,6 +14,6 @@ describe('a duration in words', () => {
     [172_800_000, '2 days'],
     [31_536_000_000, '365 days'],
   ])('%d is %s', (milliseconds, words) => {
-    expect(inWords(milliseconds)).toBe(words);
+    expect(formatDuration(milliseconds)).toBe(words);
   });
 });

@@ -1,1 +1,1 @@
-export { inWords } from '../../../lib/swagger/route-documentation.js';
+export { formatDuration } from '../../../lib/swagger/route-documentation.js';
