@@ -106,8 +106,8 @@ export class MessageHandling {
       const isTooLong = monotonicNow() - since >= maxPauseMs;
       const isRequeued = isTooLong || (code === 'idempotency_in_progress' && mode === 'reject');
       const pauseMs = isRequeued ? Math.max(retryAfterMs, MIN_REQUEUE_DELAY_MS) : retryAfterMs;
-      const isOurs = await pauseDelivery(delivery, pauseMs);
-      if (!isOurs) return { kind: 'abandoned' };
+      const isHeld = await pauseDelivery(delivery, pauseMs);
+      if (!isHeld) return { kind: 'abandoned' };
       if (isRequeued) return delivery.rabbitMq ? { kind: 'requeued' } : this.endOf(result);
     }
   }

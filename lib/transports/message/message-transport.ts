@@ -103,8 +103,8 @@ async function acknowledgeAs(
   if (rabbitMq === undefined) return;
   const requested = () => rabbitMq.requestedAck ?? action;
   if (requested() === 'requeue' && (rabbitMq.isRedelivered || isHopeless)) {
-    const isOurs = await pauseDelivery(delivery, delayMs);
-    if (!isOurs) return;
+    const isHeld = await pauseDelivery(delivery, delayMs);
+    if (!isHeld) return;
   }
   rabbitMq.acknowledge(requested());
 }

@@ -61,8 +61,8 @@ export const MUTANTS: readonly MutantCase[] = [
     changes: [
       change(
         HANDLING,
-        'const isOurs = await pauseDelivery(delivery, pauseMs);',
-        'const isOurs = pauseMs > 0;',
+        'const isHeld = await pauseDelivery(delivery, pauseMs);',
+        'const isHeld = pauseMs > 0;',
       ),
     ],
     suite,
