@@ -99,9 +99,10 @@ describe('a method stops the start', () => {
   });
 
   it.each([
-    ['fingerprint', 'onRejected'],
-    ['caller', 'onRejected'],
-    ['http', 'onRejected'],
+    ['fingerprint', 'Give what is compared by "payload".'],
+    ['caller', 'Give the caller by "scope".'],
+    ['http', 'It is an option of request and message handlers.'],
+    ['colour', 'onRejected'],
     ['keys', 'Did you mean "key"?'],
     ['store', 'IdempotencyModule.forRoot({ … })'],
   ])('with %s, which is not an option of a method', async (option, remedy) => {
