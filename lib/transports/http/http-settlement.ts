@@ -1,0 +1,355 @@
+import type { OutcomeSummary } from '../../core/operation/outcome-policy.js';
+import type { FinishedState } from '../../core/record/record.js';
+
+/** The wait for a response after the client has left and the handler ended: outer interceptors may still make one. */
+export const NO_RESPONSE_GRACE_MS = 1_000;
+
+/** The same for a native handler that has written nothing so far: it may respond from a callback. */
+export const NO_NATIVE_RESPONSE_GRACE_MS = 5_000;
+
+/** What does not change during a request. */
+export interface SettlementRules {
+  /** The handler sends the response itself. */
+  readonly isNative: boolean;
+  readonly isTransactional: boolean;
+  /** The route's policy. */
+  keeps(summary: OutcomeSummary): boolean;
+}
+
+interface Completed {
+  readonly kind: 'completed';
+  readonly status: number;
+  readonly isKept: boolean;
+}
+
+interface Failed {
+  readonly kind: 'failed';
+  readonly error: unknown;
+  /** The transaction met a conflict or was interrupted. */
+  readonly isRetryable: boolean;
+}
+
+interface Facts {
+  /** The number of the stream that counts: the signals of older ones are ignored. */
+  readonly stream: number;
+  /** The operation runs, or a wrapper around it, or the look-up before it. */
+  readonly isActive: boolean;
+  readonly isEntered: boolean;
+  /** At least one call has returned. */
+  readonly hasReturned: boolean;
+  /** The last call threw, even if its caller caught the error. */
+  readonly hasThrown: boolean;
+  /** The source of the response failed, so the body is incomplete. */
+  readonly isSourceBroken: boolean;
+  /** Set after the client has left. */
+  readonly graceMs: number | undefined;
+}
+
+/**
+ * - `waiting`: the handler's stream has not been subscribed to.
+ * - `running`: the stream has not ended.
+ * - `completed`, `failed`: it has, and the response to it is expected.
+ * - `respondedEarly`: the response is not the handler's, or an interceptor stopped waiting for the handler.
+ * - `releasing`: the response is not kept, and the handler is still running.
+ */
+export type SettlementState =
+  | { readonly phase: 'waiting' | 'running' | 'releasing' | 'settled'; readonly facts: Facts }
+  | { readonly phase: 'completed'; readonly end: Completed; readonly facts: Facts }
+  | { readonly phase: 'failed'; readonly end: Failed; readonly facts: Facts }
+  | {
+      readonly phase: 'respondedEarly';
+      /** Part of the response has been sent: another stream cannot respond any more. */
+      readonly hasBegun: boolean;
+      readonly end: Completed | Failed | undefined;
+      readonly facts: Facts;
+    };
+
+export type SettlementSignal =
+  /** No handler was called, and none will be. */
+  | { readonly kind: 'notCalled' }
+  /** A stream starts, again if an outer interceptor retries or after a conflict. */
+  | { readonly kind: 'streamStarted' }
+  | { readonly kind: 'streamCompleted'; readonly stream: number; readonly status: number }
+  | {
+      readonly kind: 'streamFailed';
+      readonly stream: number;
+      readonly error: unknown;
+      readonly isRetryable: boolean;
+    }
+  /** An outer interceptor unsubscribed before the stream emitted. */
+  | { readonly kind: 'streamAbandoned'; readonly stream: number }
+  /** `active`: the first of the operation's calls, wrappers and look-ups starts. `idle`: the last one has ended. */
+  | { readonly kind: 'active' | 'entered' | 'returned' | 'threw' | 'idle' }
+  | { readonly kind: 'responseStarted' }
+  | { readonly kind: 'responseComplete'; readonly status: number }
+  /** The response is larger than the buffer. */
+  | { readonly kind: 'overflow'; readonly status: number }
+  | { readonly kind: 'sourceBroken' }
+  /** `hasBegun`: part of the response was written, or the handler was never called. */
+  | { readonly kind: 'clientGone'; readonly hasBegun: boolean }
+  | { readonly kind: 'graceOver' };
+
+/** The response waits for the result of `complete`, `commit` and `release`. */
+export type SettlementEffect =
+  | {
+      readonly kind: 'complete';
+      readonly state: FinishedState;
+      readonly status: number;
+      /** Otherwise it is replayed as "response not kept". */
+      readonly isResponseKept: boolean;
+      /** Whether to roll back the transaction, because the operation failed. */
+      readonly undo: boolean;
+      /** A success whose response is a failure. */
+      readonly hasDiverged: boolean;
+    }
+  /** Commits the transaction, and frees the key. */
+  | { readonly kind: 'commit' }
+  | { readonly kind: 'release' }
+  /** Buffer the response. */
+  | { readonly kind: 'hold' }
+  /** Send the response. */
+  | { readonly kind: 'pass' }
+  /** Signal `graceOver` after `ms`, in place of an earlier wait. */
+  | { readonly kind: 'wait'; readonly ms: number };
+
+export interface Step {
+  readonly state: SettlementState;
+  readonly effect?: SettlementEffect;
+}
+
+export const INITIAL_STATE: SettlementState = {
+  phase: 'waiting',
+  facts: {
+    stream: 0,
+    isActive: false,
+    isEntered: false,
+    hasReturned: false,
+    hasThrown: false,
+    isSourceBroken: false,
+    graceMs: undefined,
+  },
+};
+
+const HOLD: SettlementEffect = { kind: 'hold' };
+const PASS: SettlementEffect = { kind: 'pass' };
+
+/**
+ * How the record of one request is settled. The handler's stream shows whether the operation succeeded, the wire shows
+ * what the client received, and both decide what is stored (protocol, rule 3; contract, "The response and its record"):
+ *
+ * | the response begins | and the handler | the record |
+ * |---|---|---|
+ * | after its stream completed with a kept status | was entered | is kept, whatever the wire's status |
+ * | after its stream completed otherwise | | by the policy, from the wire's status |
+ * | after its stream failed | was entered | by the policy, from the wire's status and the error |
+ * | | was not entered | is released |
+ * | in a native handler | | by the policy, from the wire's status |
+ * | before its stream ended, or while the handler is still running | returns later | is kept as "response not kept" |
+ * | | throws later | is released |
+ * | never, because the client has left | its stream completed with a kept status | is kept as "response not kept" |
+ * | | its stream ended otherwise | is released |
+ *
+ * A record is released only after the handler has stopped running.
+ *
+ * A transactional attempt is stricter, because a rolled-back operation can run again: it is also released if the policy
+ * does not keep the wire's status, or if there is no complete response to keep. A success whose status is not kept is
+ * still committed: its client must find what it wrote. After a conflict or an interruption, the record is released.
+ */
+export function settle(
+  state: SettlementState,
+  signal: SettlementSignal,
+  rules: SettlementRules,
+): Step {
+  const { facts } = state;
+  switch (signal.kind) {
+    case 'notCalled':
+      return state.phase === 'waiting' ? idle({ phase: 'releasing', facts }, rules) : { state };
+    case 'streamStarted':
+      return streamStarted(state);
+    case 'streamCompleted': {
+      const { stream, status } = signal;
+      if (stream !== facts.stream) return { state };
+      const isKept = rules.keeps({ status });
+      return streamEnded(state, { kind: 'completed', status, isKept }, rules);
+    }
+    case 'streamFailed': {
+      const { stream, error, isRetryable } = signal;
+      if (stream !== facts.stream) return { state };
+      return streamEnded(state, { kind: 'failed', error, isRetryable }, rules);
+    }
+    case 'streamAbandoned':
+      if (state.phase !== 'running' || signal.stream !== facts.stream) return { state };
+      return { state: { phase: 'respondedEarly', hasBegun: false, end: undefined, facts } };
+    case 'active':
+      return report(state, { isActive: true });
+    case 'entered':
+      return report(state, { isEntered: true, hasThrown: false });
+    case 'returned':
+      return report(state, { hasReturned: true });
+    case 'threw':
+      return report(state, { hasThrown: true });
+    case 'idle':
+      return idle(report(state, { isActive: false }).state, rules);
+    case 'responseStarted':
+      return responseStarted(state, rules);
+    case 'responseComplete':
+      return responseComplete(state, signal.status, !facts.isSourceBroken, rules);
+    case 'overflow':
+      return responseComplete(state, signal.status, false, rules);
+    case 'sourceBroken':
+      return report(state, { isSourceBroken: true });
+    case 'clientGone': {
+      const mayStillRespond = rules.isNative && !signal.hasBegun;
+      const graceMs = mayStillRespond ? NO_NATIVE_RESPONSE_GRACE_MS : NO_RESPONSE_GRACE_MS;
+      return awaitResponse(report(state, { graceMs }).state);
+    }
+    case 'graceOver':
+      return graceOver(state, rules);
+  }
+}
+
+function report(state: SettlementState, news: Partial<Facts>): Step {
+  return { state: { ...state, facts: { ...state.facts, ...news } } };
+}
+
+function settled(facts: Facts, effect: SettlementEffect): Step {
+  return { state: { phase: 'settled', facts }, effect };
+}
+
+function streamStarted(state: SettlementState): Step {
+  const facts = { ...state.facts, stream: state.facts.stream + 1 };
+  switch (state.phase) {
+    case 'releasing':
+    case 'settled':
+      return { state: { phase: state.phase, facts } };
+    case 'respondedEarly':
+      if (state.hasBegun) return { state: { ...state, end: undefined, facts } };
+      break;
+    default:
+  }
+  return { state: { phase: 'running', facts } };
+}
+
+function streamEnded(
+  state: SettlementState,
+  end: Completed | Failed,
+  rules: SettlementRules,
+): Step {
+  const { phase, facts } = state;
+  if (phase === 'releasing' || phase === 'settled') return { state };
+  const isResult = end.kind === 'completed' && facts.hasReturned;
+  // An inner interceptor stopped waiting for a handler that is still running.
+  if (phase === 'respondedEarly' || (facts.isActive && !isResult)) {
+    const hasBegun = phase === 'respondedEarly' && state.hasBegun;
+    return idle({ phase: 'respondedEarly', hasBegun, end, facts }, rules);
+  }
+  return awaitResponse(
+    end.kind === 'completed' ? { phase: 'completed', end, facts } : { phase: 'failed', end, facts },
+  );
+}
+
+/** Settles what has waited for the handler's end: there is no response of the handler to keep. */
+function idle(state: SettlementState, rules: SettlementRules): Step {
+  const { facts } = state;
+  if (facts.isActive) return { state };
+  if (state.phase === 'releasing') return settled(facts, { kind: 'release' });
+  if (state.phase !== 'respondedEarly' || state.end === undefined) return { state };
+  // Not by the stream's status: the early response has overwritten it.
+  const hasSucceeded = facts.isEntered ? facts.hasReturned : state.end.kind === 'completed';
+  return withoutResponse(facts, state.end, hasSucceeded, rules);
+}
+
+/** Keeps a success without its response, because a retry would run the operation a second time. */
+function withoutResponse(
+  facts: Facts,
+  end: Completed | Failed,
+  hasSucceeded: boolean,
+  { isTransactional }: SettlementRules,
+): Step {
+  if (!hasSucceeded || isTransactional) return settled(facts, { kind: 'release' });
+  return settled(facts, {
+    kind: 'complete',
+    state: 'completed',
+    status: end.kind === 'completed' ? end.status : 200,
+    isResponseKept: false,
+    undo: false,
+    hasDiverged: false,
+  });
+}
+
+function awaitResponse(state: SettlementState): Step {
+  const { graceMs } = state.facts;
+  const isExpected = state.phase === 'completed' || state.phase === 'failed';
+  if (!isExpected || graceMs === undefined) return { state };
+  return { state, effect: { kind: 'wait', ms: graceMs } };
+}
+
+function graceOver(state: SettlementState, rules: SettlementRules): Step {
+  if (state.phase !== 'completed' && state.phase !== 'failed') return { state };
+  const { end, facts } = state;
+  if (facts.isActive) return awaitResponse(state);
+  return withoutResponse(facts, end, end.kind === 'completed' && end.isKept, rules);
+}
+
+function responseStarted(state: SettlementState, { isNative }: SettlementRules): Step {
+  const { phase, facts } = state;
+  switch (phase) {
+    case 'waiting':
+    case 'running':
+      if (isNative) return { state, effect: HOLD };
+      return {
+        state: { phase: 'respondedEarly', hasBegun: true, end: undefined, facts },
+        effect: PASS,
+      };
+    case 'completed':
+    case 'failed':
+      return { state, effect: HOLD };
+    case 'respondedEarly':
+      return { state: { ...state, hasBegun: true }, effect: PASS };
+    case 'releasing':
+    case 'settled':
+      return { state, effect: PASS };
+  }
+}
+
+function responseComplete(
+  state: SettlementState,
+  status: number,
+  isResponseKept: boolean,
+  rules: SettlementRules,
+): Step {
+  const { phase, facts } = state;
+  const end = 'end' in state ? state.end : undefined;
+  const isOfHandler = rules.isNative || phase === 'completed' || phase === 'failed';
+  if (!isOfHandler || phase === 'releasing' || phase === 'settled') return { state, effect: PASS };
+  const hasFailed =
+    end?.kind !== 'completed' || facts.hasThrown || (end.status < 400 && status >= 400);
+  const kept = (hasDiverged = false) =>
+    settled(facts, {
+      kind: 'complete',
+      state: status >= 400 ? 'failed' : 'completed',
+      status,
+      isResponseKept,
+      undo: rules.isTransactional && hasFailed,
+      hasDiverged,
+    });
+  if (end?.kind === 'failed') {
+    // Pipes and inner interceptors fail like a handler, but the operation has not started (C88).
+    const mayBeKept = facts.isEntered && !end.isRetryable;
+    return mayBeKept && rules.keeps({ status, error: end.error }) ? kept() : releaseOnceIdle(facts);
+  }
+  const isKept = rules.keeps({ status });
+  if (rules.isTransactional) {
+    if (isKept && !facts.isSourceBroken) return kept();
+    const isCommitted = status < 400 && !hasFailed && !facts.isSourceBroken;
+    return isCommitted ? settled(facts, { kind: 'commit' }) : releaseOnceIdle(facts);
+  }
+  const hasSucceeded = !rules.isNative && facts.isEntered && end?.isKept === true;
+  return isKept || hasSucceeded ? kept(!isKept) : releaseOnceIdle(facts);
+}
+
+/** The response waits for the release, so that an immediate retry finds the key free, but not for the handler. */
+function releaseOnceIdle(facts: Facts): Step {
+  if (facts.isActive) return { state: { phase: 'releasing', facts }, effect: PASS };
+  return settled(facts, { kind: 'release' });
+}

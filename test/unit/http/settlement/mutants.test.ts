@@ -1,0 +1,202 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { transformSync } from '@swc/core';
+import fc from 'fast-check';
+import type { settle } from '../../../support/internals/transports/http.js';
+import { projectRoot } from '../../../support/project-root.js';
+import { brokenPromises, orders } from './random-orders.js';
+import { RULES } from './settled.js';
+import { listedResults, resultsOf, STATE_NAMES, TABLES } from './table.js';
+
+const SOURCE = readFileSync(join(projectRoot, 'lib/transports/http/http-settlement.ts'), 'utf8');
+
+/** Text of the settlement, and what a mistake makes of it. */
+const MUTANTS: readonly (readonly [mistake: string, text: string, planted: string])[] = [
+  [
+    'a handler that still runs is released',
+    "if (facts.isActive) return { state: { phase: 'releasing', facts }, effect: PASS };",
+    '',
+  ],
+  ['an end in vain while the handler runs is settled', 'if (facts.isActive) return { state };', ''],
+  [
+    'the key is freed after the grace although the handler runs',
+    'if (facts.isActive) return awaitResponse(state);',
+    '',
+  ],
+  [
+    'a handler that an inner interceptor left is not waited for',
+    '(facts.isActive && !isResult)',
+    'false',
+  ],
+  [
+    'a result while a wrapper runs counts as early',
+    "const isResult = end.kind === 'completed' && facts.hasReturned;",
+    'const isResult = false;',
+  ],
+  ['a success is released without its response', '!hasSucceeded || isTransactional', 'true'],
+  ['a transaction without a response is kept', '!hasSucceeded || isTransactional', '!hasSucceeded'],
+  [
+    'the early response decides, not the handler',
+    'facts.isEntered ? facts.hasReturned : state.end',
+    'state.end',
+  ],
+  [
+    'a handler that was not called has not succeeded',
+    "facts.isEntered ? facts.hasReturned : state.end.kind === 'completed'",
+    'facts.hasReturned',
+  ],
+  [
+    'a failure before the operation is kept',
+    'facts.isEntered && !end.isRetryable',
+    '!end.isRetryable',
+  ],
+  ['a conflict is kept', 'facts.isEntered && !end.isRetryable', 'facts.isEntered'],
+  ['the policy does not see the error', 'status, error: end.error', 'status: 200'],
+  ['a transaction that failed is committed', 'rules.isTransactional && hasFailed', 'false'],
+  ['a caught error is committed', 'facts.hasThrown || ', ''],
+  ['a success that became a failure is committed', ' || (end.status < 400 && status >= 400)', ''],
+  ['half a response is committed', 'isKept && !facts.isSourceBroken', 'isKept'],
+  ['half a response is kept', 'signal.status, !facts.isSourceBroken', 'signal.status, true'],
+  [
+    'a response that is too large is kept',
+    'signal.status, false, rules',
+    'signal.status, true, rules',
+  ],
+  ['a success that became a failure is released', 'isKept || hasSucceeded ?', 'isKept ?'],
+  [
+    'a native success that became a failure is kept',
+    '!rules.isNative && facts.isEntered && end',
+    'facts.isEntered && end',
+  ],
+  [
+    'what an interceptor responded without the handler is kept as its success',
+    '!rules.isNative && facts.isEntered && end',
+    '!rules.isNative && end',
+  ],
+  ['a kept success has diverged', 'kept(!isKept)', 'kept(true)'],
+  ['a success that became a failure has not diverged', 'kept(!isKept)', 'kept()'],
+  ['a failure is kept as a success', "status >= 400 ? 'failed' : 'completed'", "'completed'"],
+  [
+    'an early response is recorded',
+    'if (isNative) return { state, effect: HOLD };',
+    'return { state, effect: HOLD };',
+  ],
+  ['a native response is not held', 'if (isNative) return { state, effect: HOLD };', ''],
+  [
+    'the response to a handler is not held',
+    "case 'failed':\n      return { state, effect: HOLD };",
+    "case 'failed':\n      return { state, effect: PASS };",
+  ],
+  ['a response in place of the handler is taken for its own', 'if (!isOfHandler || ', 'if ('],
+  [
+    'a settled record is settled again',
+    "phase === 'releasing' || phase === 'settled') return { state, effect: PASS }",
+    'false) return { state, effect: PASS }',
+  ],
+  [
+    'a late end settles again',
+    "if (phase === 'releasing' || phase === 'settled') return { state };",
+    '',
+  ],
+  [
+    'a new stream reopens a settled record',
+    "    case 'releasing':\n    case 'settled':\n      return { state: { phase: state.phase, facts } };",
+    '',
+  ],
+  [
+    'a new stream responds after a response has begun',
+    'if (state.hasBegun) return',
+    'if (false) return',
+  ],
+  ['the key is held by an abandoned stream', 'if (state.hasBegun) return', 'if (true) return'],
+  [
+    'the end of an older stream counts',
+    'if (stream !== facts.stream) return { state };\n      const isKept',
+    'const isKept',
+  ],
+  [
+    'the failure of an older stream counts',
+    'if (stream !== facts.stream) return { state };\n      return',
+    'return',
+  ],
+  [
+    'leaving an older stream counts',
+    "state.phase !== 'running' || signal.stream !== facts.stream",
+    "state.phase !== 'running'",
+  ],
+  ['leaving a stream that has ended counts', "state.phase !== 'running' || signal", 'signal'],
+  ['a native handler has no longer to respond', 'rules.isNative && !signal.hasBegun', 'false'],
+  [
+    'a native handler that has begun has longer',
+    'rules.isNative && !signal.hasBegun',
+    'rules.isNative',
+  ],
+  [
+    'there is no wait for a client that left before',
+    'const isExpected =',
+    'const isExpected = false &&',
+  ],
+  [
+    'a status that is not kept is kept after the grace',
+    "end.kind === 'completed' && end.isKept, rules",
+    "end.kind === 'completed', rules",
+  ],
+  ['an attempt without a handler is not released', "state.phase === 'waiting' ?", 'false ?'],
+  ['a running handler is released as not called', "state.phase === 'waiting' ?", 'true ?'],
+];
+
+async function mutated(text: string, planted: string): Promise<typeof settle> {
+  const parts = SOURCE.split(text);
+  expect(parts).toHaveLength(2);
+  const { code } = transformSync(parts.join(planted), {
+    swcrc: false,
+    jsc: { target: 'es2022', parser: { syntax: 'typescript' } },
+    module: { type: 'es6' },
+  });
+  const url = `data:text/javascript,${encodeURIComponent(code)}`;
+  return ((await import(url)) as { settle: typeof settle }).settle;
+}
+
+describe('the table of the settlement notices that', () => {
+  it.each(MUTANTS)('%s', async (_, text, planted) => {
+    const decide = await mutated(text, planted);
+    const differing = TABLES.flatMap(([, rules, table]) =>
+      STATE_NAMES.filter(
+        (name) =>
+          JSON.stringify(resultsOf(decide, rules, name)) !==
+          JSON.stringify(listedResults(table, name)),
+      ),
+    );
+    expect(differing).not.toEqual([]);
+  });
+});
+
+describe('random orders of signals notice that', () => {
+  const OF_PROMISES = [
+    'a handler that still runs is released',
+    'an end in vain while the handler runs is settled',
+    'the key is freed after the grace although the handler runs',
+    'a handler that an inner interceptor left is not waited for',
+    'a success is released without its response',
+    'the early response decides, not the handler',
+    'a success that became a failure is released',
+    'the response to a handler is not held',
+    'a settled record is settled again',
+    'a late end settles again',
+    'a new stream reopens a settled record',
+  ];
+
+  it.each(OF_PROMISES)('%s', async (mistake) => {
+    const [, text, planted] = MUTANTS.find(([name]) => name === mistake)!;
+    const decide = await mutated(text, planted);
+    const found = Object.values(RULES).some(
+      (rules) =>
+        fc.check(
+          fc.property(orders, (signals) => brokenPromises(decide, rules, signals).length === 0),
+          { numRuns: 20_000 },
+        ).failed,
+    );
+    expect(found).toBe(true);
+  });
+});

@@ -1,0 +1,366 @@
+import type {
+  settle,
+  SettlementRules,
+  SettlementSignal,
+} from '../../../support/internals/transports/http.js';
+import { after, named, RULES, settles } from './settled.js';
+
+const STREAM_STARTED: SettlementSignal = { kind: 'streamStarted' };
+const ACTIVE: SettlementSignal = { kind: 'active' };
+const ENTERED: SettlementSignal = { kind: 'entered' };
+const RETURNED: SettlementSignal = { kind: 'returned' };
+const THROWN: SettlementSignal = { kind: 'threw' };
+const IDLE: SettlementSignal = { kind: 'idle' };
+const streamCompleted = (status: number, stream = 1): SettlementSignal => ({
+  kind: 'streamCompleted',
+  stream,
+  status,
+});
+const streamFailed = (isRetryable = false, stream = 1): SettlementSignal => ({
+  kind: 'streamFailed',
+  stream,
+  error: new Error('planned'),
+  isRetryable,
+});
+const abandoned = (stream = 1): SettlementSignal => ({ kind: 'streamAbandoned', stream });
+const responseComplete = (status: number): SettlementSignal => ({
+  kind: 'responseComplete',
+  status,
+});
+const overflow = (status: number): SettlementSignal => ({ kind: 'overflow', status });
+const clientGone = (hasBegun: boolean): SettlementSignal => ({ kind: 'clientGone', hasBegun });
+
+/** The signals that lead from the start to each state of the table's head. */
+const RUN = [STREAM_STARTED, ACTIVE, ENTERED];
+const RETURN = [...RUN, RETURNED, IDLE];
+const THROW = [...RUN, THROWN, IDLE];
+const STATES = {
+  waiting: [],
+  started: [STREAM_STARTED],
+  running: RUN,
+  returned: RETURN,
+  completed: [...RETURN, streamCompleted(201)],
+  unkept: [...RETURN, streamCompleted(503)],
+  uncalled: [STREAM_STARTED, streamCompleted(201)],
+  threw: [...THROW, streamFailed()],
+  conflict: [...THROW, streamFailed(true)],
+  piped: [STREAM_STARTED, streamFailed()],
+  left: [...RUN, abandoned()],
+  gaveUp: [...RUN, streamFailed()],
+  late: [...RUN, streamFailed(), RETURNED],
+  uncalledActive: [STREAM_STARTED, ACTIVE, streamCompleted(201)],
+  gone: [...RETURN, clientGone(true), streamCompleted(201)],
+  again: [...RETURN, streamCompleted(503), ACTIVE],
+  releasing: [...RETURN, streamCompleted(503), ACTIVE, responseComplete(503)],
+  settled: [...RETURN, streamCompleted(201), responseComplete(201)],
+  second: [...RUN, STREAM_STARTED],
+  overtaken: [...RUN, { kind: 'responseStarted' }, STREAM_STARTED],
+  caught: [...THROW, streamCompleted(201)],
+  broken: [...RETURN, streamCompleted(201), { kind: 'sourceBroken' }],
+} satisfies Record<string, readonly SettlementSignal[]>;
+
+const SIGNALS = {
+  notCalled: { kind: 'notCalled' },
+  streamStarted: STREAM_STARTED,
+  'completed 201': streamCompleted(201),
+  'completed 503': streamCompleted(503),
+  'stale completed': streamCompleted(201, 9),
+  failed: streamFailed(),
+  'failed retryably': streamFailed(true),
+  'stale failed': streamFailed(false, 9),
+  abandoned: abandoned(),
+  'stale abandoned': abandoned(9),
+  active: ACTIVE,
+  entered: ENTERED,
+  returned: RETURNED,
+  threw: THROWN,
+  idle: IDLE,
+  responseStarted: { kind: 'responseStarted' },
+  'response 201': responseComplete(201),
+  'response 402': responseComplete(402),
+  'response 500': responseComplete(500),
+  'overflow 201': overflow(201),
+  'overflow 500': overflow(500),
+  sourceBroken: { kind: 'sourceBroken' },
+  'client gone': clientGone(true),
+  'client gone first': clientGone(false),
+  graceOver: { kind: 'graceOver' },
+} satisfies Record<string, SettlementSignal>;
+
+export type State = keyof typeof STATES;
+export type Signal = keyof typeof SIGNALS;
+
+/** What comes of the signals in a state; those that are not listed change neither its phase nor anything else. */
+type Row = Readonly<Record<string, readonly Signal[]>>;
+
+const PASSING: readonly Signal[] = [
+  'response 201',
+  'response 402',
+  'response 500',
+  'overflow 201',
+  'overflow 500',
+];
+const COMPLETING: readonly Signal[] = ['completed 201', 'completed 503'];
+const FAILING: readonly Signal[] = ['failed', 'failed retryably'];
+const LEAVING: readonly Signal[] = ['client gone', 'client gone first'];
+
+const OPEN: Row = {
+  completed: COMPLETING,
+  failed: FAILING,
+  respondedEarly: ['abandoned'],
+  'respondedEarly pass': ['responseStarted'],
+  pass: PASSING,
+};
+
+const EARLY: Row = { running: ['streamStarted'], pass: ['responseStarted', ...PASSING] };
+
+const COMPLETED: Row = {
+  running: ['streamStarted'],
+  failed: FAILING,
+  hold: ['responseStarted'],
+  'keep completed': ['response 201'],
+  'keep failed': ['response 402'],
+  'keep failed, diverged': ['response 500'],
+  'keep completed without response': ['overflow 201', 'graceOver'],
+  'keep failed without response, diverged': ['overflow 500'],
+  'wait 1 s': LEAVING,
+};
+
+/** The response's status decides, although the stream's is kept. */
+const BY_WIRE: Row = {
+  'keep failed, diverged': [],
+  'keep failed without response, diverged': [],
+  release: ['response 500', 'overflow 500'],
+};
+
+const UNKEPT: Row = {
+  running: ['streamStarted'],
+  failed: FAILING,
+  hold: ['responseStarted'],
+  'keep completed': ['response 201'],
+  'keep failed': ['response 402'],
+  'keep completed without response': ['overflow 201'],
+  release: ['response 500', 'overflow 500', 'graceOver'],
+  'wait 1 s': LEAVING,
+};
+
+const THREW: Row = {
+  running: ['streamStarted'],
+  completed: COMPLETING,
+  hold: ['responseStarted'],
+  'keep completed': ['response 201'],
+  'keep failed': ['response 402'],
+  'keep completed without response': ['overflow 201'],
+  release: ['response 500', 'overflow 500', 'graceOver'],
+  'wait 1 s': LEAVING,
+};
+
+const NOT_KEPT: Row = {
+  running: ['streamStarted'],
+  completed: COMPLETING,
+  hold: ['responseStarted'],
+  release: [...PASSING, 'graceOver'],
+  'wait 1 s': LEAVING,
+};
+
+const ORDINARY: Record<State, Row> = {
+  waiting: {
+    release: ['notCalled'],
+    running: ['streamStarted'],
+    'respondedEarly pass': ['responseStarted'],
+    pass: PASSING,
+  },
+  started: OPEN,
+  running: {
+    respondedEarly: [...COMPLETING, ...FAILING, 'abandoned'],
+    'respondedEarly pass': ['responseStarted'],
+    pass: PASSING,
+  },
+  returned: OPEN,
+  completed: COMPLETED,
+  unkept: UNKEPT,
+  uncalled: { ...COMPLETED, ...BY_WIRE },
+  threw: THREW,
+  conflict: NOT_KEPT,
+  piped: NOT_KEPT,
+  left: EARLY,
+  gaveUp: { ...EARLY, release: ['idle'] },
+  late: { ...EARLY, 'keep completed without response': ['idle'] },
+  uncalledActive: { ...EARLY, 'keep completed without response': ['idle'] },
+  gone: {
+    ...COMPLETED,
+    failed: [],
+    'failed wait 1 s': FAILING,
+    'wait 1 s': [...COMPLETING, ...LEAVING],
+  },
+  again: {
+    ...UNKEPT,
+    failed: [],
+    respondedEarly: FAILING,
+    release: [],
+    'releasing pass': ['response 500', 'overflow 500'],
+  },
+  releasing: { release: ['idle'], pass: ['responseStarted', ...PASSING] },
+  settled: { pass: ['responseStarted', ...PASSING] },
+  second: { 'respondedEarly pass': ['responseStarted'], pass: PASSING },
+  overtaken: { pass: ['responseStarted', ...PASSING] },
+  caught: COMPLETED,
+  broken: {
+    ...COMPLETED,
+    'keep completed': [],
+    'keep completed without response': ['response 201', 'overflow 201', 'graceOver'],
+    'keep failed': [],
+    'keep failed without response': ['response 402'],
+    'keep failed, diverged': [],
+    'keep failed without response, diverged': ['response 500', 'overflow 500'],
+  },
+};
+
+/** The policy decides on its response, whenever it comes. */
+const BY_POLICY: Row = {
+  pass: [],
+  'respondedEarly pass': [],
+  hold: ['responseStarted'],
+  'keep completed': ['response 201'],
+  'keep failed': ['response 402'],
+  'keep completed without response': ['overflow 201'],
+  release: ['response 500', 'overflow 500'],
+};
+
+/** The same while the handler runs. */
+const BY_POLICY_RUNNING: Row = {
+  ...BY_POLICY,
+  release: [],
+  'releasing pass': ['response 500', 'overflow 500'],
+};
+
+const NATIVE_WAIT: Row = { 'wait 1 s': ['client gone'], 'wait 5 s': ['client gone first'] };
+
+const NATIVE: Record<State, Row> = {
+  ...ORDINARY,
+  waiting: { ...ORDINARY.waiting, ...BY_POLICY, release: ['notCalled', ...BY_POLICY.release!] },
+  started: { ...OPEN, ...BY_POLICY },
+  running: { ...ORDINARY.running, ...BY_POLICY_RUNNING },
+  returned: { ...OPEN, ...BY_POLICY },
+  completed: {
+    ...COMPLETED,
+    ...NATIVE_WAIT,
+    ...BY_WIRE,
+  },
+  unkept: { ...UNKEPT, ...NATIVE_WAIT },
+  uncalled: { ...ORDINARY.uncalled, ...NATIVE_WAIT },
+  threw: { ...THREW, ...NATIVE_WAIT },
+  conflict: { ...NOT_KEPT, ...NATIVE_WAIT },
+  piped: { ...NOT_KEPT, ...NATIVE_WAIT },
+  left: { ...EARLY, ...BY_POLICY_RUNNING, hold: [], pass: ['responseStarted'] },
+  gaveUp: {
+    ...EARLY,
+    ...BY_POLICY_RUNNING,
+    hold: [],
+    pass: ['responseStarted'],
+    release: ['idle'],
+  },
+  late: {
+    ...EARLY,
+    ...BY_POLICY_RUNNING,
+    hold: [],
+    pass: ['responseStarted'],
+    'keep completed without response': ['overflow 201', 'idle'],
+  },
+  uncalledActive: {
+    ...EARLY,
+    ...BY_POLICY_RUNNING,
+    hold: [],
+    pass: ['responseStarted'],
+    'keep completed without response': ['overflow 201', 'idle'],
+  },
+  gone: {
+    ...ORDINARY.gone,
+    ...BY_WIRE,
+    'wait 1 s': [...COMPLETING, 'client gone'],
+    'wait 5 s': ['client gone first'],
+  },
+  again: { ...ORDINARY.again, ...NATIVE_WAIT },
+  second: BY_POLICY_RUNNING,
+  overtaken: BY_POLICY_RUNNING,
+  caught: { ...COMPLETED, ...BY_WIRE, ...NATIVE_WAIT },
+  broken: { ...ORDINARY.broken, ...BY_WIRE, ...NATIVE_WAIT },
+};
+
+const TRANSACTIONAL_COMPLETED: Row = {
+  'keep failed': [],
+  'keep failed, undone': ['response 402'],
+  'keep failed, diverged': [],
+  'keep failed without response, diverged': [],
+  'keep completed without response': ['overflow 201'],
+  release: ['response 500', 'overflow 500', 'graceOver'],
+};
+
+const TRANSACTIONAL: Record<State, Row> = {
+  ...ORDINARY,
+  completed: { ...COMPLETED, ...TRANSACTIONAL_COMPLETED },
+  uncalled: { ...ORDINARY.uncalled, ...TRANSACTIONAL_COMPLETED },
+  threw: {
+    ...THREW,
+    'keep completed': [],
+    'keep failed': [],
+    'keep completed without response': [],
+    'keep completed, undone': ['response 201'],
+    'keep failed, undone': ['response 402'],
+    'keep completed without response, undone': ['overflow 201'],
+  },
+  late: { ...EARLY, release: ['idle'] },
+  uncalledActive: { ...EARLY, release: ['idle'] },
+  gone: { ...ORDINARY.gone, ...TRANSACTIONAL_COMPLETED },
+  caught: {
+    ...COMPLETED,
+    ...TRANSACTIONAL_COMPLETED,
+    'keep completed': [],
+    'keep completed without response': [],
+    'keep completed, undone': ['response 201'],
+    'keep completed without response, undone': ['overflow 201'],
+  },
+  broken: {
+    ...COMPLETED,
+    ...TRANSACTIONAL_COMPLETED,
+    'keep completed': [],
+    'keep failed, undone': [],
+    'keep completed without response': [],
+    release: [...PASSING, 'graceOver'],
+  },
+};
+
+/** The tables of the kinds of handlers: for each state, the results of all signals. */
+export const TABLES: readonly (readonly [string, SettlementRules, Record<State, Row>])[] = [
+  ['an ordinary handler', RULES.ordinary, ORDINARY],
+  ['a native handler', RULES.native, NATIVE],
+  ['a transactional handler', RULES.transactional, TRANSACTIONAL],
+];
+
+export const STATE_NAMES = Object.keys(STATES) as readonly State[];
+const SIGNAL_NAMES = Object.keys(SIGNALS) as readonly Signal[];
+
+export type Results = Readonly<Partial<Record<Signal, string>>>;
+
+/** The results of all signals in a state, by `decide`. */
+export function resultsOf(decide: typeof settle, rules: SettlementRules, name: State): Results {
+  const state = after(rules, STATES[name], decide);
+  const results = SIGNAL_NAMES.map((signal) => {
+    const next = decide(state, SIGNALS[signal], rules);
+    const isSettled = next.state.phase === 'settled';
+    const isNews = isSettled && state.phase !== 'settled';
+    if (settles(next.effect) !== isNews) return [signal, 'settled without its effect'];
+    const phase = isSettled || next.state.phase === state.phase ? '' : next.state.phase;
+    return [signal, [phase, named(next.effect)].filter(Boolean).join(' ')];
+  });
+  return Object.fromEntries(results) as Results;
+}
+
+/** The results that the table has for a state. */
+export function listedResults(table: Record<State, Row>, name: State): Results {
+  const listed = SIGNAL_NAMES.map((signal) => {
+    const results = Object.entries(table[name]).filter(([, signals]) => signals.includes(signal));
+    return [signal, results.map(([result]) => result).join(' or ')];
+  });
+  return Object.fromEntries(listed) as Results;
+}
