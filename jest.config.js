@@ -15,6 +15,7 @@ const entries = Object.fromEntries(
 const shared = {
   testEnvironment: '<rootDir>/test/run/environment.mjs',
   roots: ['<rootDir>/test'],
+  setupFilesAfterEnv: ['<rootDir>/test/support/jest/settlement-shadow.ts'],
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: {
     ...entries,

@@ -16,6 +16,8 @@ export interface OperationContext {
   readonly transaction?: Pick<AttemptTransaction, 'handle'> | undefined;
 }
 
+export type OperationSignal = 'active' | 'entered' | 'returned' | 'threw' | 'idle';
+
 /**
  * The async context of one execution. It may be entered repeatedly, and outlive an interceptor's timeout and stream.
  */
@@ -26,6 +28,8 @@ export class ExecutionScope implements OperationContext {
   private returned = 0;
   private threw = false;
   private isUsed = false;
+  /** Is notified of the calls. `active`: the first of several starts; `idle`: the last of them has ended. */
+  listener: ((signal: OperationSignal) => void) | undefined;
   private idleListeners: (() => void)[] = [];
 
   constructor(
@@ -65,8 +69,9 @@ export class ExecutionScope implements OperationContext {
       );
     }
     this.isUsed = true;
+    this.started();
     this.entries += 1;
-    this.active += 1;
+    this.listener?.('entered');
   }
 
   /** The operation has a new transaction. */
@@ -81,7 +86,7 @@ export class ExecutionScope implements OperationContext {
     find: () => Promise<Found>,
     goOn: (found: Found) => Result,
   ): Promise<Awaited<Result>> {
-    this.active += 1;
+    this.started();
     let result: Result;
     try {
       result = goOn(await find());
@@ -93,18 +98,22 @@ export class ExecutionScope implements OperationContext {
 
   leave(how: 'returned' | 'threw' | 'lookedUp'): void {
     if (how !== 'lookedUp') this.threw = how === 'threw';
+    if (how === 'threw') this.listener?.('threw');
     this.ended(how === 'returned');
   }
 
   /** A wrapper by another decorator starts. While it runs, its end decides the result, not the method's. */
   enterWrapper(): void {
-    this.active += 1;
+    this.started();
     this.wrappers += 1;
   }
 
   leaveWrapper(how: 'returned' | 'threw'): void {
     this.wrappers -= 1;
-    if (how === 'threw') this.threw = true;
+    if (how === 'threw') {
+      this.threw = true;
+      this.listener?.('threw');
+    }
     this.ended(how === 'returned');
   }
 
@@ -113,13 +122,22 @@ export class ExecutionScope implements OperationContext {
     else this.idleListeners.push(listener);
   }
 
+  private started(): void {
+    this.active += 1;
+    if (this.active === 1) this.listener?.('active');
+  }
+
   private ended(hasReturned: boolean): void {
-    if (hasReturned && this.wrappers === 0) this.returned += 1;
+    if (hasReturned && this.wrappers === 0) {
+      this.returned += 1;
+      this.listener?.('returned');
+    }
     this.active -= 1;
     if (this.active > 0) return;
     const listeners = this.idleListeners;
     this.idleListeners = [];
     for (const listener of listeners) listener();
+    this.listener?.('idle');
   }
 }
 

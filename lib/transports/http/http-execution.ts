@@ -21,6 +21,7 @@ import {
   type RecordedResponse,
 } from './response/http-response.js';
 import type { ResponseSink, Replacement } from './response/response-sink.js';
+import { SettlementShadow } from './settlement-shadow.js';
 
 type StreamEnd =
   | { readonly kind: 'completed'; readonly status: number; readonly isKept: boolean }
@@ -67,6 +68,7 @@ export class HttpExecution implements ResponseSink {
   private isSourceBroken = false;
   private conflicts = 0;
   private grace: NodeJS.Timeout | undefined;
+  private readonly shadow: SettlementShadow | undefined;
 
   constructor(
     private readonly attempt: Attempt,
@@ -74,7 +76,16 @@ export class HttpExecution implements ResponseSink {
     readonly operation: ExecutionScope,
     readonly headersBefore: OutgoingHttpHeaders,
     readonly statusBefore: number,
-  ) {}
+  ) {
+    this.shadow = SettlementShadow.of({
+      isNative: route.isNative,
+      isTransactional: this.isTransactional,
+      keeps: this.keeps.bind(this),
+    });
+    if (this.shadow !== undefined) {
+      operation.listener = (kind) => this.shadow?.signal({ kind });
+    }
+  }
 
   get maxBufferedBytes(): number {
     return this.route.options.outcome.maxBytes;
@@ -94,6 +105,7 @@ export class HttpExecution implements ResponseSink {
     this.streamEnd = undefined;
     this.isAbandoned = false;
     this.latestStream += 1;
+    this.shadow?.signal({ kind: 'streamStarted' });
     return this.latestStream;
   }
 
@@ -105,24 +117,31 @@ export class HttpExecution implements ResponseSink {
       { kind: 'completed', status, isKept: this.keeps({ status }) },
       isBehind,
     );
+    this.shadow?.signal({ kind: 'streamCompleted', stream, status });
   }
 
   streamFailed(stream: number, error: unknown): void {
     this.streamEnded(stream, { kind: 'failed', error }, this.operation.isActive);
+    const isRetryable = this.isConflict(error) || this.isInterrupted(error);
+    this.shadow?.signal({ kind: 'streamFailed', stream, error, isRetryable });
   }
 
   /** An outer interceptor unsubscribed before the stream emitted. */
   streamAbandoned(stream: number): void {
     if (stream === this.latestStream && this.streamEnd === undefined) this.isAbandoned = true;
+    this.shadow?.signal({ kind: 'streamAbandoned', stream });
   }
 
   /** Ends an execution whose handler was not called, and will not be. */
   async abandon(): Promise<void> {
-    if (this.settles()) await this.attempt.release();
+    const released = this.settles() ? this.release() : undefined;
+    this.shadow?.signal({ kind: 'notCalled' });
+    await released;
   }
 
   onSourceError(): void {
     this.isSourceBroken = true;
+    this.shadow?.signal({ kind: 'sourceBroken' });
   }
 
   /** The connection closed. @param hasBegun - part of the response was written, or the handler was never called. */
@@ -130,11 +149,15 @@ export class HttpExecution implements ResponseSink {
     const mayStillRespond = this.route.isNative && !hasBegun;
     this.graceMs = mayStillRespond ? NO_NATIVE_RESPONSE_GRACE_MS : NO_RESPONSE_GRACE_MS;
     this.awaitResponseAfterDisconnect();
+    this.shadow?.signal({ kind: 'clientGone', hasBegun });
   }
 
   isBypass(): boolean {
-    if (this.hasBypassed || this.isAbandoned) return true;
-    return !this.route.isNative && this.streamEnd === undefined;
+    const isEarly = !this.route.isNative && this.streamEnd === undefined;
+    const isBypass = this.hasBypassed || this.isAbandoned || isEarly;
+    this.shadow?.decides({ kind: isBypass ? 'pass' : 'hold' });
+    this.shadow?.signal({ kind: 'responseStarted' });
+    return isBypass;
   }
 
   onBypass(): void {
@@ -142,11 +165,30 @@ export class HttpExecution implements ResponseSink {
     this.settleAfterBypass();
   }
 
-  async onComplete(response: RecordedResponse): Promise<Replacement> {
-    const state = this.finishedStateOf(response.status);
-    if (state === undefined) return this.settleUnkept(response.status);
-    if (!this.settles()) return undefined;
-    return await this.complete(state, response.status, this.outcomeOf(response));
+  onComplete(response: RecordedResponse): Promise<Replacement> {
+    const { status } = response;
+    const outcomeOf = () => this.outcomeOf(response);
+    const settled = this.settleBy(status, outcomeOf, !this.isSourceBroken);
+    this.shadow?.signal({ kind: 'responseComplete', status });
+    return settled;
+  }
+
+  private async settleBy(
+    status: number,
+    outcomeOf: () => Outcome,
+    isResponseKept: boolean,
+  ): Promise<Replacement> {
+    const finished = this.finishedStateOf(status);
+    if (finished === undefined) return this.settleUnkept(status);
+    if (!this.settles()) return this.pass();
+    const { state, hasDiverged } = finished;
+    if (hasDiverged) this.attempt.responseDiverged();
+    return await this.complete(state, status, outcomeOf(), { isResponseKept, hasDiverged });
+  }
+
+  private pass(): Replacement {
+    this.shadow?.decides({ kind: 'pass' });
+    return undefined;
   }
 
   /** Whether the error is a conflict with another transaction. An `HttpException` is the application's own response. */
@@ -187,10 +229,10 @@ export class HttpExecution implements ResponseSink {
     return this.isInterrupted(error) ? this.unavailable() : undefined;
   }
 
-  async onOverflow(status: number): Promise<Replacement> {
-    const state = this.finishedStateOf(status);
-    if (state === undefined) return this.settleUnkept(status);
-    return this.settles() ? this.complete(state, status, RESPONSE_NOT_KEPT) : undefined;
+  onOverflow(status: number): Promise<Replacement> {
+    const settled = this.settleBy(status, () => RESPONSE_NOT_KEPT, false);
+    this.shadow?.signal({ kind: 'overflow', status });
+    return settled;
   }
 
   /** @param isBehind - the handler is still running: an inner interceptor stopped waiting for it. */
@@ -220,9 +262,11 @@ export class HttpExecution implements ResponseSink {
     // The end of the handler decides.
     if (this.hasBypassed || this.isAbandoned) return;
     clearTimeout(this.grace);
+    this.shadow?.decides({ kind: 'wait', ms: this.graceMs });
     this.grace = setTimeout(() => {
       if (this.operation.isActive) this.awaitResponseAfterDisconnect();
       else this.settleWithoutResponse(end.kind === 'completed' && end.isKept);
+      this.shadow?.signal({ kind: 'graceOver' });
     }, this.graceMs);
     this.grace.unref();
   }
@@ -231,8 +275,11 @@ export class HttpExecution implements ResponseSink {
   private settleWithoutResponse(hasSucceeded: boolean): void {
     if (!this.settles()) return;
     if (hasSucceeded && !this.isTransactional)
-      void this.complete('completed', this.lastStatus(), RESPONSE_NOT_KEPT);
-    else void this.attempt.release();
+      void this.complete('completed', this.lastStatus(), RESPONSE_NOT_KEPT, {
+        isResponseKept: false,
+        hasDiverged: false,
+      });
+    else void this.release();
   }
 
   private lastStatus(): number {
@@ -240,22 +287,24 @@ export class HttpExecution implements ResponseSink {
   }
 
   /** @returns the finished state of the record, or `undefined` to release it. */
-  private finishedStateOf(status: number): FinishedState | undefined {
+  private finishedStateOf(
+    status: number,
+  ): { readonly state: FinishedState; readonly hasDiverged: boolean } | undefined {
     const state = status >= 400 ? 'failed' : 'completed';
+    const finished = { state, hasDiverged: false } as const;
     const end = this.streamEnd;
     const { isEntered } = this.operation;
     if (end?.kind === 'failed') {
       if (this.isConflict(end.error) || this.isInterrupted(end.error)) return undefined;
       // Pipes and inner interceptors fail like a handler, but the operation has not started (C88).
-      return isEntered && this.keeps({ status, error: end.error }) ? state : undefined;
+      return isEntered && this.keeps({ status, error: end.error }) ? finished : undefined;
     }
     const isKept = this.keeps({ status });
-    if (this.isTransactional) return isKept && !this.isSourceBroken ? state : undefined;
+    if (this.isTransactional) return isKept && !this.isSourceBroken ? finished : undefined;
     if (!this.route.isNative && isEntered && end?.isKept === true) {
-      if (!isKept) this.attempt.responseDiverged();
-      return state;
+      return { state, hasDiverged: !isKept };
     }
-    return isKept ? state : undefined;
+    return isKept ? finished : undefined;
   }
 
   private isInterrupted(error: unknown): boolean {
@@ -292,10 +341,21 @@ export class HttpExecution implements ResponseSink {
     };
   }
 
-  private complete(state: FinishedState, status: number, outcome: Outcome): Promise<Replacement> {
+  private release(): Promise<void> {
+    this.shadow?.decides({ kind: 'release' });
+    return this.attempt.release();
+  }
+
+  private complete(
+    state: FinishedState,
+    status: number,
+    outcome: Outcome,
+    shown: { readonly isResponseKept: boolean; readonly hasDiverged: boolean },
+  ): Promise<Replacement> {
     const retentionMs = finishedRetentionMs(this.route.options, { status, state });
     const undo = this.isTransactional && this.hasFailed(status);
     const final = { state, outcome, retentionMs, undo };
+    this.shadow?.decides({ kind: 'complete', state, status, undo, ...shown });
     return this.attempt.complete(final).then((settlement) => this.replacementFor(settlement));
   }
 
@@ -312,19 +372,22 @@ export class HttpExecution implements ResponseSink {
     const hasSucceeded = status < 400 && this.streamEnd?.kind === 'completed';
     const isUndone = this.hasFailed(status) || this.isSourceBroken;
     if (transaction === undefined || !hasSucceeded || isUndone) return this.releaseOnceIdle();
-    return this.settles() ? this.replacementFor(await transaction.commitUnkept()) : undefined;
+    if (!this.settles()) return this.pass();
+    this.shadow?.decides({ kind: 'commit' });
+    return this.replacementFor(await transaction.commitUnkept());
   }
 
   /** The response waits for the release, so that an immediate retry finds the key free, but not for the handler. */
   private async releaseOnceIdle(): Promise<Replacement> {
     if (!this.operation.isActive) {
-      if (this.settles()) await this.attempt.release();
+      if (!this.settles()) return this.pass();
+      await this.release();
       return undefined;
     }
     this.operation.whenIdle(() => {
-      if (this.settles()) void this.attempt.release();
+      if (this.settles()) void this.release();
     });
-    return undefined;
+    return this.pass();
   }
 
   private replacementFor(settlement: Settlement): Replacement {
