@@ -15,7 +15,6 @@ const entries = Object.fromEntries(
 const shared = {
   testEnvironment: '<rootDir>/test/run/environment.mjs',
   roots: ['<rootDir>/test'],
-  setupFilesAfterEnv: ['<rootDir>/test/support/jest/settlement-shadow.ts'],
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: {
     ...entries,

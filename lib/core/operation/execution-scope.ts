@@ -26,7 +26,6 @@ export class ExecutionScope implements OperationContext {
   private wrappers = 0;
   private entries = 0;
   private returned = 0;
-  private threw = false;
   private isUsed = false;
   /** Is notified of the calls. `active`: the first of several starts; `idle`: the last of them has ended. */
   listener: ((signal: OperationSignal) => void) | undefined;
@@ -54,11 +53,6 @@ export class ExecutionScope implements OperationContext {
 
   get hasReturned(): boolean {
     return this.returned > 0;
-  }
-
-  /** Whether its last call threw, even if a caller caught the error. */
-  get hasThrown(): boolean {
-    return this.threw;
   }
 
   /** @throws {@link IdempotencyOptionsError} if it was called before in the same transaction. */
@@ -97,7 +91,6 @@ export class ExecutionScope implements OperationContext {
   }
 
   leave(how: 'returned' | 'threw' | 'lookedUp'): void {
-    if (how !== 'lookedUp') this.threw = how === 'threw';
     if (how === 'threw') this.listener?.('threw');
     this.ended(how === 'returned');
   }
@@ -110,10 +103,7 @@ export class ExecutionScope implements OperationContext {
 
   leaveWrapper(how: 'returned' | 'threw'): void {
     this.wrappers -= 1;
-    if (how === 'threw') {
-      this.threw = true;
-      this.listener?.('threw');
-    }
+    if (how === 'threw') this.listener?.('threw');
     this.ended(how === 'returned');
   }
 

@@ -15,12 +15,9 @@ export class HttpReplay implements ResponseSink {
     readonly headersBefore: OutgoingHttpHeaders,
   ) {}
 
-  isBypass(): boolean {
-    return false;
-  }
-
-  onBypass(): void {
-    // Never called: the stored response replaces every other one.
+  onStart(): 'hold' {
+    // The stored response replaces every other one.
+    return 'hold';
   }
 
   onSourceError(): void {

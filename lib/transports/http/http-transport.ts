@@ -158,7 +158,7 @@ export class HttpTransport {
   private abandon(plan: RequestPlan, { request }: HttpExchange): void {
     if (plan.kind !== 'run' || plan.execution.isStarted) return;
     this.pendingRequests.set(request, undefined);
-    void plan.execution.abandon();
+    plan.execution.abandon();
   }
 }
 
@@ -214,7 +214,7 @@ function runHandler(
   if (!execution.isStarted) {
     if (rawResponse.headersSent) {
       // A response was sent while the store was asked, so the handler's would be lost.
-      void execution.abandon();
+      execution.abandon();
       subscriber.complete();
       return;
     }

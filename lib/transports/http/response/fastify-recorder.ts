@@ -72,9 +72,8 @@ export class FastifyRecorder {
     if (payload instanceof Response) this.adopt(payload);
     reply.removeHeader(sink.marker);
     raw.unmark();
-    if (sink.isBypass()) {
+    if (sink.onStart() === 'pass') {
       raw.uninstall();
-      sink.onBypass();
       // Fastify would set the fields of a web response a second time.
       done(null, payload instanceof Response ? payload.body : payload);
       return;

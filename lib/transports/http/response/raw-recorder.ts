@@ -161,9 +161,8 @@ export class RawRecorder implements ResponseRecorder {
 
   /** Whether this call goes directly to the response: it is open, or this is a bypass. */
   private passes(): boolean {
-    if (this.phase === 'recording' && this.sink.isBypass()) {
+    if (this.phase === 'recording' && this.sink.onStart() === 'pass') {
       this.isBypass = true;
-      this.sink.onBypass();
       this.unmark();
       this.uninstall();
     }

@@ -12,9 +12,8 @@ export interface ResponseSink {
   readonly marker: string;
   /** Maximum bytes of a buffered body; beyond it, the recorder calls {@link onOverflow}. */
   readonly maxBufferedBytes: number;
-  /** Whether a response that starts now is a bypass: not from the handler, and sent unbuffered. */
-  isBypass(): boolean;
-  onBypass(): void;
+  /** The response starts, or a held one continues. `pass`: it is not the handler's, and sent unbuffered. */
+  onStart(): 'hold' | 'pass';
   /** The response is complete, with all header fields. Resolves when it may be sent. */
   onComplete(response: RecordedResponse): Promise<Replacement>;
   /** The response is larger than the buffer. Resolves when its beginning may be sent. */
