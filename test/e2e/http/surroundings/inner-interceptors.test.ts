@@ -1,6 +1,11 @@
 import { BadRequestException, Controller, HttpException, Post } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
-import { currentIdempotencyContext, IdempotencyContext, Idempotent } from 'nestjs-idempotency';
+import {
+  currentIdempotencyContext,
+  IdempotencyContext,
+  IdempotencyEvents,
+  Idempotent,
+} from 'nestjs-idempotency';
 import { EMPTY, from, ignoreElements, map, switchMap } from 'rxjs';
 import { Around } from '../../../support/http/around.js';
 import { platforms } from '../../../support/http/combinations.js';
@@ -122,8 +127,14 @@ describe.each(platforms)('an inner interceptor on %s', (platform) => {
 
   it('that throws after a success does not cause a second execution where the class is protected', async () => {
     const scenario = app.scenario();
+    const reported: string[] = [];
+    const unsubscribe = app.nest
+      .get(IdempotencyEvents)
+      .subscribe(({ type }) => void reported.push(type));
     const first = await scenario.post('/class/stumbled');
+    unsubscribe();
     expect(first).toMatchObject({ status: 500, replayed: false });
+    expect(reported).toContain('response_diverged');
     expectReplay(await scenario.post('/class/stumbled'), first);
     expect(scenario.executions).toBe(1);
   });
