@@ -18,7 +18,7 @@ import {
   type SettlementEffect,
   type SettlementRules,
   type SettlementSignal,
-} from './http-settlement.js';
+} from '../../core/engine/settlement.js';
 import { IdempotencyProblem } from './problem.js';
 import { addedHeaders } from './replay-headers.js';
 import {

@@ -1,3 +1,13 @@
 export type { Decision } from '../../../../lib/core/engine/decision.js';
 export { IdempotencyEngine } from '../../../../lib/core/engine/idempotency-engine.js';
 export { LeaseKeeper } from '../../../../lib/core/engine/lease-keeper.js';
+export {
+  INITIAL_STATE,
+  NO_NATIVE_RESPONSE_GRACE_MS,
+  NO_RESPONSE_GRACE_MS,
+  settle,
+  type SettlementEffect,
+  type SettlementRules,
+  type SettlementSignal,
+  type SettlementState,
+} from '../../../../lib/core/engine/settlement.js';

@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { transformSync } from '@swc/core';
 import fc from 'fast-check';
-import type { settle } from '../../../support/internals/transports/http.js';
+import type { settle } from '../../../support/internals/core/engine.js';
 import { projectRoot } from '../../../support/project-root.js';
 import { brokenPromises, orders } from './random-orders.js';
 import { RULES } from './settled.js';
 import { listedResults, resultsOf, STATE_NAMES, TABLES } from './table.js';
 
-const SOURCE = readFileSync(join(projectRoot, 'lib/transports/http/http-settlement.ts'), 'utf8');
+const SOURCE = readFileSync(join(projectRoot, 'lib/core/engine/settlement.ts'), 'utf8');
 
 /** Text of the settlement, and what a mistake makes of it. */
 const MUTANTS: readonly (readonly [mistake: string, text: string, planted: string])[] = [

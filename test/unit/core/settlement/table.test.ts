@@ -3,7 +3,7 @@ import {
   settle,
   type SettlementRules,
   type SettlementSignal,
-} from '../../../support/internals/transports/http.js';
+} from '../../../support/internals/core/engine.js';
 import { after, named, RULES } from './settled.js';
 import { listedResults, resultsOf, STATE_NAMES, TABLES } from './table.js';
 

@@ -2,7 +2,7 @@ import type {
   settle,
   SettlementRules,
   SettlementSignal,
-} from '../../../support/internals/transports/http.js';
+} from '../../../support/internals/core/engine.js';
 import { after, named, RULES, settles } from './settled.js';
 
 const STREAM_STARTED: SettlementSignal = { kind: 'streamStarted' };

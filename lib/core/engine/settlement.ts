@@ -1,5 +1,5 @@
-import type { OutcomeSummary } from '../../core/operation/outcome-policy.js';
-import type { FinishedState } from '../../core/record/record.js';
+import type { OutcomeSummary } from '../operation/outcome-policy.js';
+import type { FinishedState } from '../record/record.js';
 
 /** The wait for a response after the client has left and the handler ended: outer interceptors may still make one. */
 export const NO_RESPONSE_GRACE_MS = 1_000;

@@ -5,7 +5,7 @@ import {
   type SettlementRules,
   type SettlementSignal,
   type SettlementState,
-} from '../../../support/internals/transports/http.js';
+} from '../../../support/internals/core/engine.js';
 
 const keeps: SettlementRules['keeps'] = ({ status = 200 }) => status < 500;
 
