@@ -83,7 +83,7 @@ describe('A record whose lease is over', () => {
       file === 'acquire' ? withSqlClock(text, late) : text,
     );
     const store = new PostgresIdempotencyStore({ client: userPool(url), statements });
-    const other = { ...begin, token: newToken(), notAfter: Date.now() + 60_000, timeoutMs: 300 };
+    const other = { ...begin, token: newToken(), notAfter: Date.now() + 60_000, timeoutMs: 1_500 };
     await expect(store.begin({ ...other, recordKey: begin.recordKey })).resolves.toEqual({
       kind: 'in_progress',
       leaseLeftMs: 0,

@@ -178,7 +178,7 @@ describe('Without a connection, a begin is unavailable within its timeout', () =
     [crowded.username, crowded.password] = ['crowded', 'crowded'];
     const taken = await userPool(crowded.href).connect();
     const store = ownStore(crowded.href);
-    const rejected = store.begin(beginCommand({ timeoutMs: 300 }));
+    const rejected = store.begin(beginCommand({ timeoutMs: 1_500 }));
     await expect(rejected).rejects.toThrow(StoreUnavailableError);
     await expect(rejected).rejects.toThrow('Raise max_connections');
     const waiting = store.begin(beginCommand({ timeoutMs: TIMEOUT_MS }));
@@ -213,7 +213,7 @@ describe('A configuration that cannot work is a configuration error', () => {
     const store = ownStore(url, {
       connection: { options: '-c default_transaction_read_only=on' },
     });
-    await expect(store.begin(beginCommand({ timeoutMs: 200 }))).rejects.toThrow(
+    await expect(store.begin(beginCommand({ timeoutMs: 1_500 }))).rejects.toThrow(
       'in a read-only transaction',
     );
   });

@@ -62,7 +62,7 @@ describe('On a cluster', () => {
     let recordKey = newRecordKey();
     const ownerOf = async () => servers.primaryOf(await servers.slotOf(`idem:1:${recordKey}`));
     while ((await ownerOf()) === node) recordKey = newRecordKey();
-    const attempt = store.begin(beginCommand({ recordKey, timeoutMs: 100 }));
+    const attempt = store.begin(beginCommand({ recordKey, timeoutMs: 1_000 }));
     await expect(attempt).rejects.toThrow(StoreUnavailableError);
     await expect(attempt).rejects.toThrow('MOVED');
   });

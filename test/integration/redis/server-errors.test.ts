@@ -60,7 +60,7 @@ describe('While the server does not execute commands', () => {
 
     it('a begin that runs out of time is unavailable', async () => {
       const { store } = await setUpAiling();
-      const attempt = store.begin(beginCommand({ timeoutMs: 300 }));
+      const attempt = store.begin(beginCommand({ timeoutMs: 1_000 }));
       await expect(attempt).rejects.toThrow(StoreUnavailableError);
       await expect(attempt).rejects.toThrow(code);
     });
