@@ -102,9 +102,7 @@ function reportingEntry(method: Method, prototype: object, name: string | symbol
         ? run()
         : runMethodOnce(this, reporting, args, run);
     }
-    const { recover } = operation;
-    if (recover === undefined) return enter(operation, run);
-    return operation.lookUp(recover, (found) =>
+    return operation.start((found) =>
       enter(operation, () => (found === 'run' ? run() : found.value)),
     );
   };

@@ -7,25 +7,27 @@ export const NO_RESPONSE_GRACE_MS = 1_000;
 /** The same for a native handler that has written nothing so far: it may respond from a callback. */
 export const NO_NATIVE_RESPONSE_GRACE_MS = 5_000;
 
-/** What does not change during a request. */
+/** What does not change during an attempt. */
 export interface SettlementRules {
   /** The handler sends the response itself. */
   readonly isNative: boolean;
   readonly isTransactional: boolean;
-  /** The route's policy. */
+  /** A success without a response, as the policy gets it. */
+  readonly successSummary: OutcomeSummary;
+  /** The policy of the route or call. */
   keeps(summary: OutcomeSummary): boolean;
 }
 
 interface Completed {
   readonly kind: 'completed';
-  readonly status: number;
+  readonly summary: OutcomeSummary;
   readonly isKept: boolean;
 }
 
+/** `isRetryable`: the transaction met a conflict or was interrupted. */
 interface Failed {
   readonly kind: 'failed';
   readonly error: unknown;
-  /** The transaction met a conflict or was interrupted. */
   readonly isRetryable: boolean;
 }
 
@@ -64,12 +66,13 @@ export type SettlementState =
       readonly facts: Facts;
     };
 
+/** Only HTTP's signals have a status. Elsewhere, the value or error is the response, complete at once. */
 export type SettlementSignal =
   /** No handler was called, and none will be. */
   | { readonly kind: 'notCalled' }
   /** A stream starts, again if an outer interceptor retries or after a conflict. */
   | { readonly kind: 'streamStarted' }
-  | { readonly kind: 'streamCompleted'; readonly stream: number; readonly status: number }
+  | { readonly kind: 'streamCompleted'; readonly stream: number; readonly status?: number }
   | {
       readonly kind: 'streamFailed';
       readonly stream: number;
@@ -81,7 +84,7 @@ export type SettlementSignal =
   /** `active`: the first of the operation's calls, wrappers and look-ups starts. `idle`: the last one has ended. */
   | { readonly kind: 'active' | 'entered' | 'returned' | 'threw' | 'idle' }
   | { readonly kind: 'responseStarted' }
-  | { readonly kind: 'responseComplete'; readonly status: number }
+  | { readonly kind: 'responseComplete'; readonly status?: number }
   /** The response is larger than the buffer. */
   | { readonly kind: 'overflow'; readonly status: number }
   | { readonly kind: 'sourceBroken' }
@@ -94,7 +97,7 @@ export type SettlementEffect =
   | {
       readonly kind: 'complete';
       readonly state: FinishedState;
-      readonly status: number;
+      readonly summary: OutcomeSummary;
       /** Otherwise it is replayed as "response not kept". */
       readonly isResponseKept: boolean;
       /** Whether to roll back the transaction, because the operation failed. */
@@ -134,19 +137,21 @@ const HOLD: SettlementEffect = { kind: 'hold' };
 const PASS: SettlementEffect = { kind: 'pass' };
 
 /**
- * How the record of one request is settled. The handler's stream shows whether the operation succeeded, the wire shows
- * what the client received, and both decide what is stored (protocol, rule 3; contract, "The response and its record"):
+ * How the record of an attempt is settled. The handler's stream shows whether the operation succeeded, the wire shows
+ * what the client received, and both decide what is stored (protocol, rule 3; contract, "The response and its record").
+ * Except on HTTP, there is no wire: the call's value or error is the response.
  *
  * | the response begins | and the handler | the record |
  * |---|---|---|
  * | after its stream completed with a kept status | was entered | is kept, whatever the wire's status |
  * | after its stream completed otherwise | | by the policy, from the wire's status |
- * | after its stream failed | was entered | by the policy, from the wire's status and the error |
+ * | after its stream failed | returned before | is kept, whatever the wire's status |
+ * | | was entered | by the policy, from the wire's status and the error |
  * | | was not entered | is released |
  * | in a native handler | | by the policy, from the wire's status |
- * | before its stream ended, or while the handler is still running | returns later | is kept as "response not kept" |
- * | | throws later | is released |
- * | never, because the client has left | its stream completed with a kept status | is kept as "response not kept" |
+ * | before its stream ended, or while the handler is still running | returns later, and the policy keeps successes | is kept as "response not kept" |
+ * | | otherwise | is released |
+ * | never, because the client has left | its stream completed with a kept status, or it returned before | is kept as "response not kept" |
  * | | its stream ended otherwise | is released |
  *
  * A record is released only after the handler has stopped running.
@@ -167,10 +172,10 @@ export function settle(
     case 'streamStarted':
       return streamStarted(state);
     case 'streamCompleted': {
-      const { stream, status } = signal;
-      if (stream !== facts.stream) return { state };
-      const isKept = rules.keeps({ status });
-      return streamEnded(state, { kind: 'completed', status, isKept }, rules);
+      if (signal.stream !== facts.stream) return { state };
+      const summary = summaryOf(signal.status);
+      const isKept = rules.keeps(summary);
+      return streamEnded(state, { kind: 'completed', summary, isKept }, rules);
     }
     case 'streamFailed': {
       const { stream, error, isRetryable } = signal;
@@ -255,22 +260,23 @@ function idle(state: SettlementState, rules: SettlementRules): Step {
   if (state.phase === 'releasing') return settled(facts, { kind: 'release' });
   if (state.phase !== 'respondedEarly' || state.end === undefined) return { state };
   // Not by the stream's status: the early response has overwritten it.
-  const hasSucceeded = facts.isEntered ? facts.hasReturned : state.end.kind === 'completed';
-  return withoutResponse(facts, state.end, hasSucceeded, rules);
+  const isSuccess = facts.isEntered ? facts.hasReturned : state.end.kind === 'completed';
+  const isKept = isSuccess && rules.keeps(rules.successSummary);
+  return withoutResponse(facts, state.end, isKept, rules);
 }
 
 /** Keeps a success without its response, because a retry would run the operation a second time. */
 function withoutResponse(
   facts: Facts,
   end: Completed | Failed,
-  hasSucceeded: boolean,
-  { isTransactional }: SettlementRules,
+  isKept: boolean,
+  { isTransactional, successSummary }: SettlementRules,
 ): Step {
-  if (!hasSucceeded || isTransactional) return settled(facts, { kind: 'release' });
+  if (!isKept || isTransactional) return settled(facts, { kind: 'release' });
   return settled(facts, {
     kind: 'complete',
     state: 'completed',
-    status: end.kind === 'completed' ? end.status : 200,
+    summary: end.kind === 'completed' ? end.summary : successSummary,
     isResponseKept: false,
     undo: false,
     hasDiverged: false,
@@ -288,7 +294,16 @@ function graceOver(state: SettlementState, rules: SettlementRules): Step {
   if (state.phase !== 'completed' && state.phase !== 'failed') return { state };
   const { end, facts } = state;
   if (facts.isActive) return awaitResponse(state);
-  return withoutResponse(facts, end, end.kind === 'completed' && end.isKept, rules);
+  const isKept = end.kind === 'completed' ? end.isKept : hasSucceeded(end, facts, rules);
+  return withoutResponse(facts, end, isKept, rules);
+}
+
+/** Whether the operation succeeded, whatever failed afterwards: a retry would run it a second time. */
+function hasSucceeded(end: Completed | Failed, facts: Facts, rules: SettlementRules): boolean {
+  if (rules.isNative || !facts.isEntered) return false;
+  if (end.kind === 'completed') return end.isKept;
+  const hasReturned = facts.hasReturned && !facts.hasThrown && !end.isRetryable;
+  return hasReturned && rules.keeps(rules.successSummary);
 }
 
 function responseStarted(state: SettlementState, { isNative }: SettlementRules): Step {
@@ -314,7 +329,7 @@ function responseStarted(state: SettlementState, { isNative }: SettlementRules):
 
 function responseComplete(
   state: SettlementState,
-  status: number,
+  status: number | undefined,
   isResponseKept: boolean,
   rules: SettlementRules,
 ): Step {
@@ -322,13 +337,17 @@ function responseComplete(
   const end = 'end' in state ? state.end : undefined;
   const isOfHandler = rules.isNative || phase === 'completed' || phase === 'failed';
   if (!isOfHandler || phase === 'releasing' || phase === 'settled') return { state, effect: PASS };
+  const summary = summaryOf(status, end);
+  const isFailure = isFailureStatus(status) || (status === undefined && end?.kind === 'failed');
   const hasFailed =
-    end?.kind !== 'completed' || facts.hasThrown || (end.status < 400 && status >= 400);
+    end?.kind !== 'completed' ||
+    facts.hasThrown ||
+    (isFailure && !isFailureStatus(end.summary.status));
   const kept = (hasDiverged = false) =>
     settled(facts, {
       kind: 'complete',
-      state: status >= 400 ? 'failed' : 'completed',
-      status,
+      state: isFailure ? 'failed' : 'completed',
+      summary,
       isResponseKept,
       undo: rules.isTransactional && hasFailed,
       hasDiverged,
@@ -336,20 +355,32 @@ function responseComplete(
   if (end?.kind === 'failed') {
     // Pipes and inner interceptors fail like a handler, but the operation has not started (C88).
     const mayBeKept = facts.isEntered && !end.isRetryable;
-    return mayBeKept && rules.keeps({ status, error: end.error }) ? kept() : releaseOnceIdle(facts);
+    if (mayBeKept && rules.keeps(summary)) return kept();
+    const isSuccess = !rules.isTransactional && hasSucceeded(end, facts, rules);
+    return isSuccess ? kept(true) : releaseOnceIdle(facts);
   }
-  const isKept = rules.keeps({ status });
+  const isKept = rules.keeps(summary);
   if (rules.isTransactional) {
     if (isKept && !facts.isSourceBroken) return kept();
-    const isCommitted = status < 400 && !hasFailed && !facts.isSourceBroken;
+    const isCommitted = !isFailure && !hasFailed && !facts.isSourceBroken;
     return isCommitted ? settled(facts, { kind: 'commit' }) : releaseOnceIdle(facts);
   }
-  const hasSucceeded = !rules.isNative && facts.isEntered && end?.isKept === true;
-  return isKept || hasSucceeded ? kept(!isKept) : releaseOnceIdle(facts);
+  const isSuccess = end !== undefined && hasSucceeded(end, facts, rules);
+  return isKept || isSuccess ? kept(!isKept) : releaseOnceIdle(facts);
 }
 
 /** The response waits for the release, so that an immediate retry finds the key free, but not for the handler. */
 function releaseOnceIdle(facts: Facts): Step {
   if (facts.isActive) return { state: { phase: 'releasing', facts }, effect: PASS };
   return settled(facts, { kind: 'release' });
+}
+
+function summaryOf(status: number | undefined, end?: Completed | Failed): OutcomeSummary {
+  if (end?.kind !== 'failed') return status === undefined ? {} : { status };
+  const { error } = end;
+  return status === undefined ? { error } : { status, error };
+}
+
+function isFailureStatus(status: number | undefined): boolean {
+  return status !== undefined && status >= 400;
 }

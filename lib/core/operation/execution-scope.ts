@@ -24,36 +24,20 @@ export type OperationSignal = 'active' | 'entered' | 'returned' | 'threw' | 'idl
 export class ExecutionScope implements OperationContext {
   private active = 0;
   private wrappers = 0;
-  private entries = 0;
-  private returned = 0;
   private isUsed = false;
   /** Is notified of the calls. `active`: the first of several starts; `idle`: the last of them has ended. */
   listener: ((signal: OperationSignal) => void) | undefined;
-  private idleListeners: (() => void)[] = [];
 
   constructor(
     readonly context: IdempotencyContext,
     /** The operation's method, if it reports its own entry. */
     readonly handler?: object,
     /** Called before the operation on a takeover. */
-    readonly recover?: () => Promise<Recovery>,
+    private readonly recover?: () => Promise<Recovery>,
     readonly transaction?: AttemptTransaction,
     /** Which values of a returned Observable are its result: the last one, as on HTTP, or all. */
     readonly emissions: 'last' | 'all' = 'last',
   ) {}
-
-  /** Whether the operation itself was called, after pipes and inner interceptors (contract C88). */
-  get isEntered(): boolean {
-    return this.entries > 0;
-  }
-
-  get isActive(): boolean {
-    return this.active > 0;
-  }
-
-  get hasReturned(): boolean {
-    return this.returned > 0;
-  }
 
   /** @throws {@link IdempotencyOptionsError} if it was called before in the same transaction. */
   enter(): void {
@@ -64,7 +48,6 @@ export class ExecutionScope implements OperationContext {
     }
     this.isUsed = true;
     this.started();
-    this.entries += 1;
     this.listener?.('entered');
   }
 
@@ -73,17 +56,20 @@ export class ExecutionScope implements OperationContext {
     this.isUsed = false;
   }
 
-  /**
-   * Looks up whether the operation was done, meanwhile active but not entered. `goOn` enters it with what was found.
-   */
-  async lookUp<Found, Result>(
-    find: () => Promise<Found>,
-    goOn: (found: Found) => Result,
+  /** Starts the operation by `enter`; on a takeover, looks up first what an earlier attempt has done. */
+  start<Result>(enter: (found: Recovery) => Result): Result | Promise<Awaited<Result>> {
+    return this.recover === undefined ? enter('run') : this.lookUp(this.recover, enter);
+  }
+
+  /** Meanwhile, the operation is active but not entered. */
+  private async lookUp<Result>(
+    recover: () => Promise<Recovery>,
+    enter: (found: Recovery) => Result,
   ): Promise<Awaited<Result>> {
     this.started();
     let result: Result;
     try {
-      result = goOn(await find());
+      result = enter(await recover());
     } finally {
       this.leave('lookedUp');
     }
@@ -107,27 +93,15 @@ export class ExecutionScope implements OperationContext {
     this.ended(how === 'returned');
   }
 
-  whenIdle(listener: () => void): void {
-    if (this.active === 0) listener();
-    else this.idleListeners.push(listener);
-  }
-
   private started(): void {
     this.active += 1;
     if (this.active === 1) this.listener?.('active');
   }
 
   private ended(hasReturned: boolean): void {
-    if (hasReturned && this.wrappers === 0) {
-      this.returned += 1;
-      this.listener?.('returned');
-    }
+    if (hasReturned && this.wrappers === 0) this.listener?.('returned');
     this.active -= 1;
-    if (this.active > 0) return;
-    const listeners = this.idleListeners;
-    this.idleListeners = [];
-    for (const listener of listeners) listener();
-    this.listener?.('idle');
+    if (this.active === 0) this.listener?.('idle');
   }
 }
 

@@ -1,21 +1,26 @@
 import type { IdempotencyEngine } from '../../core/engine/idempotency-engine.js';
-import { REJECTION_CODES, type Attempt, type Settlement } from '../../core/operation/attempt.js';
-import { contextOf, ExecutionScope, executionScope } from '../../core/operation/execution-scope.js';
+import {
+  entryOf,
+  OperationRun,
+  replyOf,
+  type Entry,
+  type Reply,
+} from '../../core/engine/run-operation.js';
+import { executionScope } from '../../core/operation/execution-scope.js';
 import type { IdempotencyContext } from '../../core/operation/idempotency-context.js';
 import type { OperationRequest } from '../../core/operation/operation-request.js';
-import { finishedRetentionMs } from '../../core/operation/options.js';
-import { asksToKeep, keepSuccesses } from '../../core/operation/outcome-policy.js';
-import { recoveryOf, type Recovery, type Services } from '../../core/operation/recovery.js';
-import type { FinishedState, Outcome } from '../../core/record/record.js';
+import {
+  asksToKeep,
+  keepSuccesses,
+  type OutcomeSummary,
+} from '../../core/operation/outcome-policy.js';
+import type { Services } from '../../core/operation/recovery.js';
+import type { Outcome } from '../../core/record/record.js';
 import { recordKey } from '../../core/record/record-key.js';
 import { hasCode, OperationRejectedError, ValueNotStorableError } from '../../core/util/errors.js';
 import { jitteredPause } from '../../core/util/time.js';
 import type { Call, CallResult } from './call.js';
-import { VALUE_NOT_KEPT } from './call-outcome.js';
 import { rejectedResult } from './rejection-errors.js';
-
-/** The pause after a transaction's first conflict, doubled after each further one. */
-const CONFLICT_PAUSE_MS = 20;
 
 type Operation = (context: IdempotencyContext) => unknown;
 
@@ -27,71 +32,27 @@ export class CallTransport {
   ) {}
 
   /** Runs `operation`, or returns its stored result. Does not reject when the operation throws. */
-  async settle(call: Call, operation: Operation): Promise<CallResult> {
-    for (let conflicts = 0; ; conflicts += 1) {
-      const result = await this.settleOnce(call, operation);
-      const { transaction } = call.options;
-      const isConflict =
-        transaction !== false &&
-        result.kind === 'rejected' &&
-        hasCode(result.error, 'idempotency_transaction_conflict');
-      if (!isConflict || conflicts >= transaction.conflictRetries) return result;
-      await jitteredPause(CONFLICT_PAUSE_MS * 2 ** conflicts);
-    }
+  settle(call: Call, operation: Operation): Promise<CallResult> {
+    return this.settleAfter(0, call, operation);
   }
 
-  private async settleOnce(call: Call, operation: Operation): Promise<CallResult> {
-    const operationRequest = operationRequestOf(call);
-    const decision = await this.engine.begin(operationRequest);
-    switch (decision.kind) {
-      case 'run':
-        return this.execute(call, operationRequest, decision.attempt, operation);
-      case 'replay':
-        return decodedResult(call, decision.outcome, true);
-      case 'reject':
-        return rejectedResult(REJECTION_CODES[decision.reason], call.options);
-    }
-  }
-
-  private async execute(
+  /** @param conflicts - of earlier attempts with other transactions. */
+  private async settleAfter(
+    conflicts: number,
     call: Call,
-    operationRequest: OperationRequest,
-    attempt: Attempt,
     operation: Operation,
   ): Promise<CallResult> {
-    const context = contextOf(operationRequest, attempt);
-    const recover = recoveryOf(
-      operationRequest.options.lease.onTakeover,
-      attempt,
-      context,
-      this.services,
-    );
-    const { transaction } = attempt;
-    const running = new ExecutionScope(context, call.handler, undefined, transaction, 'all');
-    let found: Recovery = 'run';
-    try {
-      if (recover !== undefined) found = await executionScope.run(running, recover);
-    } catch (error) {
-      await attempt.release();
-      return interruptionOf(call, attempt, error) ?? failure(error);
-    }
-    let value: unknown;
-    try {
-      value = await executionScope.run(running, () =>
-        found === 'run' ? operation(context) : call.format.ofFound(found.value),
-      );
-    } catch (error) {
-      if (running.isActive && transaction === undefined) {
-        // A timeout inside of the interceptor has thrown, and the operation still runs.
-        running.whenIdle(() => {
-          void endLate(call, attempt, running);
-        });
-        return failure(error);
-      }
-      const isOperations = call.handler === undefined || running.isEntered;
-      return settleFailure(call, attempt, error, isOperations);
-    }
-    return succeed(call, attempt, value);
+    const request = operationRequestOf(call);
+    const decision = await this.engine.begin(request);
+    const entry = entryOf(decision, request, this.services, call.handler, 'all');
+    if (entry.kind !== 'run') return repliedResult(call, entry);
+    const execution = new CallExecution(call, entry, conflicts);
+    const result = await execution.run(operation);
+    // The transaction was rolled back, and its attempt has ended: a commit cannot be repeated.
+    const pauseMs = isConflict(result) ? execution.pauseAfterConflict() : undefined;
+    if (pauseMs === undefined) return result;
+    await jitteredPause(pauseMs);
+    return this.settleAfter(execution.conflicts, call, operation);
   }
 }
 
@@ -115,108 +76,118 @@ function operationRequestOf(call: Call): OperationRequest {
   };
 }
 
-async function succeed(call: Call, attempt: Attempt, value: unknown): Promise<CallResult> {
-  if (!asksToKeep(call.keep, keepSuccesses, {})) return succeedUnkept(call, attempt, value);
-  const encoded = call.format.encode(value);
-  if (encoded instanceof ValueNotStorableError && attempt.transaction !== undefined) {
-    await attempt.release();
-    return failure(
-      new ValueNotStorableError(`The transaction was rolled back. ${encoded.message}`, {
-        cause: encoded.cause,
-      }),
+/** A success without its value, as `outcome.keep` gets it. */
+const SUCCESS: OutcomeSummary = {};
+
+/** One attempt of a call. Its response is the outcome of its value or error, encoded if it is to be stored. */
+class CallExecution extends OperationRun<() => Outcome> {
+  readonly isNative = false;
+  readonly successSummary = SUCCESS;
+
+  constructor(
+    private readonly call: Call,
+    { attempt, scope }: Extract<Entry, { kind: 'run' }>,
+    conflicts: number,
+  ) {
+    super(attempt, scope, call.options, conflicts);
+  }
+
+  override keeps(summary: OutcomeSummary): boolean {
+    return asksToKeep(this.call.keep, keepSuccesses, summary);
+  }
+
+  async run(operation: Operation): Promise<CallResult> {
+    for (;;) {
+      const stream = this.streamStarted();
+      let value: unknown;
+      try {
+        value = await executionScope.run(this.scope, () => this.invoke(operation));
+        if (this.call.throwsReturnedErrors === true && value instanceof Error) {
+          this.report({ kind: 'threw' });
+          throw value;
+        }
+      } catch (error) {
+        const again = this.mayRunAgain(error);
+        if (again !== false && (await again)) continue;
+        return await this.failed(stream, error);
+      }
+      this.report({ kind: 'streamCompleted', stream });
+      return await this.returned(value);
+    }
+  }
+
+  protected override isResponse(): boolean {
+    return false;
+  }
+
+  protected override outcomeOf(response: (() => Outcome) | undefined): Outcome {
+    return response?.() ?? this.call.format.done;
+  }
+
+  private invoke(operation: Operation): unknown {
+    const { scope, call } = this;
+    // A handler reports its own entry.
+    if (call.handler !== undefined) return operation(scope.context);
+    return scope.start(async (found) => {
+      scope.enter();
+      try {
+        const value = found === 'run' ? await operation(scope.context) : found.value;
+        scope.leave('returned');
+        return value;
+      } catch (error) {
+        scope.leave('threw');
+        throw error;
+      }
+    });
+  }
+
+  private async returned(value: unknown): Promise<CallResult> {
+    const { call, isTransactional } = this;
+    const isOwn = this.responseStarted() === 'hold';
+    const encoded = isOwn && this.isKept ? call.format.encode(value) : undefined;
+    const isUnstorable = encoded instanceof ValueNotStorableError;
+    if (isUnstorable) this.report({ kind: 'sourceBroken' });
+    const mayBeStored = encoded !== undefined && !isUnstorable && this.fits(encoded);
+    const response = mayBeStored ? () => encoded : undefined;
+    const reply = replyOf(await this.respond({ kind: 'responseComplete' }, response));
+    if (reply !== undefined) return repliedResult(call, reply);
+    if (encoded === undefined) return { kind: 'value', value, isReplayed: false };
+    if (!isUnstorable) return decodedResult(call, encoded, false);
+    return failure(isTransactional ? rolledBack(encoded) : encoded);
+  }
+
+  private async failed(stream: number, error: unknown): Promise<CallResult> {
+    const { call } = this;
+    const code = this.streamFailed(stream, error);
+    const settlement = await this.respond({ kind: 'responseComplete' }, () =>
+      call.format.encodeFailure(error),
     );
+    if (code !== undefined) return rejectedResult(code, call.options);
+    const reply = replyOf(settlement);
+    return reply === undefined
+      ? failure(error, settlement !== undefined)
+      : repliedResult(call, reply);
   }
-  // The operation is done: a retry must not run it again, even with nothing to replay.
-  const outcome = encoded instanceof ValueNotStorableError ? VALUE_NOT_KEPT : encoded;
-  const { maxOutcomeBytes } = call;
-  const isKept = maxOutcomeBytes !== 'none' && outcome.body.length <= maxOutcomeBytes;
-  const settlement = await complete(
-    call,
-    attempt,
-    'completed',
-    isKept ? outcome : VALUE_NOT_KEPT,
-    {},
-  );
-  if (settlement.kind === 'own' && encoded instanceof ValueNotStorableError) {
-    return failure(encoded);
+
+  private fits({ body }: Outcome): boolean {
+    const { maxOutcomeBytes } = this.call;
+    return maxOutcomeBytes !== 'none' && body.length <= maxOutcomeBytes;
   }
-  return settledResult(call, settlement, outcome);
 }
 
-/** Settles an operation that outlived a timeout: even so, a success must not run again (protocol, rule 3). */
-async function endLate(call: Call, attempt: Attempt, running: ExecutionScope): Promise<void> {
-  const isKept = running.hasReturned && asksToKeep(call.keep, keepSuccesses, {});
-  if (isKept) await complete(call, attempt, 'completed', call.format.done, {});
-  else await attempt.release();
+function rolledBack({ message, cause }: ValueNotStorableError): ValueNotStorableError {
+  return new ValueNotStorableError(`The transaction was rolled back. ${message}`, { cause });
 }
 
-/** Commits or releases without storing the value, as `outcome.keep` asks. */
-async function succeedUnkept(call: Call, attempt: Attempt, value: unknown): Promise<CallResult> {
-  const settlement = await attempt.transaction?.commitUnkept();
-  if (settlement === undefined) await attempt.release();
-  return settlement === undefined || settlement.kind === 'own'
-    ? { kind: 'value', value, isReplayed: false }
-    : settledResult(call, settlement, VALUE_NOT_KEPT);
+function isConflict(result: CallResult): boolean {
+  return result.kind === 'rejected' && hasCode(result.error, 'idempotency_transaction_conflict');
 }
 
-/** The result where the transaction failed, and not the operation. */
-function interruptionOf(
-  { options }: Call,
-  { transaction }: Attempt,
-  error: unknown,
-): CallResult | undefined {
-  if (transaction?.isConflict(error) === true) {
-    transaction.conflicted();
-    return rejectedResult('idempotency_transaction_conflict', options);
-  }
-  return transaction?.isInterruption(error) === true
-    ? rejectedResult('idempotency_store_unavailable', options)
-    : undefined;
-}
-
-async function settleFailure(
-  call: Call,
-  attempt: Attempt,
-  error: unknown,
-  isOperations: boolean,
-): Promise<CallResult> {
-  const interruption = interruptionOf(call, attempt, error);
-  if (interruption !== undefined) {
-    await attempt.release();
-    return interruption;
-  }
-  if (!isOperations || !asksToKeep(call.keep, keepSuccesses, { error })) {
-    await attempt.release();
-    return failure(error);
-  }
-  const outcome = call.format.encodeFailure(error);
-  const settlement = await complete(call, attempt, 'failed', outcome, { error });
-  return settlement.kind === 'own'
-    ? { kind: 'failure', error, isKept: true, isReplayed: false }
-    : settledResult(call, settlement, outcome);
-}
-
-function complete(
-  { options }: Call,
-  attempt: Attempt,
-  state: FinishedState,
-  outcome: Outcome,
-  summary: { error?: unknown },
-): Promise<Settlement> {
-  const retentionMs = finishedRetentionMs(options, { ...summary, state });
-  return attempt.complete({ state, outcome, retentionMs, undo: state === 'failed' });
-}
-
-/** The first caller gets the same value as retries do: as it was stored, not as it was returned. */
-function settledResult(call: Call, settlement: Settlement, own: Outcome): CallResult {
-  switch (settlement.kind) {
-    case 'own':
-      return decodedResult(call, own, false);
-    case 'other':
-      return decodedResult(call, settlement.outcome, true);
-    default:
-      return rejectedResult(REJECTION_CODES[settlement.kind], call.options);
-  }
+/** The result of a caller who gets a stored outcome or a rejection. */
+function repliedResult(call: Call, reply: Reply): CallResult {
+  return reply.kind === 'stored'
+    ? decodedResult(call, reply.outcome, true)
+    : rejectedResult(reply.code, call.options);
 }
 
 /** The stored result, or a rejection where it cannot be decoded. */
@@ -232,6 +203,6 @@ function decodedResult({ format }: Call, outcome: Outcome, isReplayed: boolean):
   }
 }
 
-function failure(error: unknown): CallResult {
-  return { kind: 'failure', error, isKept: false, isReplayed: false };
+function failure(error: unknown, isKept = false): CallResult {
+  return { kind: 'failure', error, isKept, isReplayed: false };
 }

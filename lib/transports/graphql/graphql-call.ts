@@ -49,6 +49,7 @@ export async function graphqlCall(
     maxOutcomeBytes: route.maxOutcomeBytes,
     options,
     handler: context.getHandler(),
+    throwsReturnedErrors: true,
   };
 }
 

@@ -1,6 +1,9 @@
 import type { OutgoingHttpHeaders } from 'node:http';
+import type { Reply } from '../../core/engine/run-operation.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
-import type { RecordedResponse } from './response/http-response.js';
+import type { RejectionCode } from '../../core/util/rejections.js';
+import type { HttpRoute } from './http-route.js';
+import { decodeResponse, type RecordedResponse } from './response/http-response.js';
 import type { ResponseSink, Replacement } from './response/response-sink.js';
 
 /** Sends the stored response. Outer interceptors and filters run as usual, but cannot change its bytes. */
@@ -48,9 +51,12 @@ export class HttpReplay implements ResponseSink {
   }
 }
 
-/** A stored response with the header that marks it as a replay (contract C73). */
-export function markedReplay(response: RecordedResponse, replayHeader: string): RecordedResponse {
-  return { ...response, headers: { ...response.headers, [replayHeader]: 'true' } };
+/** The stored response with the header that marks it as a replay (contract C73), or the rejection in its place. */
+export function replayOf(reply: Reply, { options }: HttpRoute): RecordedResponse | RejectionCode {
+  if (reply.kind === 'rejected') return reply.code;
+  const response = decodeResponse(reply.outcome);
+  if (response === undefined) return 'idempotency_response_not_kept';
+  return { ...response, headers: { ...response.headers, [options.http.replayHeader]: 'true' } };
 }
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\b/i;

@@ -1,20 +1,18 @@
 import { Logger, StreamableFile, type CallHandler, type ExecutionContext } from '@nestjs/common';
 import { from, Observable, throwError, type Subscriber } from 'rxjs';
 import type { IdempotencyEngine } from '../../core/engine/idempotency-engine.js';
-import { REJECTION_CODES, type Attempt } from '../../core/operation/attempt.js';
-import { contextOf, ExecutionScope, executionScope } from '../../core/operation/execution-scope.js';
-import type { OperationRequest } from '../../core/operation/operation-request.js';
-import { recoveryOf, type Services } from '../../core/operation/recovery.js';
+import { entryOf, type Entry } from '../../core/engine/run-operation.js';
+import { executionScope } from '../../core/operation/execution-scope.js';
+import type { Services } from '../../core/operation/recovery.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { isEnabled } from '../common/request-options.js';
 import { httpExchange, type HttpExchange } from './http-exchange.js';
 import { HttpExecution } from './http-execution.js';
 import { STATUS_HEADER } from './http-options.js';
-import { HttpReplay, markedReplay } from './http-replay.js';
+import { HttpReplay, replayOf } from './http-replay.js';
 import { isUnprotectedMethod, type HttpRoute } from './http-route.js';
 import { IdempotencyProblem, setProblemHeaders, throwProblem } from './problem.js';
 import { readRequest } from './read-request.js';
-import { decodeResponse } from './response/http-response.js';
 
 const logger = new Logger('Idempotency');
 
@@ -98,68 +96,44 @@ export class HttpTransport {
       const operationRequest = prepared instanceof Promise ? await prepared : prepared;
       if (operationRequest === undefined) return { kind: 'unprotected' };
       const decision = await this.engine.begin(operationRequest);
-      switch (decision.kind) {
-        case 'run': {
-          const { attempt } = decision;
-          try {
-            return {
-              kind: 'run',
-              execution: this.executionOf(context, exchange, route, operationRequest, attempt),
-            };
-          } catch (error) {
-            // Otherwise the key stays blocked until the hard deadline, and every shutdown waits for it.
-            await attempt.release();
-            throw error;
-          }
+      const handler = context.getHandler();
+      const entry = entryOf(decision, operationRequest, this.services, handler);
+      if (entry.kind === 'run') {
+        try {
+          return { kind: 'run', execution: executionOf(entry, exchange, route) };
+        } catch (error) {
+          // Otherwise the key stays blocked until the hard deadline, and every shutdown waits for it.
+          await entry.attempt.release();
+          throw error;
         }
-        case 'replay': {
-          const response = decodeResponse(decision.outcome);
-          if (response === undefined) {
-            return throwProblem(exchange, 'idempotency_response_not_kept', route.problems);
-          }
-          const { replayHeader } = route.options.http;
-          const marked = markedReplay(response, replayHeader);
-          return {
-            kind: 'replay',
-            replay: new HttpReplay(marked, replayHeader, exchange.headers()),
-          };
-        }
-        case 'reject':
-          return throwProblem(exchange, REJECTION_CODES[decision.reason], route.problems);
       }
+      const replay = replayOf(entry, route);
+      if (typeof replay === 'string') return throwProblem(exchange, replay, route.problems);
+      const { replayHeader } = route.options.http;
+      return { kind: 'replay', replay: new HttpReplay(replay, replayHeader, exchange.headers()) };
     } catch (error) {
       throw errorOf(error, exchange, route);
     }
-  }
-
-  private executionOf(
-    context: ExecutionContext,
-    exchange: HttpExchange,
-    route: HttpRoute,
-    operationRequest: OperationRequest,
-    attempt: Attempt,
-  ): HttpExecution {
-    // A response sent while the store was asked already has its header fields.
-    if (!attempt.isProtected && !exchange.rawResponse.headersSent) {
-      exchange.setHeader(STATUS_HEADER, 'unprotected');
-    }
-    const own = contextOf(operationRequest, attempt);
-    const recover = recoveryOf(
-      operationRequest.options.lease.onTakeover,
-      attempt,
-      own,
-      this.services,
-    );
-    const operation = new ExecutionScope(own, context.getHandler(), recover, attempt.transaction);
-    return new HttpExecution(attempt, route, operation, exchange.headers(), exchange.status());
   }
 
   /** Releases an execution that has not started: an outer timeout may have responded while the store was asked. */
   private abandon(plan: RequestPlan, { request }: HttpExchange): void {
     if (plan.kind !== 'run' || plan.execution.isStarted) return;
     this.pendingRequests.set(request, undefined);
-    plan.execution.abandon();
+    plan.execution.report({ kind: 'notCalled' });
   }
+}
+
+function executionOf(
+  { attempt, scope }: Extract<Entry, { kind: 'run' }>,
+  exchange: HttpExchange,
+  route: HttpRoute,
+): HttpExecution {
+  // A response sent while the store was asked already has its header fields.
+  if (!attempt.isProtected && !exchange.rawResponse.headersSent) {
+    exchange.setHeader(STATUS_HEADER, 'unprotected');
+  }
+  return new HttpExecution(attempt, route, scope, exchange.headers(), exchange.status());
 }
 
 /** The error that a request fails with. An invalid option is described in the log, not in the response. */
@@ -214,16 +188,17 @@ function runHandler(
   if (!execution.isStarted) {
     if (rawResponse.headersSent) {
       // A response was sent while the store was asked, so the handler's would be lost.
-      execution.abandon();
+      execution.report({ kind: 'notCalled' });
       subscriber.complete();
       return;
     }
     const written = exchange.record(execution);
     const onClose = () => {
-      if (!rawResponse.writableFinished) execution.clientDisconnected(written());
+      if (rawResponse.writableFinished) return;
+      execution.report({ kind: 'clientGone', hasBegun: written() });
     };
     // The client disconnected before the handler started: a pipe into a closed response emits nothing.
-    if (rawResponse.destroyed) execution.clientDisconnected(true);
+    if (rawResponse.destroyed) execution.report({ kind: 'clientGone', hasBegun: true });
     else rawResponse.once('close', onClose);
   } else if (execution.isTransactional) {
     // An outer interceptor retries: the writes of the last run must not become part of this one.
@@ -233,7 +208,7 @@ function runHandler(
         subscribe(execution, next, exchange, subscriber);
         return;
       }
-      const problem = execution.unavailable();
+      const problem = execution.problem('idempotency_store_unavailable');
       setProblemHeaders(exchange, problem);
       subscriber.error(problem);
     });
@@ -252,18 +227,18 @@ function subscribe(
   const stream = execution.streamStarted();
   let hasEmitted = false;
   subscriber.add(() => {
-    if (!hasEmitted) execution.streamAbandoned(stream);
+    if (!hasEmitted) execution.report({ kind: 'streamAbandoned', stream });
   });
-  const { operation } = execution;
   const fail = (error: unknown) => {
-    execution.streamFailed(stream, error);
-    const problem = execution.problemOf(error);
+    hasEmitted = true;
+    const code = execution.streamFailed(stream, error);
+    const problem = code && execution.problem(code);
     if (problem !== undefined) setProblemHeaders(exchange, problem);
     subscriber.error(problem ?? error);
   };
   // A separate subscription without teardown: an outer timeout or a disconnect must not end the handler before its
   // outcome is stored (contract C57). In the execution scope, because inner interceptors may call the handler later.
-  executionScope.run(operation, () =>
+  executionScope.run(execution.scope, () =>
     streamOf(next).subscribe({
       next: (value) => {
         hasEmitted = true;
@@ -275,25 +250,24 @@ function subscribe(
         subscriber.next(value);
       },
       error: (error) => {
-        if (!execution.isConflict(error)) {
-          hasEmitted = true;
+        const again = execution.mayRunAgain(error);
+        if (again === false) {
           fail(error);
           return;
         }
-        execution.conflicted();
-        void execution.mayRunAgain().then((mayRun) => {
-          hasEmitted = true;
+        void again.then((mayRun) => {
           if (!mayRun || subscriber.closed) {
             fail(error);
             return;
           }
+          hasEmitted = true;
           exchange.restoreHead(execution.statusBefore, execution.headersBefore);
           subscribe(execution, next, exchange, subscriber);
         });
       },
       complete: () => {
         hasEmitted = true;
-        execution.streamCompleted(stream, exchange.status());
+        execution.report({ kind: 'streamCompleted', stream, status: exchange.status() });
         subscriber.complete();
       },
     }),

@@ -6,13 +6,16 @@ import fc from 'fast-check';
 import type { settle } from '../../../support/internals/core/engine.js';
 import { projectRoot } from '../../../support/project-root.js';
 import { brokenPromises, orders } from './random-orders.js';
-import { RULES } from './settled.js';
+import { CALLS } from './calls.js';
+import { effectsOf, RULES } from './settled.js';
 import { listedResults, resultsOf, STATE_NAMES, TABLES } from './table.js';
 
 const SOURCE = readFileSync(join(projectRoot, 'lib/core/engine/settlement.ts'), 'utf8');
 
+type Mutant = readonly [mistake: string, text: string, planted: string];
+
 /** Text of the settlement, and what a mistake makes of it. */
-const MUTANTS: readonly (readonly [mistake: string, text: string, planted: string])[] = [
+const MUTANTS: readonly Mutant[] = [
   [
     'a handler that still runs is released',
     "if (facts.isActive) return { state: { phase: 'releasing', facts }, effect: PASS };",
@@ -34,8 +37,8 @@ const MUTANTS: readonly (readonly [mistake: string, text: string, planted: strin
     "const isResult = end.kind === 'completed' && facts.hasReturned;",
     'const isResult = false;',
   ],
-  ['a success is released without its response', '!hasSucceeded || isTransactional', 'true'],
-  ['a transaction without a response is kept', '!hasSucceeded || isTransactional', '!hasSucceeded'],
+  ['a success is released without its response', '!isKept || isTransactional', 'true'],
+  ['a transaction without a response is kept', '!isKept || isTransactional', '!isKept'],
   [
     'the early response decides, not the handler',
     'facts.isEntered ? facts.hasReturned : state.end',
@@ -52,10 +55,14 @@ const MUTANTS: readonly (readonly [mistake: string, text: string, planted: strin
     '!end.isRetryable',
   ],
   ['a conflict is kept', 'facts.isEntered && !end.isRetryable', 'facts.isEntered'],
-  ['the policy does not see the error', 'status, error: end.error', 'status: 200'],
+  ['the policy does not see the error', ': { status, error }', ': { status: 200 }'],
   ['a transaction that failed is committed', 'rules.isTransactional && hasFailed', 'false'],
-  ['a caught error is committed', 'facts.hasThrown || ', ''],
-  ['a success that became a failure is committed', ' || (end.status < 400 && status >= 400)', ''],
+  ['a caught error is committed', 'facts.hasThrown ||', ''],
+  [
+    'a success that became a failure is committed',
+    ' ||\n    (isFailure && !isFailureStatus(end.summary.status))',
+    '',
+  ],
   ['half a response is committed', 'isKept && !facts.isSourceBroken', 'isKept'],
   ['half a response is kept', 'signal.status, !facts.isSourceBroken', 'signal.status, true'],
   [
@@ -63,20 +70,20 @@ const MUTANTS: readonly (readonly [mistake: string, text: string, planted: strin
     'signal.status, false, rules',
     'signal.status, true, rules',
   ],
-  ['a success that became a failure is released', 'isKept || hasSucceeded ?', 'isKept ?'],
+  ['a success that became a failure is released', 'isKept || isSuccess ?', 'isKept ?'],
   [
     'a native success that became a failure is kept',
-    '!rules.isNative && facts.isEntered && end',
-    'facts.isEntered && end',
+    'rules.isNative || !facts.isEntered',
+    '!facts.isEntered',
   ],
   [
     'what an interceptor responded without the handler is kept as its success',
-    '!rules.isNative && facts.isEntered && end',
-    '!rules.isNative && end',
+    'rules.isNative || !facts.isEntered',
+    'rules.isNative',
   ],
   ['a kept success has diverged', 'kept(!isKept)', 'kept(true)'],
   ['a success that became a failure has not diverged', 'kept(!isKept)', 'kept()'],
-  ['a failure is kept as a success', "status >= 400 ? 'failed' : 'completed'", "'completed'"],
+  ['a failure is kept as a success', "isFailure ? 'failed' : 'completed'", "'completed'"],
   [
     'an early response is recorded',
     'if (isNative) return { state, effect: HOLD };',
@@ -112,8 +119,8 @@ const MUTANTS: readonly (readonly [mistake: string, text: string, planted: strin
   ['the key is held by an abandoned stream', 'if (state.hasBegun) return', 'if (true) return'],
   [
     'the end of an older stream counts',
-    'if (stream !== facts.stream) return { state };\n      const isKept',
-    'const isKept',
+    'if (signal.stream !== facts.stream) return { state };\n      const summary',
+    'const summary',
   ],
   [
     'the failure of an older stream counts',
@@ -139,11 +146,60 @@ const MUTANTS: readonly (readonly [mistake: string, text: string, planted: strin
   ],
   [
     'a status that is not kept is kept after the grace',
-    "end.kind === 'completed' && end.isKept, rules",
-    "end.kind === 'completed', rules",
+    "end.kind === 'completed' ? end.isKept : has",
+    "end.kind === 'completed' ? true : has",
+  ],
+  [
+    'a success is released after the grace, because an interceptor failed',
+    "end.kind === 'completed' ? end.isKept : hasSucceeded(end, facts, rules)",
+    "end.kind === 'completed' && end.isKept",
+  ],
+  [
+    'a success is released because an interceptor failed afterwards',
+    'isSuccess ? kept(true) : releaseOnceIdle(facts)',
+    'releaseOnceIdle(facts)',
+  ],
+  [
+    'a rolled-back success is kept because an interceptor failed afterwards',
+    '!rules.isTransactional && hasSucceeded',
+    'hasSucceeded',
+  ],
+  ['a failure counts as a success', 'facts.hasReturned && !facts.hasThrown', '!facts.hasThrown'],
+  ['a failure of the last call counts as a success', ' && !facts.hasThrown && !end', ' && !end'],
+  [
+    'an interrupted success is kept',
+    ' && !end.isRetryable;\n  return hasReturned',
+    ';\n  return hasReturned',
   ],
   ['an attempt without a handler is not released', "state.phase === 'waiting' ?", 'false ?'],
   ['a running handler is released as not called', "state.phase === 'waiting' ?", 'true ?'],
+];
+
+const MUTANTS_OF_CALLS: readonly Mutant[] = [
+  [
+    'a failure without a status is kept as a success',
+    " || (status === undefined && end?.kind === 'failed')",
+    '',
+  ],
+  ['a policy does not see the error of a call', '? { error } :', '? {} :'],
+  [
+    'a late success is kept against the policy',
+    'isSuccess && rules.keeps(rules.successSummary)',
+    'isSuccess',
+  ],
+  [
+    'a success after which an interceptor failed is kept against the policy',
+    'return hasReturned && rules.keeps(rules.successSummary)',
+    'return hasReturned',
+  ],
+  ['a caught error of a call is committed', 'facts.hasThrown ||', ''],
+  ['a value that cannot be stored is committed', '&& !facts.isSourceBroken;\n', ';\n'],
+  [
+    'a call that the policy does not keep is rolled back',
+    'const isCommitted = !isFailure',
+    'const isCommitted = false',
+  ],
+  ['the value of a timeout is the outcome', '(facts.isActive && !isResult)', 'false'],
 ];
 
 async function mutated(text: string, planted: string): Promise<typeof settle> {
@@ -172,6 +228,15 @@ describe('the table of the settlement notices that', () => {
   });
 });
 
+describe('the list of calls notices that', () => {
+  it.each(MUTANTS_OF_CALLS)('%s', async (_, text, planted) => {
+    const decide = await mutated(text, planted);
+    expect(CALLS.map(([, rules, signals]) => effectsOf(signals, rules, decide))).not.toEqual(
+      CALLS.map(([, , , effects]) => effects),
+    );
+  });
+});
+
 describe('random orders of signals notice that', () => {
   const OF_PROMISES = [
     'a handler that still runs is released',
@@ -181,6 +246,7 @@ describe('random orders of signals notice that', () => {
     'a success is released without its response',
     'the early response decides, not the handler',
     'a success that became a failure is released',
+    'a success is released because an interceptor failed afterwards',
     'the response to a handler is not held',
     'a settled record is settled again',
     'a late end settles again',

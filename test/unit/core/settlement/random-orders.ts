@@ -35,14 +35,16 @@ const signal: fc.Arbitrary<SettlementSignal> = fc.oneof(
 
 /** The signals of a usual request, in their order. */
 const usual = fc
-  .tuple(fc.constantFrom('returned' as const, 'threw' as const), status, status)
-  .map(([how, ofStream, ofWire]): SettlementSignal[] => [
+  .tuple(fc.constantFrom('returned' as const, 'threw' as const), fc.boolean(), status, status)
+  .map(([how, hasFailed, ofStream, ofWire]): SettlementSignal[] => [
     { kind: 'streamStarted' },
     { kind: 'active' },
     { kind: 'entered' },
     { kind: how },
     { kind: 'idle' },
-    { kind: 'streamCompleted', stream: 1, status: ofStream },
+    hasFailed
+      ? { kind: 'streamFailed', stream: 1, error: 'planned', isRetryable: false }
+      : { kind: 'streamCompleted', stream: 1, status: ofStream },
     { kind: 'responseStarted' },
     { kind: 'responseComplete', status: ofWire },
   ]);
@@ -70,6 +72,10 @@ interface History {
   isActive: boolean;
   isEntered: boolean;
   hasReturned: boolean;
+  /** The last call. */
+  hasThrown: boolean;
+  /** The stream that counts failed, and its attempt could not go on. */
+  isRetryable: boolean;
   /** The status with which the stream that counts completed. */
   completed: number | undefined;
   hasEnded: boolean;
@@ -92,6 +98,8 @@ export function brokenPromises(
     isActive: false,
     isEntered: false,
     hasReturned: false,
+    hasThrown: false,
+    isRetryable: false,
     completed: undefined,
     hasEnded: false,
     isEarly: false,
@@ -129,9 +137,12 @@ export function brokenPromises(
 }
 
 /** Whether the operation has had its effect, and a retry would have it a second time. */
-function hasSucceeded({ isEntered, hasReturned, isEarly, hasBegun, completed }: History): boolean {
+function hasSucceeded(past: History): boolean {
+  const { isEntered, hasReturned, isEarly, hasBegun, completed } = past;
   const isKept = completed !== undefined && completed < 500;
-  return isEntered && hasReturned && (isKept || isEarly || hasBegun);
+  const hasFailedSince = past.hasEnded && completed === undefined;
+  const isSuccess = hasFailedSince && !past.hasThrown && !past.isRetryable;
+  return isEntered && hasReturned && (isKept || isEarly || hasBegun || isSuccess);
 }
 
 function isResponse(next: SettlementSignal): boolean {
@@ -148,6 +159,10 @@ function follow(past: History, next: SettlementSignal): void {
       break;
     case 'entered':
       past.isEntered ||= !past.isOver;
+      past.hasThrown = false;
+      break;
+    case 'threw':
+      past.hasThrown = true;
       break;
     case 'returned':
       past.hasReturned ||= !past.isOver;
@@ -163,6 +178,7 @@ function follow(past: History, next: SettlementSignal): void {
     case 'streamFailed':
       if (past.isOver || next.stream !== past.stream) break;
       past.hasEnded = true;
+      past.isRetryable = next.kind === 'streamFailed' && next.isRetryable;
       past.completed = next.kind === 'streamCompleted' ? next.status : undefined;
       past.isEarly = past.isActive && !(past.hasReturned && past.completed !== undefined);
       break;

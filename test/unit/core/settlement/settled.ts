@@ -6,14 +6,18 @@ import {
   type SettlementSignal,
   type SettlementState,
 } from '../../../support/internals/core/engine.js';
+import type { OutcomeSummary } from '../../../support/internals/core/operation.js';
 
-const keeps: SettlementRules['keeps'] = ({ status = 200 }) => status < 500;
+const http = {
+  successSummary: { status: 200 },
+  keeps: ({ status = 200 }: OutcomeSummary) => status < 500,
+};
 
 /** The kinds of attempts. A native handler has no transaction. */
 export const RULES = {
-  ordinary: { isNative: false, isTransactional: false, keeps },
-  native: { isNative: true, isTransactional: false, keeps },
-  transactional: { isNative: false, isTransactional: true, keeps },
+  ordinary: { isNative: false, isTransactional: false, ...http },
+  native: { isNative: true, isTransactional: false, ...http },
+  transactional: { isNative: false, isTransactional: true, ...http },
 } satisfies Record<string, SettlementRules>;
 
 /** The state after `signals`, by `decide`. */
@@ -23,6 +27,20 @@ export function after(
   decide = settle,
 ): SettlementState {
   return signals.reduce((state, signal) => decide(state, signal, rules).state, INITIAL_STATE);
+}
+
+/** The effects of a sequence of signals. A signal without properties is given by its kind. */
+export function effectsOf(
+  signals: readonly (string | SettlementSignal)[],
+  rules: SettlementRules = RULES.ordinary,
+  decide = settle,
+): string[] {
+  const all = signals.map((signal) =>
+    typeof signal === 'string' ? ({ kind: signal } as SettlementSignal) : signal,
+  );
+  return all
+    .map((signal, i) => named(decide(after(rules, all.slice(0, i), decide), signal, rules).effect))
+    .filter(Boolean);
 }
 
 /** An effect as the table has it. */

@@ -1,10 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  settle,
-  type SettlementRules,
-  type SettlementSignal,
-} from '../../../support/internals/core/engine.js';
-import { after, named, RULES } from './settled.js';
+import { settle, type SettlementSignal } from '../../../support/internals/core/engine.js';
+import { CALLS } from './calls.js';
+import { effectsOf, RULES } from './settled.js';
 import { listedResults, resultsOf, STATE_NAMES, TABLES } from './table.js';
 
 describe.each(TABLES)('the settlement of %s', (_, rules, table) => {
@@ -18,18 +15,11 @@ const RETURN = [...RUN, 'returned', 'idle'];
 const COMPLETED: SettlementSignal = { kind: 'streamCompleted', stream: 1, status: 201 };
 const RESPONSE: SettlementSignal = { kind: 'responseComplete', status: 201 };
 
-/** The effects of a sequence of signals. A signal without properties is given by its kind. */
-function effectsOf(
-  signals: readonly (string | SettlementSignal)[],
-  rules: SettlementRules = RULES.ordinary,
-): string[] {
-  const all = signals.map((signal) =>
-    typeof signal === 'string' ? ({ kind: signal } as SettlementSignal) : signal,
-  );
-  return all
-    .map((signal, i) => named(settle(after(rules, all.slice(0, i)), signal, rules).effect))
-    .filter(Boolean);
-}
+describe('the settlement of a call', () => {
+  it.each(CALLS)('%s', (_, rules, signals, effects) => {
+    expect(effectsOf(signals, rules)).toEqual(effects);
+  });
+});
 
 describe('the settlement', () => {
   it('commits a transactional success that the policy does not keep', () => {

@@ -45,6 +45,10 @@ const STATES = {
   threw: [...THROW, streamFailed()],
   conflict: [...THROW, streamFailed(true)],
   piped: [STREAM_STARTED, streamFailed()],
+  enveloped: [...RETURN, streamFailed()],
+  interrupted: [...RETURN, streamFailed(true)],
+  threwAgain: [...RETURN, ACTIVE, ENTERED, THROWN, IDLE, streamFailed()],
+  unreported: [...RUN, IDLE, streamFailed()],
   left: [...RUN, abandoned()],
   gaveUp: [...RUN, streamFailed()],
   late: [...RUN, streamFailed(), RETURNED],
@@ -163,6 +167,15 @@ const NOT_KEPT: Row = {
   'wait 1 s': LEAVING,
 };
 
+/** Code outside of the operation failed after it had returned. */
+const AFTER_SUCCESS: Row = {
+  ...THREW,
+  release: [],
+  'keep completed without response': ['overflow 201', 'graceOver'],
+  'keep failed, diverged': ['response 500'],
+  'keep failed without response, diverged': ['overflow 500'],
+};
+
 const ORDINARY: Record<State, Row> = {
   waiting: {
     release: ['notCalled'],
@@ -183,6 +196,10 @@ const ORDINARY: Record<State, Row> = {
   threw: THREW,
   conflict: NOT_KEPT,
   piped: NOT_KEPT,
+  enveloped: AFTER_SUCCESS,
+  interrupted: NOT_KEPT,
+  threwAgain: THREW,
+  unreported: THREW,
   left: EARLY,
   gaveUp: { ...EARLY, release: ['idle'] },
   late: { ...EARLY, 'keep completed without response': ['idle'] },
@@ -252,6 +269,10 @@ const NATIVE: Record<State, Row> = {
   threw: { ...THREW, ...NATIVE_WAIT },
   conflict: { ...NOT_KEPT, ...NATIVE_WAIT },
   piped: { ...NOT_KEPT, ...NATIVE_WAIT },
+  enveloped: { ...THREW, ...NATIVE_WAIT },
+  interrupted: { ...NOT_KEPT, ...NATIVE_WAIT },
+  threwAgain: { ...THREW, ...NATIVE_WAIT },
+  unreported: { ...THREW, ...NATIVE_WAIT },
   left: { ...EARLY, ...BY_POLICY_RUNNING, hold: [], pass: ['responseStarted'] },
   gaveUp: {
     ...EARLY,
@@ -296,19 +317,24 @@ const TRANSACTIONAL_COMPLETED: Row = {
   release: ['response 500', 'overflow 500', 'graceOver'],
 };
 
+const TRANSACTIONAL_THREW: Row = {
+  ...THREW,
+  'keep completed': [],
+  'keep failed': [],
+  'keep completed without response': [],
+  'keep completed, undone': ['response 201'],
+  'keep failed, undone': ['response 402'],
+  'keep completed without response, undone': ['overflow 201'],
+};
+
 const TRANSACTIONAL: Record<State, Row> = {
   ...ORDINARY,
   completed: { ...COMPLETED, ...TRANSACTIONAL_COMPLETED },
   uncalled: { ...ORDINARY.uncalled, ...TRANSACTIONAL_COMPLETED },
-  threw: {
-    ...THREW,
-    'keep completed': [],
-    'keep failed': [],
-    'keep completed without response': [],
-    'keep completed, undone': ['response 201'],
-    'keep failed, undone': ['response 402'],
-    'keep completed without response, undone': ['overflow 201'],
-  },
+  threw: TRANSACTIONAL_THREW,
+  enveloped: TRANSACTIONAL_THREW,
+  threwAgain: TRANSACTIONAL_THREW,
+  unreported: TRANSACTIONAL_THREW,
   late: { ...EARLY, release: ['idle'] },
   uncalledActive: { ...EARLY, release: ['idle'] },
   gone: { ...ORDINARY.gone, ...TRANSACTIONAL_COMPLETED },

@@ -1,0 +1,225 @@
+import {
+  REJECTION_CODES,
+  type Attempt,
+  type FinalOutcome,
+  type Settlement,
+} from '../operation/attempt.js';
+import { contextOf, ExecutionScope } from '../operation/execution-scope.js';
+import type { OperationRequest } from '../operation/operation-request.js';
+import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
+import type { OutcomeSummary } from '../operation/outcome-policy.js';
+import { recoveryOf, type Services } from '../operation/recovery.js';
+import type { Outcome } from '../record/record.js';
+import type { RejectionCode } from '../util/rejections.js';
+import type { Decision } from './decision.js';
+import {
+  INITIAL_STATE,
+  settle,
+  type SettlementEffect,
+  type SettlementRules,
+  type SettlementSignal,
+} from './settlement.js';
+
+/** Doubled before each run after a conflict, including the first: 20 ms, 40 ms, … */
+const CONFLICT_PAUSE_MS = 10;
+
+/** What a caller gets in place of its own operation's result. */
+export type Reply =
+  | { readonly kind: 'stored'; readonly outcome: Outcome }
+  | { readonly kind: 'rejected'; readonly code: RejectionCode };
+
+/** What happens with a request. */
+export type Entry =
+  { readonly kind: 'run'; readonly attempt: Attempt; readonly scope: ExecutionScope } | Reply;
+
+/** How a request goes on after the engine's decision. The look-up at a takeover is part of the scope. */
+export function entryOf(
+  decision: Decision,
+  request: OperationRequest,
+  services: Services,
+  handler?: object,
+  emissions?: ExecutionScope['emissions'],
+): Entry {
+  switch (decision.kind) {
+    case 'run': {
+      const { attempt } = decision;
+      const context = contextOf(request, attempt);
+      const recover = recoveryOf(request.options.lease.onTakeover, attempt, context, services);
+      const { transaction } = attempt;
+      const scope = new ExecutionScope(context, handler, recover, transaction, emissions);
+      return { kind: 'run', attempt, scope };
+    }
+    case 'replay':
+      return { kind: 'stored', outcome: decision.outcome };
+    case 'reject':
+      return { kind: 'rejected', code: REJECTION_CODES[decision.reason] };
+  }
+}
+
+/** What replaces the result of an operation whose outcome was sent to the store; `undefined` if nothing does. */
+export function replyOf(settlement: Settlement | undefined): Reply | undefined {
+  if (settlement === undefined) return undefined;
+  switch (settlement.kind) {
+    case 'own':
+      return undefined;
+    case 'other':
+      return { kind: 'stored', outcome: settlement.outcome };
+    default:
+      return { kind: 'rejected', code: REJECTION_CODES[settlement.kind] };
+  }
+}
+
+/**
+ * One attempt to run an operation, from its start until its outcome is settled. It reports to {@link settle} what the
+ * operation, its stream and the response do, and executes what the function decides. A transport extends it by what an
+ * outcome is.
+ */
+export abstract class OperationRun<Response> implements SettlementRules {
+  abstract readonly isNative: boolean;
+  abstract readonly successSummary: OutcomeSummary;
+  readonly isTransactional: boolean;
+  private state = INITIAL_STATE;
+  private grace: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly attempt: Attempt,
+    readonly scope: ExecutionScope,
+    private readonly options: ResolvedProtocolOptions,
+    /** With other transactions, those of earlier attempts included. */
+    public conflicts = 0,
+  ) {
+    this.isTransactional = attempt.transaction !== undefined;
+    scope.listener = (kind) => {
+      this.report({ kind });
+    };
+  }
+
+  abstract keeps(summary: OutcomeSummary): boolean;
+
+  /** The outcome to store; without a response, that of a success whose response is not kept. */
+  protected abstract outcomeOf(response: Response | undefined): Outcome;
+
+  /** Whether an error is the application's own response, even if it was caused by a conflict. */
+  protected abstract isResponse(error: unknown): boolean;
+
+  get isStarted(): boolean {
+    return this.state.facts.stream > 0;
+  }
+
+  /** Whether the operation has succeeded, and its policy keeps the success. */
+  protected get isKept(): boolean {
+    return this.state.phase === 'completed' && this.state.end.isKept;
+  }
+
+  /** A stream starts, again if an outer interceptor retries. @returns its number: signals of older ones are ignored. */
+  streamStarted(): number {
+    this.report({ kind: 'streamStarted' });
+    return this.state.facts.stream;
+  }
+
+  /** @returns the rejection that replaces an error of the transaction. */
+  streamFailed(stream: number, error: unknown): RejectionCode | undefined {
+    const code = this.transactionFailure(error);
+    this.report({ kind: 'streamFailed', stream, error, isRetryable: code !== undefined });
+    return code;
+  }
+
+  /** Whether the operation may run again, because `error` is a conflict with another transaction. */
+  mayRunAgain(error: unknown): false | Promise<boolean> {
+    if (!this.isConflict(error)) return false;
+    this.attempt.transaction?.conflicted();
+    const pauseMs = this.pauseAfterConflict();
+    if (pauseMs === undefined || this.state.phase === 'respondedEarly') return false;
+    return this.startOver(pauseMs);
+  }
+
+  /** Counts a conflict. @returns the pause in milliseconds before the next run; `undefined` if there is none. */
+  pauseAfterConflict(): number | undefined {
+    const { transaction } = this.options;
+    if (transaction === false || this.conflicts >= transaction.conflictRetries) return undefined;
+    this.conflicts += 1;
+    return CONFLICT_PAUSE_MS * 2 ** this.conflicts;
+  }
+
+  /** Replaces the operation's transaction; the last one's writes are rolled back. @returns whether it may run. */
+  async startOver(pauseMs = 0): Promise<boolean> {
+    const { phase, facts } = this.state;
+    if (facts.isActive || phase === 'settled') return false;
+    if ((await this.attempt.transaction?.restart(pauseMs)) !== true) return false;
+    this.scope.startOver();
+    return true;
+  }
+
+  /** Signals what no response waits for. */
+  report(signal: SettlementSignal): void {
+    void this.execute(this.signal(signal));
+  }
+
+  /** A response starts, or a held one continues. `pass`: it is not the operation's own. */
+  protected responseStarted(): 'hold' | 'pass' {
+    return this.signal({ kind: 'responseStarted' })?.kind === 'hold' ? 'hold' : 'pass';
+  }
+
+  /** @returns when the response may be sent; `undefined` if it need not wait. */
+  protected respond(
+    signal: SettlementSignal,
+    response?: Response,
+  ): Promise<Settlement | undefined> | undefined {
+    return this.execute(this.signal(signal), response);
+  }
+
+  private signal(signal: SettlementSignal): SettlementEffect | undefined {
+    const { state, effect } = settle(this.state, signal, this);
+    this.state = state;
+    return effect;
+  }
+
+  private execute(
+    effect: SettlementEffect | undefined,
+    response?: Response,
+  ): Promise<Settlement | undefined> | undefined {
+    switch (effect?.kind) {
+      case 'complete':
+        clearTimeout(this.grace);
+        if (effect.hasDiverged) this.attempt.responseDiverged();
+        return this.attempt.complete(this.finalOutcome(effect, response));
+      case 'commit':
+        clearTimeout(this.grace);
+        return this.attempt.transaction?.commitUnkept();
+      case 'release':
+        clearTimeout(this.grace);
+        return this.attempt.release().then(() => undefined);
+      case 'wait':
+        clearTimeout(this.grace);
+        this.grace = setTimeout(() => {
+          this.report({ kind: 'graceOver' });
+        }, effect.ms);
+        this.grace.unref();
+        return undefined;
+      default:
+        return undefined;
+    }
+  }
+
+  private finalOutcome(
+    effect: Extract<SettlementEffect, { kind: 'complete' }>,
+    response: Response | undefined,
+  ): FinalOutcome {
+    const { state, summary, isResponseKept, undo } = effect;
+    const outcome = this.outcomeOf(isResponseKept ? response : undefined);
+    const retentionMs = finishedRetentionMs(this.options, { ...summary, state });
+    return { state, outcome, retentionMs, undo };
+  }
+
+  private transactionFailure(error: unknown): RejectionCode | undefined {
+    if (this.isConflict(error)) return 'idempotency_transaction_conflict';
+    const { transaction } = this.attempt;
+    if (transaction === undefined || this.isResponse(error)) return undefined;
+    return transaction.isInterruption(error) ? 'idempotency_store_unavailable' : undefined;
+  }
+
+  private isConflict(error: unknown): boolean {
+    const { transaction } = this.attempt;
+    return transaction !== undefined && !this.isResponse(error) && transaction.isConflict(error);
+  }
+}

@@ -1,0 +1,132 @@
+import type { SettlementRules, SettlementSignal } from '../../../support/internals/core/engine.js';
+
+/** A policy that keeps successes; calls have no status. */
+const ordinary: SettlementRules = {
+  isNative: false,
+  isTransactional: false,
+  successSummary: {},
+  keeps: (summary) => !('error' in summary),
+};
+const transactional: SettlementRules = { ...ordinary, isTransactional: true };
+const keepsAll = { keeps: () => true };
+const keepsNothing = { keeps: () => false };
+
+const RUN = ['streamStarted', 'active', 'entered'];
+const RETURN = [...RUN, 'returned', 'idle'];
+const THROW = [...RUN, 'threw', 'idle'];
+const VALUE: readonly SettlementSignal[] = [
+  { kind: 'streamCompleted', stream: 1 },
+  { kind: 'responseComplete' },
+];
+const failed = (isRetryable = false): readonly SettlementSignal[] => [
+  { kind: 'streamFailed', stream: 1, error: new Error('planned'), isRetryable },
+  { kind: 'responseComplete' },
+];
+
+/** A call's signals, and the effects that they must have. */
+export const CALLS: readonly (readonly [
+  behaviour: string,
+  rules: SettlementRules,
+  signals: readonly (string | SettlementSignal)[],
+  effects: readonly string[],
+])[] = [
+  ['keeps its value', ordinary, [...RETURN, ...VALUE], ['keep completed']],
+  ['keeps it with its transaction', transactional, [...RETURN, ...VALUE], ['keep completed']],
+  [
+    'releases a value that the policy does not keep',
+    { ...ordinary, ...keepsNothing },
+    [...RETURN, ...VALUE],
+    ['release'],
+  ],
+  [
+    'commits a value that the policy does not keep',
+    { ...transactional, ...keepsNothing },
+    [...RETURN, ...VALUE],
+    ['commit'],
+  ],
+  ['releases a failure', ordinary, [...THROW, ...failed()], ['release']],
+  [
+    'keeps a failure that the policy keeps',
+    { ...ordinary, ...keepsAll },
+    [...THROW, ...failed()],
+    ['keep failed'],
+  ],
+  [
+    'keeps a failure outside of its transaction',
+    { ...transactional, ...keepsAll },
+    [...THROW, ...failed()],
+    ['keep failed, undone'],
+  ],
+  [
+    'releases a conflict, whatever the policy',
+    { ...transactional, ...keepsAll },
+    [...THROW, ...failed(true)],
+    ['release'],
+  ],
+  [
+    'releases a failure before its operation',
+    { ...ordinary, ...keepsAll },
+    ['streamStarted', ...failed()],
+    ['release'],
+  ],
+  [
+    'rolls back an operation whose error was caught',
+    transactional,
+    [...THROW, ...VALUE],
+    ['keep completed, undone'],
+  ],
+  [
+    'keeps that it is done where the value cannot be stored',
+    ordinary,
+    [...RETURN, VALUE[0]!, 'sourceBroken', VALUE[1]!],
+    ['keep completed without response'],
+  ],
+  [
+    'rolls back where the value cannot be stored',
+    transactional,
+    [...RETURN, VALUE[0]!, 'sourceBroken', VALUE[1]!],
+    ['release'],
+  ],
+  [
+    'keeps the success of an operation that outlived its caller',
+    ordinary,
+    [...RUN, ...failed(), 'returned', 'idle'],
+    ['pass', 'keep completed without response'],
+  ],
+  [
+    'releases such a success if the policy does not keep it',
+    { ...ordinary, ...keepsNothing },
+    [...RUN, ...failed(), 'returned', 'idle'],
+    ['pass', 'release'],
+  ],
+  [
+    'releases the failure of an operation that outlived its caller',
+    ordinary,
+    [...RUN, ...failed(), 'threw', 'idle'],
+    ['pass', 'release'],
+  ],
+  [
+    'keeps that it succeeded, and the failure of an interceptor afterwards',
+    ordinary,
+    [...RETURN, ...failed()],
+    ['keep failed, diverged'],
+  ],
+  [
+    'releases it if the policy keeps no success',
+    { ...ordinary, ...keepsNothing },
+    [...RETURN, ...failed()],
+    ['release'],
+  ],
+  [
+    'rolls back its transaction if an interceptor fails afterwards',
+    transactional,
+    [...RETURN, ...failed()],
+    ['release'],
+  ],
+  [
+    'does not take the value of a timeout for that of its operation',
+    ordinary,
+    [...RUN, ...VALUE, 'threw', 'idle'],
+    ['pass', 'release'],
+  ],
+];
