@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { HttpException } from '@nestjs/common';
 import { OperationRun, replyOf, type Reply } from '../../core/engine/run-operation.js';
-import type { Attempt } from '../../core/operation/attempt.js';
+import type { Attempt, Settlement } from '../../core/operation/attempt.js';
 import type { ExecutionScope } from '../../core/operation/execution-scope.js';
 import {
   asksToKeep,
@@ -23,6 +23,9 @@ import type { ResponseSink, Replacement } from './response/response-sink.js';
 
 /** A handler that failed when its client got the response of a success. */
 const SUCCESS: OutcomeSummary = { status: 200 };
+
+/** A response that does not wait for its attempt's end. */
+const UNSETTLED: Promise<Settlement | undefined> = Promise.resolve(undefined);
 
 /** One attempt on HTTP, from the handler's start to the last byte. */
 export class HttpExecution extends OperationRun<RecordedResponse> implements ResponseSink {
@@ -62,13 +65,13 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
     this.report({ kind: 'sourceBroken' });
   }
 
-  async onComplete(response: RecordedResponse): Promise<Replacement> {
-    const signal = { kind: 'responseComplete', status: response.status } as const;
-    return this.replacementFor(replyOf(await this.respond(signal, response)));
+  onComplete(response: RecordedResponse): Promise<Replacement> {
+    const { status } = response;
+    return this.replacementAfter(this.respond({ kind: 'responseComplete', status }, response));
   }
 
-  async onOverflow(status: number): Promise<Replacement> {
-    return this.replacementFor(replyOf(await this.respond({ kind: 'overflow', status })));
+  onOverflow(status: number): Promise<Replacement> {
+    return this.replacementAfter(this.respond({ kind: 'overflow', status }));
   }
 
   problem(code: RejectionCode): IdempotencyProblem {
@@ -99,6 +102,11 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
       headers: addedHeaders(this.headersBefore, headers, routeHeaders, replayHeaders),
       body,
     };
+  }
+
+  /** Not by `await`, which costs each request another promise. */
+  private replacementAfter(settling = UNSETTLED): Promise<Replacement> {
+    return settling.then((settlement) => this.replacementFor(replyOf(settlement)));
   }
 
   private replacementFor(reply: Reply | undefined): Replacement {
