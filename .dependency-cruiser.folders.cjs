@@ -51,7 +51,7 @@ const folders = {
 
   'nest/options':
     'core/{util,record,transaction,store,operation,recovery} codecs/json wrappers/breaker transports/{common,http,message}',
-  'nest/discovery': 'core/{util,record,operation} transports/http nest/options',
+  'nest/discovery': 'core/{util,record,operation} nest/options',
   'nest/registry':
     'core/{util,operation,recovery} transports/{http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',
   nest: 'core/{util,record,store,operation,engine,recovery} wrappers/breaker transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',

@@ -1,9 +1,9 @@
 import type { INestApplicationContext, Type } from '@nestjs/common';
 import { DiscoveryService } from '@nestjs/core';
 import { disguise, routeNames } from '../nest/discovery/handler-kinds.js';
-import { reportsEntry } from '../nest/discovery/idempotent.metadata.js';
+import { reportsEntry, type Handler } from '../nest/discovery/idempotent.metadata.js';
 import { RouteRegistry } from '../nest/registry/route-registry.js';
-import type { Handler, HttpRoute } from '../transports/http/http-route.js';
+import type { HttpRoute } from '../transports/http/http-route.js';
 
 /** The metadata of `@ApiExtension()`, which `SwaggerModule` copies to each of the handler's operations. */
 const EXTENSIONS = 'swagger/apiExtension';

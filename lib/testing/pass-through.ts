@@ -15,7 +15,7 @@ import { IdempotencyOptionsError } from '../core/util/errors.js';
 import { resolve } from '../core/util/option-schema.js';
 import { METHOD_RUNNER } from '../nest/discovery/call-instances.js';
 import { idempotentMethods } from '../nest/discovery/handler-kinds.js';
-import { idempotentOptions } from '../nest/discovery/idempotent.metadata.js';
+import { idempotentOptions, type Handler } from '../nest/discovery/idempotent.metadata.js';
 import type {
   CallOutcome,
   IdempotencyService,
@@ -25,7 +25,7 @@ import type { IdempotentMethods } from '../nest/idempotent-methods.js';
 import { LogReporter } from '../nest/log-reporter.js';
 import { nameOf } from '../nest/registry/route-registry.js';
 import type { Intercept, Transports } from '../nest/transports.js';
-import { isUnprotectedMethod, type Handler } from '../transports/http/http-route.js';
+import { isUnprotectedMethod } from '../transports/http/http-route.js';
 import { testContext, type IdempotencyTestContext } from './idempotency-test-context.js';
 
 type TransactionSettings = Pick<ProtocolOptions, 'transaction'>;

@@ -1,7 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { SELF_DECLARED_DEPS_METADATA } from '@nestjs/common/constants.js';
-import type { Handler } from '../../transports/http/http-route.js';
-import { isIdempotencyInterceptor } from './idempotent.metadata.js';
+import { isIdempotencyInterceptor, type Handler } from './idempotent.metadata.js';
 import { interceptorsOf } from './serializers.js';
 
 /** Whether Nest's `FileInterceptor` or the like parses a form inside IdempotencyInterceptor: too late to compare it. */

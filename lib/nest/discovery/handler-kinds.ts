@@ -7,8 +7,7 @@ import {
 } from '@nestjs/common/constants.js';
 import { MetadataScanner } from '@nestjs/core';
 import { canonicalJson } from '../../core/record/canonical-json.js';
-import type { Handler } from '../../transports/http/http-route.js';
-import { entryOf } from './idempotent.metadata.js';
+import { entryOf, type Handler } from './idempotent.metadata.js';
 
 const PATTERN = 'microservices:pattern';
 const TRANSPORT = 'microservices:transport';

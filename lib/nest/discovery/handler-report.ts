@@ -5,9 +5,8 @@ import {
   type OperationContext,
 } from '../../core/operation/execution-scope.js';
 import { isThenable } from '../../core/util/maybe-async.js';
-import type { Handler } from '../../transports/http/http-route.js';
 import { disguise } from './handler-kinds.js';
-import { entryOf } from './idempotent.metadata.js';
+import { entryOf, type Handler } from './idempotent.metadata.js';
 
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
 

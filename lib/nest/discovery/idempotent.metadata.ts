@@ -1,6 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Handler } from '../../transports/http/http-route.js';
 import type { IdempotencyOptions } from '../options/idempotency-options.js';
+
+/** A handler or another method of a class, as Nest has it. Only its name and metadata are read. */
+// eslint-disable-next-line @typescript-eslint/no-unsafe-function-type -- Nest's type
+export type Handler = Function;
 
 const OPTIONS = 'nestjs-idempotency:options';
 const OTHER_OPTIONS = 'nestjs-idempotency:other-options';

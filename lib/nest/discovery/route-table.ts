@@ -1,6 +1,5 @@
 import type { Type } from '@nestjs/common';
-import type { Handler } from '../../transports/http/http-route.js';
-import { entryOf } from './idempotent.metadata.js';
+import { entryOf, type Handler } from './idempotent.metadata.js';
 
 /** The protected handlers of one kind, each resolved once. */
 export class RouteTable<Route> {

@@ -2,8 +2,7 @@ import { Injectable, type Type } from '@nestjs/common';
 import { ApplicationConfig, MetadataScanner } from '@nestjs/core';
 import { INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import type { Handler } from '../../transports/http/http-route.js';
-import { isIdempotencyInterceptor } from './idempotent.metadata.js';
+import { isIdempotencyInterceptor, type Handler } from './idempotent.metadata.js';
 
 /** Nest's interceptor for `@Exclude()`, recognised by name: its package may be installed twice. */
 const SERIALIZER = 'ClassSerializerInterceptor';

@@ -1,6 +1,5 @@
 import type { Type } from '@nestjs/common';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import type { Handler } from '../../transports/http/http-route.js';
 import { METHOD_RUNNER, isTestDouble } from './call-instances.js';
 import { isHandler, kindsOf } from './handler-kinds.js';
 import { reportedWrapper } from './handler-report.js';
@@ -9,6 +8,7 @@ import {
   entryOf,
   isIdempotencyInterceptor,
   reportsEntry,
+  type Handler,
 } from './idempotent.metadata.js';
 import { interceptorsOf } from './serializers.js';
 

@@ -1,7 +1,6 @@
 import { Injectable, type Type } from '@nestjs/common';
 import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import type { Handler } from '../../transports/http/http-route.js';
 import { markEvent } from '../../transports/message/deliveries/delivery.js';
 import { AckInterceptor } from '../../transports/message/deliveries/rabbitmq-delivery.js';
 import type {
@@ -9,6 +8,7 @@ import type {
   RabbitMqMessage,
 } from '../../transports/message/source/rpc-context.js';
 import { isEventHandler, kindsOf, listensTo, patternsOf } from '../discovery/handler-kinds.js';
+import type { Handler } from '../discovery/idempotent.metadata.js';
 import { isProtected, nameOf, RouteRegistry } from './route-registry.js';
 
 /** The public members of a microservice's server in Nest; only RabbitMQ's has `noAck`. */

@@ -14,7 +14,6 @@ import {
   httpRoute,
   isSafeRoute,
   recoverableRoute,
-  type Handler,
   type HttpRoute,
 } from '../../transports/http/http-route.js';
 import {
@@ -42,6 +41,7 @@ import {
   idempotentOptions,
   isIdempotencyInterceptor,
   reportsEntry,
+  type Handler,
 } from '../discovery/idempotent.metadata.js';
 import { RouteTable } from '../discovery/route-table.js';
 import { interceptorsOf, methodsBoundTo, Serializers } from '../discovery/serializers.js';

@@ -17,9 +17,10 @@ import type { ProblemContext } from './problem.js';
 import type { ReplayHeaders } from './replay-headers.js';
 import { RESPONSE_NOT_KEPT } from './response/http-response.js';
 
-/** A controller's handler from Nest's context. Only its metadata is read. */
-// eslint-disable-next-line @typescript-eslint/no-unsafe-function-type -- Nest's type
-export type Handler = Function;
+/** A controller's method. Its metadata is read, too. */
+interface RouteMethod {
+  readonly name: string;
+}
 
 /** The properties of a protected route that are the same for all requests. */
 export interface HttpRoute {
@@ -47,7 +48,7 @@ const RESPONSE_PARAMETERS = /^[12]:/;
  */
 export function httpRoute(
   controller: Type,
-  handler: Handler,
+  handler: RouteMethod,
   options: ResolvedHttpOptions,
   isMulterBound: boolean,
 ): HttpRoute {
@@ -92,7 +93,7 @@ export function httpRoute(
   });
 }
 
-export function isSafeRoute(handler: Handler): boolean {
+export function isSafeRoute(handler: RouteMethod): boolean {
   const method = Reflect.getMetadata(METHOD_METADATA, handler) as RequestMethod | undefined;
   return method !== undefined && isUnprotectedMethod(RequestMethod[method]);
 }
@@ -112,14 +113,14 @@ function takesResponse(controller: Type, method: string): boolean {
 }
 
 /** In Nest's order: `@Render()`, then `@Redirect()`, then a native handler. */
-function renditionOf(handler: Handler, isNative: boolean): HttpRoute['rendition'] {
+function renditionOf(handler: RouteMethod, isNative: boolean): HttpRoute['rendition'] {
   if (Reflect.getMetadata(RENDER_METADATA, handler)) return 'page';
   const redirect = Reflect.getMetadata(REDIRECT_METADATA, handler) as { url?: unknown } | undefined;
   if (typeof redirect?.url === 'string') return 'redirect';
   return isNative ? 'nothing' : 'body';
 }
 
-function routeHeaders(handler: Handler): ReadonlySet<string> {
+function routeHeaders(handler: RouteMethod): ReadonlySet<string> {
   const headers = Reflect.getMetadata(HEADERS_METADATA, handler) as { name: string }[] | undefined;
   return new Set((headers ?? []).map(({ name }) => name.toLowerCase()));
 }
