@@ -28,7 +28,7 @@ import {
   resolveOptions,
   type IdempotencyModuleOptions,
 } from './options/idempotency-options.js';
-import type { RouteRegistry } from './registry/route-registry.js';
+import type { OperationNames } from './registry/operation-names.js';
 
 /** How {@link IdempotencyReconciler} recovers calls; its groups merge with the module's. */
 export interface RecoverableCall extends ProtocolOptions {
@@ -65,7 +65,7 @@ export class IdempotencyReconciler
   /** @internal */
   constructor(
     private readonly engine: IdempotencyEngine,
-    private readonly routes: RouteRegistry,
+    private readonly names: OperationNames,
     services: Services,
     private readonly defaults: IdempotencyModuleOptions,
   ) {
@@ -98,7 +98,7 @@ export class IdempotencyReconciler
       checkFunction('lease.onTakeover', resolved.lease.onTakeover);
       return resolved;
     });
-    if (this.calls.has(operation) || this.routes.isNamed(operation)) {
+    if (this.calls.has(operation) || this.names.has(operation)) {
       throw new IdempotencyOptionsError(
         `IdempotencyReconciler.register(): "${operation}" is registered already, or is a route or method with @Idempotent(). Register an operation once; routes and methods need no registration.`,
       );
@@ -191,6 +191,6 @@ export class IdempotencyReconciler
   }
 
   private operation(name: string): RecoverableOperation | undefined {
-    return this.routes.recoverable(name) ?? this.calls.get(name);
+    return this.names.recoverable(name) ?? this.calls.get(name);
   }
 }

@@ -13,7 +13,7 @@ import { IdempotencyOptionsError } from '../core/util/errors.js';
 import { entryOfMethod } from './discovery/handler-kinds.js';
 import { markIdempotencyInterceptor } from './discovery/idempotent.metadata.js';
 import { moduleMissing } from './discovery/module-registrations.js';
-import type { RouteRegistry } from './registry/route-registry.js';
+import type { HandlerRoutes } from './registry/handler-routes.js';
 import { Transports } from './transports.js';
 
 /** Passes a request to its transport. `@Idempotent()` binds it to its handlers. */
@@ -27,7 +27,7 @@ export class IdempotencyInterceptor implements NestInterceptor, OnModuleInit {
   ) {}
 
   /** Of the IdempotencyModule nearest to the interceptor's module. */
-  get routes(): RouteRegistry | undefined {
+  get routes(): HandlerRoutes | undefined {
     return this.transports?.routes;
   }
 

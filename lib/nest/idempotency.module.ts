@@ -25,6 +25,9 @@ import {
   OPTIONS_IN_USE,
   type OPTIONS_TYPE,
 } from './options/idempotency.module-definition.js';
+import { HandlerRoutes } from './registry/handler-routes.js';
+import { HostClasses } from './registry/host-classes.js';
+import { OperationNames } from './registry/operation-names.js';
 import { RabbitMqServers } from './registry/rabbitmq-servers.js';
 import { RouteRegistry } from './registry/route-registry.js';
 import { storeInUse } from './store-in-use.js';
@@ -47,9 +50,12 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
   providers: [
     // Replaces the providers of forRoot() where the class is imported without it.
     { provide: IDEMPOTENCY_MODULE_OPTIONS, useValue: undefined },
+    HandlerRoutes,
+    HostClasses,
     IdempotencyLifecycle,
     IdempotencyService,
     IdempotentMethods,
+    OperationNames,
     RabbitMqServers,
     RouteRegistry,
     Serializers,
@@ -106,13 +112,13 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     Transports,
     {
       provide: IdempotencyReconciler,
-      inject: [IdempotencyEngine, RouteRegistry, ModuleRef, OPTIONS_IN_USE],
+      inject: [IdempotencyEngine, OperationNames, ModuleRef, OPTIONS_IN_USE],
       useFactory: (
         engine: IdempotencyEngine,
-        routes: RouteRegistry,
+        names: OperationNames,
         modules: ModuleRef,
         options: IdempotencyModuleOptions,
-      ) => new IdempotencyReconciler(engine, routes, servicesOf(modules), options),
+      ) => new IdempotencyReconciler(engine, names, servicesOf(modules), options),
     },
   ],
   exports: [
@@ -122,7 +128,6 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     IdempotencyReconciler,
     IdempotentMethods,
     Transports,
-    RouteRegistry,
   ],
 })
 export class IdempotencyModule extends ConfigurableModuleClass {

@@ -15,8 +15,8 @@ import { toScope } from '../transports/common/scope.js';
 import { METHOD_RUNNER } from './discovery/call-instances.js';
 import type { Handler } from './discovery/idempotent.metadata.js';
 import { checkInstance } from './discovery/wrapped-handlers.js';
+import { HandlerRoutes } from './registry/handler-routes.js';
 import type { MethodRoute } from './registry/method-route.js';
-import { RouteRegistry } from './registry/route-registry.js';
 
 const KEY_REMEDY = 'The function given as the option "key" must return a non-empty string.';
 
@@ -28,7 +28,7 @@ const SCOPE_REMEDY =
 export class IdempotentMethods {
   constructor(
     private readonly calls: CallTransport,
-    private readonly routes: RouteRegistry,
+    private readonly routes: HandlerRoutes,
   ) {}
 
   /** @param entry - the function that `@Idempotent()` made of the method. */
@@ -38,7 +38,7 @@ export class IdempotentMethods {
     args: readonly unknown[],
     operation: () => unknown,
   ): Promise<unknown> {
-    const route = this.routes.calls.of(type, entry);
+    const route = this.routes.method(type, entry);
     const call = callOf(route, args);
     const result: CallResult =
       call instanceof OperationRejectedError

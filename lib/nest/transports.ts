@@ -4,8 +4,7 @@ import { GraphqlTransport } from '../transports/graphql/graphql-transport.js';
 import { HttpTransport } from '../transports/http/http-transport.js';
 import { MessageTransport } from '../transports/message/message-transport.js';
 import { SocketTransport } from '../transports/websocket/socket-transport.js';
-import type { RouteTable } from './discovery/route-table.js';
-import { RouteRegistry } from './registry/route-registry.js';
+import { HandlerRoutes, type RouteOf } from './registry/handler-routes.js';
 
 /** Takes a request from Nest's pipeline and returns the response of its handler or its record. */
 export type Intercept = (context: ExecutionContext, next: CallHandler) => Observable<unknown>;
@@ -20,12 +19,12 @@ export class Transports {
     messages: MessageTransport,
     sockets: SocketTransport,
     graphql: GraphqlTransport,
-    readonly routes: RouteRegistry,
+    readonly routes: HandlerRoutes,
   ) {
     this.byType = new Map([
       ['http', handlersOf(routes.http, http)],
-      ['rpc', handlersOf(routes.messages, messages)],
-      ['ws', handlersOf(routes.sockets, sockets)],
+      ['rpc', handlersOf(routes.message, messages)],
+      ['ws', handlersOf(routes.socket, sockets)],
       ['graphql', handlersOf(routes.graphql, graphql)],
     ]);
   }
@@ -36,11 +35,11 @@ export class Transports {
 }
 
 function handlersOf<Route>(
-  routes: RouteTable<Route>,
+  routeOf: RouteOf<Route>,
   transport: {
     intercept(context: ExecutionContext, next: CallHandler, route: Route): Observable<unknown>;
   },
 ): Intercept {
   return (context, next) =>
-    transport.intercept(context, next, routes.of(context.getClass(), context.getHandler()));
+    transport.intercept(context, next, routeOf(context.getClass(), context.getHandler()));
 }

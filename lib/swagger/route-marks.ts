@@ -2,7 +2,7 @@ import type { INestApplicationContext, Type } from '@nestjs/common';
 import { DiscoveryService } from '@nestjs/core';
 import { disguise, routeNames } from '../nest/discovery/handler-kinds.js';
 import { reportsEntry, type Handler } from '../nest/discovery/idempotent.metadata.js';
-import { RouteRegistry } from '../nest/registry/route-registry.js';
+import { HandlerRoutes } from '../nest/registry/handler-routes.js';
 import type { HttpRoute } from '../transports/http/http-route.js';
 
 /** The metadata of `@ApiExtension()`, which `SwaggerModule` copies to each of the handler's operations. */
@@ -42,7 +42,7 @@ export function createMarked<Document>(
 }
 
 function* protectedMethods(app: INestApplicationContext): Generator<ProtectedMethod> {
-  const registry = app.get(RouteRegistry, { strict: false });
+  const routes = app.get(HandlerRoutes, { strict: false });
   for (const { metatype } of app.get(DiscoveryService, { strict: false }).getControllers()) {
     if (typeof metatype !== 'function') continue;
     const controller = metatype as Type;
@@ -50,7 +50,7 @@ function* protectedMethods(app: INestApplicationContext): Generator<ProtectedMet
     for (const name of routeNames(prototype)) {
       const handler = prototype[name];
       if (handler === undefined || !reportsEntry(handler)) continue;
-      const route = registry.http.of(controller, handler);
+      const route = routes.http(controller, handler);
       if (route.options.enabled !== false) yield { prototype, name, handler, route };
     }
   }

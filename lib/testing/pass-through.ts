@@ -23,7 +23,7 @@ import type {
 } from '../nest/idempotency.service.js';
 import type { IdempotentMethods } from '../nest/idempotent-methods.js';
 import { LogReporter } from '../nest/log-reporter.js';
-import { nameOf } from '../nest/registry/route-registry.js';
+import { nameOf } from '../nest/registry/host-classes.js';
 import type { Intercept, Transports } from '../nest/transports.js';
 import { isUnprotectedMethod } from '../transports/http/http-route.js';
 import { testContext, type IdempotencyTestContext } from './idempotency-test-context.js';

@@ -1,5 +1,5 @@
 import { Injectable, type Type } from '@nestjs/common';
-import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
+import { ModulesContainer } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { markEvent } from '../../transports/message/deliveries/delivery.js';
 import { AckInterceptor } from '../../transports/message/deliveries/rabbitmq-delivery.js';
@@ -9,7 +9,8 @@ import type {
 } from '../../transports/message/source/rpc-context.js';
 import { isEventHandler, kindsOf, listensTo, patternsOf } from '../discovery/handler-kinds.js';
 import type { Handler } from '../discovery/idempotent.metadata.js';
-import { isProtected, nameOf, RouteRegistry } from './route-registry.js';
+import { handlersOf, HostClasses, isProtected, nameOf } from './host-classes.js';
+import { RouteRegistry } from './route-registry.js';
 
 /** The public members of a microservice's server in Nest; only RabbitMQ's has `noAck`. */
 interface MicroserviceServer {
@@ -35,8 +36,7 @@ export class RabbitMqServers {
   constructor(
     containers: ModulesContainer,
     routes: RouteRegistry,
-    private readonly discovery: DiscoveryService,
-    private readonly scanner: MetadataScanner,
+    private readonly classes: HostClasses,
   ) {
     containers.getRpcTargetRegistry<MicroserviceServer>().subscribe((server) => {
       // A custom strategy may lack it.
@@ -61,24 +61,19 @@ export class RabbitMqServers {
    */
   private protects({ transportId, noAck }: MicroserviceServer): boolean {
     if (transportId !== RABBITMQ) return false;
-    const handlers = [...this.handlers()].filter(({ handler }) => listensTo(handler, RABBITMQ));
+    const handlers = this.handlers().filter(({ handler }) => listensTo(handler, RABBITMQ));
     if (!handlers.some(({ controller, handler }) => isProtected(controller, handler))) return false;
     if (noAck !== false) throw new IdempotencyOptionsError(NO_ACK);
     checkAcknowledgedOnce(handlers);
     return true;
   }
 
-  private *handlers(): Generator<MessageHandler> {
-    for (const { metatype } of this.discovery.getControllers()) {
-      if (typeof metatype !== 'function') continue;
-      const controller = metatype as Type;
-      const prototype = controller.prototype as Record<string, Handler>;
-      for (const name of this.scanner.getAllMethodNames(prototype)) {
-        const handler = prototype[name];
-        if (handler === undefined || !kindsOf(handler).includes('message')) continue;
-        yield { controller, handler };
-      }
-    }
+  private handlers(): MessageHandler[] {
+    return this.classes.controllers().flatMap((host) =>
+      handlersOf(host)
+        .filter((handler) => kindsOf(handler).includes('message'))
+        .map((handler) => ({ controller: host.type, handler })),
+    );
   }
 }
 
