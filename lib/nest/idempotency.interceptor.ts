@@ -9,48 +9,40 @@ import {
 } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import type { Observable } from 'rxjs';
-import { IdempotencyOptionsError } from '../core/util/errors.js';
 import { entryOfMethod } from './discovery/handler-kinds.js';
 import { markIdempotencyInterceptor } from './discovery/idempotent.metadata.js';
 import { moduleMissing } from './discovery/module-registrations.js';
-import type { HandlerRoutes } from './registry/handler-routes.js';
-import { Transports } from './transports.js';
+import { HandlerTransports } from './registry/handler-transports.js';
 
 /** Passes a request to its transport. `@Idempotent()` binds it to its handlers. */
 @Injectable()
 export class IdempotencyInterceptor implements NestInterceptor, OnModuleInit {
   constructor(
-    // Optional, because Nest's own message for a missing one names an internal class.
-    @Optional() @Inject(Transports) private readonly transports: Transports | undefined,
+    // Of the nearest IdempotencyModule. Optional, because Nest's own message for a missing one names an internal class.
+    @Optional() @Inject(HandlerTransports) readonly transports: HandlerTransports | undefined,
     private readonly module: ModuleRef,
     private readonly modules: ModulesContainer,
   ) {}
 
-  /** Of the IdempotencyModule nearest to the interceptor's module. */
-  get routes(): HandlerRoutes | undefined {
-    return this.transports?.routes;
-  }
-
   /** @throws {@link IdempotencyOptionsError} if the interceptor's module does not see IdempotencyModule. */
   onModuleInit(): void {
-    this.known();
+    this.ofModule();
   }
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const contextType = context.getType();
+    const type = context.getClass();
+    const handler = context.getHandler();
+    const known = this.transports?.known.get(handler)?.get(type)?.get(contextType);
     // Not a handler of a known transport: the method protects itself in every call.
-    if (entryOfMethod(context.getHandler()) !== undefined) return next.handle();
-    const intercept = this.known().of(context.getType());
-    if (intercept === undefined) {
-      throw new IdempotencyOptionsError(
-        `@Idempotent() on ${context.getClass().name}.${context.getHandler().name} does not support requests of type "${context.getType()}". Use IdempotencyService.run() there.`,
-      );
-    }
-    return intercept(context, next);
+    if (known === undefined && entryOfMethod(handler) !== undefined) return next.handle();
+    const { transport, route } = known ?? this.ofModule().add(contextType, type, handler);
+    return transport.intercept(context, next, route);
   }
 
-  private known(): Transports {
+  private ofModule(): HandlerTransports {
     if (this.transports === undefined) {
-      throw moduleMissing(this.modules, this.module, Transports);
+      throw moduleMissing(this.modules, this.module, HandlerTransports);
     }
     return this.transports;
   }

@@ -26,12 +26,12 @@ import {
   type OPTIONS_TYPE,
 } from './options/idempotency.module-definition.js';
 import { HandlerRoutes } from './registry/handler-routes.js';
+import { HandlerTransports } from './registry/handler-transports.js';
 import { HostClasses } from './registry/host-classes.js';
 import { OperationNames } from './registry/operation-names.js';
 import { RabbitMqServers } from './registry/rabbitmq-servers.js';
 import { RouteRegistry } from './registry/route-registry.js';
 import { storeInUse } from './store-in-use.js';
-import { Transports } from './transports.js';
 
 /** For a factory that returned no options: the start then reports what is missing. */
 const NO_OPTIONS = {} as IdempotencyModuleOptions;
@@ -51,6 +51,7 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     // Replaces the providers of forRoot() where the class is imported without it.
     { provide: IDEMPOTENCY_MODULE_OPTIONS, useValue: undefined },
     HandlerRoutes,
+    HandlerTransports,
     HostClasses,
     IdempotencyLifecycle,
     IdempotencyService,
@@ -109,7 +110,6 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
       inject: [CallTransport],
       useFactory: (calls: CallTransport) => new GraphqlTransport(calls),
     },
-    Transports,
     {
       provide: IdempotencyReconciler,
       inject: [IdempotencyEngine, OperationNames, ModuleRef, OPTIONS_IN_USE],
@@ -127,7 +127,7 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     IdempotencyEvents,
     IdempotencyReconciler,
     IdempotentMethods,
-    Transports,
+    HandlerTransports,
   ],
 })
 export class IdempotencyModule extends ConfigurableModuleClass {

@@ -13,8 +13,8 @@ import {
   IDEMPOTENCY_MODULE_OPTIONS,
   type IdempotencyModuleExtras,
 } from '../nest/options/idempotency.module-definition.js';
+import { HandlerTransports } from '../nest/registry/handler-transports.js';
 import { RabbitMqServers } from '../nest/registry/rabbitmq-servers.js';
-import { Transports } from '../nest/transports.js';
 import { memoryStore } from '../stores/memory/memory-idempotency-store.js';
 import { IdempotencyTestRecords, TestStore } from './idempotency-test-records.js';
 import { PassThrough } from './pass-through.js';
@@ -42,7 +42,7 @@ export class IdempotencyTestingModule {
         inject: [IdempotencyEvents],
         useFactory: (events: IdempotencyEvents) => new PassThrough(settings, events),
       },
-      { provide: Transports, useExisting: PassThrough },
+      { provide: HandlerTransports, useExisting: PassThrough },
       { provide: IdempotentMethods, useExisting: PassThrough },
       {
         provide: IdempotencyService,

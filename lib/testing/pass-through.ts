@@ -23,8 +23,8 @@ import type {
 } from '../nest/idempotency.service.js';
 import type { IdempotentMethods } from '../nest/idempotent-methods.js';
 import { LogReporter } from '../nest/log-reporter.js';
+import type { HandlerTransport, HandlerTransports } from '../nest/registry/handler-transports.js';
 import { nameOf } from '../nest/registry/host-classes.js';
-import type { Intercept, Transports } from '../nest/transports.js';
 import { isUnprotectedMethod } from '../transports/http/http-route.js';
 import { testContext, type IdempotencyTestContext } from './idempotency-test-context.js';
 
@@ -33,7 +33,12 @@ type TransactionSettings = Pick<ProtocolOptions, 'transaction'>;
 type Identity = Pick<IdempotencyContext, 'operation' | 'scope' | 'key'>;
 
 /** Runs every operation unprotected, as if its key were new. */
-export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMethods, 'run'> {
+export class PassThrough
+  implements Pick<HandlerTransports, 'known' | 'add'>, Pick<IdempotentMethods, 'run'>
+{
+  /** Replaces that of {@link HandlerTransports}. */
+  readonly known: HandlerTransports['known'] = new WeakMap();
+
   constructor(
     private readonly settings: TransactionSettings & { readonly unitOfWork?: UnitOfWork } = {},
     private readonly events = new IdempotencyEvents(),
@@ -41,9 +46,9 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMetho
     events.reportTo(new LogReporter(new Logger('Idempotency')));
   }
 
-  /** Replaces that of {@link Transports}. */
-  of(): Intercept {
-    return (context, next) => this.intercept(context, next);
+  /** Replaces that of {@link HandlerTransports}. */
+  add(): HandlerTransport {
+    return { transport: this, route: undefined };
   }
 
   /** Replaces that of {@link IdempotentMethods}. */
@@ -72,7 +77,7 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMetho
     };
   }
 
-  private intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+  intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     if (isSafeRequest(context)) return next.handle();
     const identity = identityOf(context.getClass(), context.getHandler());
     const transaction = this.transactionOfHandler(context.getClass(), context.getHandler());

@@ -13,13 +13,14 @@ const PATTERN = 'microservices:pattern';
 const TRANSPORT = 'microservices:transport';
 const RESOLVER_TYPE = 'graphql:resolver_type';
 
-export type HandlerKind = 'http' | 'message' | 'socket' | 'graphql';
+/** As the type of Nest's execution contexts. */
+export type HandlerKind = 'http' | 'rpc' | 'ws' | 'graphql';
 
 /** The metadata by which Nest declares handlers. Its constants, except HTTP's, are in optional packages. */
 const DECLARATIONS: readonly (readonly [kind: HandlerKind, metadata: string])[] = [
   ['http', METHOD_METADATA],
-  ['message', PATTERN],
-  ['socket', 'websockets:message_mapping'],
+  ['rpc', PATTERN],
+  ['ws', 'websockets:message_mapping'],
   ['graphql', RESOLVER_TYPE],
   ['graphql', 'graphql:resolve_property'],
   ['graphql', 'graphql:resolve_reference'],

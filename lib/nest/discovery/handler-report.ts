@@ -13,8 +13,9 @@ export type Method = (this: unknown, ...args: unknown[]) => unknown;
 /** The execution scope that a call of a method, or of its wrapper, belongs to. */
 export function operationOf(entry: Handler): ExecutionScope | undefined {
   const operation = executionScope.getStore();
-  // By metadata, not by identity: Nest may call a wrapper.
-  const isOwn = operation instanceof ExecutionScope && entryOf(operation.handler) === entry;
+  if (!(operation instanceof ExecutionScope)) return undefined;
+  // A wrapper that Nest calls has the same metadata.
+  const isOwn = operation.handler === entry || entryOf(operation.handler) === entry;
   return isOwn ? operation : undefined;
 }
 

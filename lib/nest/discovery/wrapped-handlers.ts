@@ -117,9 +117,7 @@ function isObject(value: unknown): value is Properties {
 
 /** Nest takes a handler from the instance for HTTP and messages, and from the class otherwise. */
 function isCalledOnInstance(method: Handler | undefined): boolean {
-  return (
-    method !== undefined && kindsOf(method).some((kind) => kind === 'http' || kind === 'message')
-  );
+  return method !== undefined && kindsOf(method).some((kind) => kind === 'http' || kind === 'rpc');
 }
 
 /** Whether Nest finds the metadata of `@Idempotent()` on a method, or a test double replaces it. */

@@ -45,8 +45,8 @@ export type RouteOf<Route> = (type: Type, handler: Handler) => Route;
 @Injectable()
 export class HandlerRoutes {
   readonly http = this.once((type, handler) => this.httpRoute(type, handler));
-  readonly message = this.once((type, handler) => this.messageRoute(type, handler));
-  readonly socket = this.once((type, handler) => this.socketRoute(type, handler));
+  readonly rpc = this.once((type, handler) => this.messageRoute(type, handler));
+  readonly ws = this.once((type, handler) => this.socketRoute(type, handler));
   readonly graphql = this.once((type, handler) => this.graphqlRoute(type, handler));
   /** Of idempotent methods that are not handlers, as `@Idempotent()` made them. */
   readonly method = this.once((type, entry) => this.methodRoute(type, entry));

@@ -71,7 +71,7 @@ export class RabbitMqServers {
   private handlers(): MessageHandler[] {
     return this.classes.controllers().flatMap((host) =>
       handlersOf(host)
-        .filter((handler) => kindsOf(handler).includes('message'))
+        .filter((handler) => kindsOf(handler).includes('rpc'))
         .map((handler) => ({ controller: host.type, handler })),
     );
   }

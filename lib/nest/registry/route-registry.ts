@@ -5,6 +5,7 @@ import { idempotentMethods, kindsOf } from '../discovery/handler-kinds.js';
 import { isIdempotencyInterceptor, type Handler } from '../discovery/idempotent.metadata.js';
 import { checkInstance, checkReached, reportWrappers } from '../discovery/wrapped-handlers.js';
 import { HandlerRoutes } from './handler-routes.js';
+import { HandlerTransports } from './handler-transports.js';
 import { HostClasses, protectedHandlers, type HostClass } from './host-classes.js';
 import { OperationNames } from './operation-names.js';
 import {
@@ -23,6 +24,7 @@ export class RouteRegistry {
     private readonly classes: HostClasses,
     private readonly names: OperationNames,
     private readonly routes: HandlerRoutes,
+    private readonly transports: HandlerTransports,
     private readonly application: ApplicationConfig,
     private readonly discovery: DiscoveryService,
   ) {
@@ -44,7 +46,7 @@ export class RouteRegistry {
     }
     for (const host of all) {
       for (const handler of protectedHandlers(host)) {
-        if (this.serves(host)) this.resolve(host.type, handler);
+        if (this.serves(host)) this.add(host.type, handler);
         else this.names.reserveOther(host.type, handler);
       }
     }
@@ -61,8 +63,8 @@ export class RouteRegistry {
     for (const warning of warningsOf(own, this.classes)) this.logger.warn(warning);
   }
 
-  private resolve(type: Type, handler: Handler): void {
-    for (const kind of kindsOf(handler)) this.routes[kind](type, handler);
+  private add(type: Type, handler: Handler): void {
+    for (const kind of kindsOf(handler)) this.transports.add(kind, type, handler);
   }
 
   /** Whether the options of this IdempotencyModule apply to a class: another one may be nearer. */
@@ -72,8 +74,8 @@ export class RouteRegistry {
     );
     return interceptors.every(([, { instance }]) => {
       // Undefined where a test has replaced the interceptor.
-      const { routes } = (instance ?? {}) as { readonly routes?: HandlerRoutes };
-      return routes === undefined || routes === this.routes;
+      const { transports } = (instance ?? {}) as { readonly transports?: HandlerTransports };
+      return transports === undefined || transports === this.transports;
     });
   }
 }

@@ -330,8 +330,8 @@ describe('The class itself, without forRoot()', () => {
 describe('Another copy of the package', () => {
   it('is reported when its module is the imported one', async () => {
     @Injectable()
-    class Transports {}
-    @Module({ providers: [Transports], exports: [Transports] })
+    class HandlerTransports {}
+    @Module({ providers: [HandlerTransports], exports: [HandlerTransports] })
     class IdempotencyModule {}
     @Controller()
     class Payments {
