@@ -16,7 +16,7 @@ import {
 } from '../transports/http/response/fastify-recorder.js';
 import { checkRegistrations } from './discovery/module-registrations.js';
 import { LogReporter } from './log-reporter.js';
-import { RouteRegistry } from './registry/route-registry.js';
+import { RouteResolver } from './registry/route-resolver.js';
 
 @Injectable()
 export class IdempotencyLifecycle
@@ -35,7 +35,7 @@ export class IdempotencyLifecycle
 
   constructor(
     private readonly host: HttpAdapterHost,
-    private readonly routes: RouteRegistry,
+    private readonly routes: RouteResolver,
     private readonly store: IdempotencyStore,
     private readonly engine: IdempotencyEngine,
     private readonly events: IdempotencyEvents,

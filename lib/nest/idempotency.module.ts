@@ -30,7 +30,7 @@ import { HandlerTransports } from './registry/handler-transports.js';
 import { HostClasses } from './registry/host-classes.js';
 import { OperationNames } from './registry/operation-names.js';
 import { RabbitMqServers } from './registry/rabbitmq-servers.js';
-import { RouteRegistry } from './registry/route-registry.js';
+import { RouteResolver } from './registry/route-resolver.js';
 import { storeInUse } from './store-in-use.js';
 
 /** For a factory that returned no options: the start then reports what is missing. */
@@ -58,7 +58,7 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     IdempotentMethods,
     OperationNames,
     RabbitMqServers,
-    RouteRegistry,
+    RouteResolver,
     Serializers,
     { provide: IdempotencyEvents, useFactory: () => new IdempotencyEvents() },
     {

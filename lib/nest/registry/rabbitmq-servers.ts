@@ -10,7 +10,7 @@ import type {
 import { isEventHandler, kindsOf, listensTo, patternsOf } from '../discovery/handler-kinds.js';
 import type { Handler } from '../discovery/idempotent.metadata.js';
 import { handlersOf, HostClasses, isProtected, nameOf } from './host-classes.js';
-import { RouteRegistry } from './route-registry.js';
+import { RouteResolver } from './route-resolver.js';
 
 /** The public members of a microservice's server in Nest; only RabbitMQ's has `noAck`. */
 interface MicroserviceServer {
@@ -35,7 +35,7 @@ const RABBITMQ = 5;
 export class RabbitMqServers {
   constructor(
     containers: ModulesContainer,
-    routes: RouteRegistry,
+    routes: RouteResolver,
     private readonly classes: HostClasses,
   ) {
     containers.getRpcTargetRegistry<MicroserviceServer>().subscribe((server) => {

@@ -17,7 +17,7 @@ import {
 
 /** Resolves every protected handler and method of the application when it starts. */
 @Injectable()
-export class RouteRegistry {
+export class RouteResolver {
   private readonly logger = new Logger('Idempotency');
 
   constructor(
