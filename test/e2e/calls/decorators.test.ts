@@ -181,6 +181,17 @@ describe('another decorator that wraps the method', () => {
 });
 
 describe('a caller that applies Nest’s interceptors', () => {
+  /** Calls a method as a library does that reads messages from a queue. */
+  function callFromQueue(instance: object, name: string): (...args: unknown[]) => Promise<unknown> {
+    const method = (instance as Record<string, (...args: unknown[]) => unknown>)[name]!;
+    const creator = app!.nest.get(ExternalContextCreator, { strict: false });
+    const enhancers = { guards: true, interceptors: true, filters: true };
+    return creator.create(
+      ...([instance, method, name, undefined, undefined, undefined, undefined] as const),
+      ...([enhancers, 'queue'] as const),
+    );
+  }
+
   it('is not rejected by the interceptor of @Idempotent(), and runs the method once', async () => {
     @Injectable()
     class Consumer {
@@ -192,21 +203,26 @@ describe('a caller that applies Nest’s interceptors', () => {
         return Promise.resolve(this.consumed);
       }
     }
-    const consumer = await started(Consumer);
-    const consume = app!.nest
-      .get(ExternalContextCreator, { strict: false })
-      .create(
-        consumer,
-        (consumer as unknown as Record<string, (...args: unknown[]) => unknown>).consume!,
-        'consume',
-        undefined,
-        undefined,
-        undefined,
-        undefined,
-        { guards: true, interceptors: true, filters: true },
-        'queue',
-      ) as (id: string) => Promise<number>;
+    const consume = callFromQueue(await started(Consumer), 'consume');
     const id = randomUUID();
     expect([await consume(id), await consume(id)]).toEqual([1, 1]);
+  });
+
+  it('is rejected if the method handles requests of another type', async () => {
+    @Injectable()
+    class Consumer {
+      consumed = 0;
+
+      @Post()
+      @Idempotent()
+      consume() {
+        this.consumed += 1;
+      }
+    }
+    const consumer = await started(Consumer);
+    await expect(callFromQueue(consumer, 'consume')()).rejects.toThrow(
+      '@Idempotent() on Consumer.consume does not support requests of type "queue"',
+    );
+    expect(consumer.consumed).toBe(0);
   });
 });

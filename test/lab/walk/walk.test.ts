@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { IdempotencyModule, IdempotencyProblem } from 'nestjs-idempotency';
 import { IdempotencyEngine } from '../../support/internals/core/engine.js';
+import { IdempotencyInterceptor } from '../../support/internals/nest.js';
 import { RedisIdempotencyStore } from '../../support/internals/stores/redis.js';
 import { projectRoot } from '../../support/project-root.js';
 import { useRabbitMq } from '../../support/rabbitmq/use-rabbitmq.js';
@@ -42,6 +43,10 @@ describe('npm run lab -- walk', () => {
     const { scripts, executions, files } = replay;
     expect({ scripts, executions }).toEqual({ scripts: 1, executions: 0 });
     expect(files).toContain(fileOf(RedisIdempotencyStore));
+    // It finds the transport of its handler, which is resolved at the start, by itself.
+    expect(files.filter((file) => file.startsWith('nest/'))).toEqual([
+      fileOf(IdempotencyInterceptor),
+    ]);
     expect(files.length).toBeLessThan(first.files.length);
   });
 

@@ -1,4 +1,5 @@
 import { Body, Controller, Param, Post, Put } from '@nestjs/common';
+import { ClientProxyFactory, MessagePattern, Transport } from '@nestjs/microservices';
 import { describe, expect, it } from '@jest/globals';
 import { setImmediate } from 'node:timers/promises';
 import {
@@ -10,10 +11,12 @@ import {
   requireIdempotencyContext,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { lastValueFrom } from 'rxjs';
 import { expectProblem } from '../../../support/http/expect-problem.js';
 import { expectReplay } from '../../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp } from '../../../support/http/start-app.js';
+import { freePort } from '../../../support/servers/free-port.js';
 import { useServer } from '../../../support/servers/use-server.js';
 
 class Crud {
@@ -203,6 +206,47 @@ class ContextController {
     return { execution: await scenario.run() };
   }
 }
+
+describe('a method that handles requests and messages', () => {
+  let runs = 0;
+
+  @Controller('shipments')
+  class Shipments {
+    @Post()
+    @MessagePattern('ship')
+    @Idempotent({ message: { consumer: 'shipping' } })
+    ship() {
+      runs += 1;
+      return { runs };
+    }
+  }
+
+  it('is protected from duplicates of both', async () => {
+    const options = { host: '127.0.0.1', port: await freePort() };
+    const app = await startApp({
+      platform: 'express',
+      store: memoryStore(),
+      controllers: [Shipments],
+      configure: (nest) => {
+        nest.connectMicroservice({ transport: Transport.TCP, options });
+        return nest.startAllMicroservices();
+      },
+    });
+    const client = ClientProxyFactory.create({ transport: Transport.TCP, options });
+    client.setOnDispatchHook((packet) => {
+      Object.assign(packet, { metadata: { 'idempotency-key': 'message' } });
+    });
+    const send = () => lastValueFrom(client.send<unknown>('ship', {}));
+    const scenario = app.scenario();
+    const first = await scenario.post('/shipments');
+    expect(first.json).toEqual({ runs: 1 });
+    expect([await send(), await send()]).toEqual([{ runs: 2 }, { runs: 2 }]);
+    expectReplay(await scenario.post('/shipments'), first);
+    expect(runs).toBe(2);
+    await client.close();
+    await app.close();
+  });
+});
 
 describe('the context of an operation', () => {
   const app = useServer(() =>
