@@ -1,5 +1,6 @@
 import { UseInterceptors } from '@nestjs/common';
 import { IdempotencyOptionsError } from '../core/util/errors.js';
+import { METHOD_RUNNER } from './discovery/call-instances.js';
 import { disguise, handlerNames, isHandler, isCoveredByClass } from './discovery/handler-kinds.js';
 import { enter, operationOf, type Method } from './discovery/handler-report.js';
 import {
@@ -95,7 +96,7 @@ function reportingEntry(method: Method, prototype: object, name: string | symbol
   const reporting: Method = function (...args) {
     const run = () => method.apply(this, args);
     const operation = operationOf(reporting);
-    checkCalled(this, name, reporting);
+    if (!isDecorated(this)) checkCalled(this, name, reporting);
     if (operation === undefined) {
       // Called from outside its own pipeline, a handler is a plain method.
       return isDeclared(reporting, prototype, name)
@@ -110,6 +111,11 @@ function reportingEntry(method: Method, prototype: object, name: string | symbol
   disguise(reporting, method, typeof name === 'string' ? name : method.name);
   markReportingEntry(reporting, prototype, name);
   return reporting;
+}
+
+/** Whether the decorator was applied to the instance's class: such an instance is checked when it is injected. */
+function isDecorated(instance: unknown): boolean {
+  return typeof instance === 'object' && instance !== null && METHOD_RUNNER in instance;
 }
 
 /** Whether the method, or the wrapper in its place, is declared as a handler. */

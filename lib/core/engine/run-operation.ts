@@ -4,11 +4,11 @@ import {
   type FinalOutcome,
   type Settlement,
 } from '../operation/attempt.js';
-import { contextOf, ExecutionScope } from '../operation/execution-scope.js';
+import { contextOf, ExecutionScope, recoveryOf } from '../operation/execution-scope.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
 import type { OutcomeSummary } from '../operation/outcome-policy.js';
-import { recoveryOf, type Services } from '../operation/recovery.js';
+import type { Services } from '../operation/recovery.js';
 import type { Outcome } from '../record/record.js';
 import type { RejectionCode } from '../util/rejections.js';
 import type { Decision } from './decision.js';

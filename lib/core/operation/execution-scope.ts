@@ -9,7 +9,7 @@ import {
 import type { Attempt, AttemptTransaction } from './attempt.js';
 import type { IdempotencyContext } from './idempotency-context.js';
 import type { OperationRequest } from './operation-request.js';
-import type { Recovery } from './recovery.js';
+import type { Recover, Recovery, Services } from './recovery.js';
 
 export interface OperationContext {
   readonly context: IdempotencyContext;
@@ -190,4 +190,28 @@ export function downstreamKey(operation: string, recordKey: RecordKey, name: str
     );
   }
   return digest([PURPOSE, recordKey, name]);
+}
+
+/** Returns the recovery of an attempt, or `undefined` if there is nothing to recover. */
+export function recoveryOf(
+  onTakeover: 'run' | 'reject' | Recover,
+  attempt: Attempt,
+  context: IdempotencyContext,
+  services: Services,
+): (() => Promise<Recovery>) | undefined {
+  if (typeof onTakeover !== 'function' || !attempt.isTakeover) return undefined;
+  return async () => {
+    const found: unknown = await onTakeover(context, services);
+    if (!isRecovery(found)) {
+      throw new IdempotencyOptionsError(
+        `The function given as the option "lease.onTakeover" of ${context.operation} must return 'run' or { value }.`,
+      );
+    }
+    if (found !== 'run') attempt.recovered();
+    return found;
+  };
+}
+
+function isRecovery(result: unknown): result is Recovery {
+  return result === 'run' || (typeof result === 'object' && result !== null && 'value' in result);
 }

@@ -1,5 +1,3 @@
-import { IdempotencyOptionsError } from '../util/errors.js';
-import type { Attempt } from './attempt.js';
 import type { IdempotencyContext } from './idempotency-context.js';
 
 /** The result of a recovery: `'run'` if nothing was done, otherwise what the operation would have returned. */
@@ -23,27 +21,3 @@ export type Recover = (
   context: IdempotencyContext,
   services: Services,
 ) => Recovery | Promise<Recovery>;
-
-/** Returns the recovery of an attempt, or `undefined` if there is nothing to recover. */
-export function recoveryOf(
-  onTakeover: 'run' | 'reject' | Recover,
-  attempt: Attempt,
-  context: IdempotencyContext,
-  services: Services,
-): (() => Promise<Recovery>) | undefined {
-  if (typeof onTakeover !== 'function' || !attempt.isTakeover) return undefined;
-  return async () => {
-    const found: unknown = await onTakeover(context, services);
-    if (!isRecovery(found)) {
-      throw new IdempotencyOptionsError(
-        `The function given as the option "lease.onTakeover" of ${context.operation} must return 'run' or { value }.`,
-      );
-    }
-    if (found !== 'run') attempt.recovered();
-    return found;
-  };
-}
-
-function isRecovery(result: unknown): result is Recovery {
-  return result === 'run' || (typeof result === 'object' && result !== null && 'value' in result);
-}

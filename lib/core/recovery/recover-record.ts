@@ -1,9 +1,14 @@
 import type { IdempotencyEngine } from '../engine/idempotency-engine.js';
 import type { Attempt, Settlement } from '../operation/attempt.js';
-import { contextOf, ExecutionScope, executionScope } from '../operation/execution-scope.js';
+import {
+  contextOf,
+  ExecutionScope,
+  executionScope,
+  recoveryOf,
+} from '../operation/execution-scope.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
-import { recoveryOf, type Recover, type Recovery, type Services } from '../operation/recovery.js';
+import type { Recover, Recovery, Services } from '../operation/recovery.js';
 import type { Outcome } from '../record/record.js';
 
 /** What is needed to recover records of an operation without a request. */

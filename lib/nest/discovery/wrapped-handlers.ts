@@ -1,6 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { METHOD_RUNNER, isTestDouble } from './call-instances.js';
+import { isTestDouble } from './call-instances.js';
 import { isHandler, kindsOf } from './handler-kinds.js';
 import { reportedWrapper } from './handler-report.js';
 import {
@@ -53,7 +53,7 @@ export function checkInstance(instance: unknown, prototype: unknown): void {
 
 /** As {@link checkInstance}, for the called handler only: of a class that a protected method was copied to. */
 export function checkCalled(instance: unknown, name: string | symbol, entry: Handler): void {
-  if (!isObject(instance) || METHOD_RUNNER in instance) return;
+  if (!isObject(instance)) return;
   const prototype: unknown = Object.getPrototypeOf(instance);
   if (!isObject(prototype)) return;
   const method = prototype[name] as Handler | undefined;

@@ -248,3 +248,10 @@ export function isEnabled(
     `The function given as the option "enabled" of ${operation} must return true or false synchronously.`,
   );
 }
+
+const UNPROTECTED = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
+
+/** Safe methods have no effect to protect (RFC 9110 §9.2.1): the key is ignored (contract C21). */
+export function isUnprotectedMethod(method: string): boolean {
+  return UNPROTECTED.has(method);
+}

@@ -13,6 +13,7 @@ import type { RecoverableOperation } from '../../core/recovery/recover-record.js
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { requestFingerprint, type RequestFingerprint } from './content/request-fingerprint.js';
 import type { ResolvedHttpOptions } from './http-options.js';
+import { isUnprotectedMethod } from '../common/request-options.js';
 import type { ProblemContext } from './problem.js';
 import type { ReplayHeaders } from './replay-headers.js';
 import { RESPONSE_NOT_KEPT } from './response/http-response.js';
@@ -123,13 +124,6 @@ function renditionOf(handler: RouteMethod, isNative: boolean): HttpRoute['rendit
 function routeHeaders(handler: RouteMethod): ReadonlySet<string> {
   const headers = Reflect.getMetadata(HEADERS_METADATA, handler) as { name: string }[] | undefined;
   return new Set((headers ?? []).map(({ name }) => name.toLowerCase()));
-}
-
-const UNPROTECTED = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
-
-/** Safe methods have no effect to protect (RFC 9110 §9.2.1): the key is ignored (contract C21). */
-export function isUnprotectedMethod(method: string): boolean {
-  return UNPROTECTED.has(method);
 }
 
 /**

@@ -5,12 +5,12 @@ import { entryOf, type Entry } from '../../core/engine/run-operation.js';
 import { executionScope } from '../../core/operation/execution-scope.js';
 import type { Services } from '../../core/operation/recovery.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { isEnabled } from '../common/request-options.js';
+import { isEnabled, isUnprotectedMethod } from '../common/request-options.js';
 import { httpExchange, type HttpExchange } from './http-exchange.js';
 import { HttpExecution } from './http-execution.js';
 import { STATUS_HEADER } from './http-options.js';
 import { HttpReplay, replayOf } from './http-replay.js';
-import { isUnprotectedMethod, type HttpRoute } from './http-route.js';
+import type { HttpRoute } from './http-route.js';
 import { IdempotencyProblem, setProblemHeaders, throwProblem } from './problem.js';
 import { readRequest } from './read-request.js';
 
