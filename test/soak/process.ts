@@ -52,8 +52,8 @@ serve({
         ...way.emitters(),
       }),
       () => ({
-        'attempts of the engine': engine['running'].size,
-        'begins under way': engine['inProgress'],
+        'attempts of the engine': engine['attempts']['running'].size,
+        'begins under way': engine['attempts']['inProgress'],
         'waiting lines': engine['duplicateWaiters']['queues'].size,
         'places in waiting lines': engine['duplicateWaiters']['waiters'],
         deadlines: engine.deadlines['listeners'].size,

@@ -11,7 +11,7 @@ interface WaitServices {
   /** Sends begin once. Rejects if the store gives no reply. */
   beginOnce(request: OperationRequest, token: OwnerToken): Promise<Decision>;
   reportUnavailable(request: OperationRequest, error: Error): Decision;
-  releaseUnowned(request: OperationRequest, token: OwnerToken): void;
+  releaseUnowned(request: OperationRequest, token: OwnerToken): Promise<void>;
 }
 
 interface Waiter {
@@ -155,7 +155,7 @@ class WaitQueue {
     this.waiters.delete(waiter);
     // Its signal may live long, for example with a broker's channel.
     request.clientSignal?.removeEventListener('abort', leave);
-    if (isUnsure && decision.kind === 'reject') this.services.releaseUnowned(request, token);
+    if (isUnsure && decision.kind === 'reject') void this.services.releaseUnowned(request, token);
     resolve(decision);
   }
 }

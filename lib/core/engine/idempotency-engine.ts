@@ -18,44 +18,38 @@ import type {
 import type { UnitOfWork } from '../transaction/unit-of-work.js';
 import { DeadlineTimer } from '../util/deadlines.js';
 import { asError, hasCode, StoreUnavailableError } from '../util/errors.js';
-import { jitteredPause, monotonicNow, ServerClock } from '../util/time.js';
+import { monotonicNow, ServerClock } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { isInProgress, rejectDecision, type Decision } from './decision.js';
 import { DuplicateWaiters } from './duplicate-waiters.js';
 import { LeasedAttempt } from './leased-attempt.js';
-import { LocalAttempts, type LocalAttempt } from './local-attempts.js';
+import { LocalAttempts } from './local-attempts.js';
 import { TransactionalAttempt, type Transactions } from './transactional-attempt.js';
 import { UnprotectedAttempt } from './unprotected-attempt.js';
-
-const DRAIN_PAUSE_MS = 20;
 
 /**
  * Decides for each request whether its operation runs. One per process, for all transports; only it calls the store.
  */
 export class IdempotencyEngine implements AttemptServices {
-  readonly shutdownState = { expired: false };
   readonly deadlines = new DeadlineTimer();
   private readonly clock = new ServerClock();
-  private readonly running = new Map<Attempt, LocalAttempt>();
-  private readonly own = new LocalAttempts();
-  /** Number of begins in progress, and of background releases after begins without a reply. */
-  private inProgress = 0;
-  private stopping = false;
+  private readonly attempts: LocalAttempts;
   private readonly duplicateWaiters: DuplicateWaiters;
 
   constructor(
     readonly store: IdempotencyStore,
     readonly events: IdempotencyEvents,
-    private readonly limits: Required<LimitsOptions>,
+    limits: Required<LimitsOptions>,
     private readonly unitOfWork?: UnitOfWork,
   ) {
+    this.attempts = new LocalAttempts(limits.shutdownTimeoutMs);
     this.duplicateWaiters = new DuplicateWaiters(this, events, limits.maxWaiters);
   }
 
   /** Decides what to do with a request. Waits for the attempt in progress if its options say so. */
   async begin(request: OperationRequest): Promise<Decision> {
     const token = newOwnerToken();
-    this.inProgress += 1;
+    this.attempts.enter();
     try {
       let decision: Decision;
       try {
@@ -68,7 +62,7 @@ export class IdempotencyEngine implements AttemptServices {
       }
       return this.emitDecision(request, decision);
     } finally {
-      this.inProgress -= 1;
+      this.attempts.leave();
     }
   }
 
@@ -77,46 +71,39 @@ export class IdempotencyEngine implements AttemptServices {
    * `limits.shutdownTimeoutMs`.
    * @returns how many attempts are still running. Their keys become free with their leases.
    */
-  async drain(): Promise<number> {
-    this.stopping = true;
+  drain(): Promise<number> {
+    const drained = this.attempts.drain();
     this.duplicateWaiters.wake();
-    const giveUpAt = monotonicNow() + this.limits.shutdownTimeoutMs;
-    while (this.isBusy() && monotonicNow() < giveUpAt) await jitteredPause(DRAIN_PAUSE_MS);
-    this.shutdownState.expired = true;
-    for (const { transaction } of this.running.keys()) transaction?.giveUp();
-    return this.running.size;
+    return drained;
+  }
+
+  get shutdownState(): AttemptServices['shutdownState'] {
+    return this.attempts.shutdownState;
   }
 
   settling(attempt: Attempt): void {
-    const own = this.running.get(attempt);
-    if (own !== undefined) own.isSettling = true;
+    this.attempts.settling(attempt);
   }
 
   lost(attempt: Attempt): void {
-    const own = this.running.get(attempt);
-    if (own !== undefined) this.own.remove(own);
+    this.attempts.lost(attempt);
   }
 
   ended(attempt: Attempt): void {
-    this.lost(attempt);
-    this.running.delete(attempt);
+    this.attempts.ended(attempt);
   }
 
   /** @internal */
   async beginOnce(
     request: OperationRequest,
     token: OwnerToken,
-    onExpiredLease = this.own.has(request.recordKey, hasRecovery(request))
+    onExpiredLease = this.attempts.has(request.recordKey, hasRecovery(request))
       ? 'deny'
       : expiredLeaseAction(request),
   ): Promise<Decision> {
-    if (this.stopping) return rejectDecision('shutting_down');
+    if (this.attempts.isStopping) return rejectDecision('shutting_down');
     const sentAt = monotonicNow();
-    const begun = this.own.add({
-      ...ownAttempt(request, UNKNOWN_FENCE, sentAt),
-      // Half of the lease, as the store measures it by another clock.
-      leaseOverAt: sentAt + request.options.lease.durationMs / 2,
-    });
+    const begun = this.attempts.sent(request, sentAt);
     let reply: BeginReply;
     try {
       reply = this.observed(await this.send(request, token, onExpiredLease));
@@ -124,7 +111,7 @@ export class IdempotencyEngine implements AttemptServices {
       if (reply.kind === 'late')
         reply = this.observed(await this.send(request, token, onExpiredLease));
     } finally {
-      this.own.remove(begun);
+      this.attempts.remove(begun);
     }
     switch (reply.kind) {
       case 'acquired':
@@ -138,7 +125,7 @@ export class IdempotencyEngine implements AttemptServices {
       case 'in_progress':
         return rejectDecision(reply.kind);
       case 'abandoned': {
-        if (this.own.mayOwn(request.recordKey, hasRecovery(request), reply.fence)) {
+        if (this.attempts.mayOwn(request.recordKey, hasRecovery(request), reply.fence)) {
           return rejectDecision('in_progress');
         }
         const requested = expiredLeaseAction(request);
@@ -200,7 +187,7 @@ export class IdempotencyEngine implements AttemptServices {
     const attempt = request.options.transaction
       ? new TransactionalAttempt(this, request, lease, reply, sentAt, this.requiredTransactions())
       : new LeasedAttempt(this, request, lease, reply, sentAt);
-    this.keep(attempt, ownAttempt(request, reply.fence, sentAt));
+    this.attempts.keep(attempt, request, sentAt);
     // A takeover also if the record was released since: the outcome of the earlier attempt is still unknown.
     this.announce(attempt.isTakeover ? 'takeover' : 'acquired', request, attempt);
     const trouble = attempt.start();
@@ -214,7 +201,7 @@ export class IdempotencyEngine implements AttemptServices {
     request: OperationRequest,
     attempt: Attempt,
   ): Decision | Promise<Decision> {
-    if (trouble === undefined && !this.stopping) return { kind: 'run', attempt };
+    if (trouble === undefined && !this.attempts.isStopping) return { kind: 'run', attempt };
     const decide = () =>
       trouble === undefined
         ? rejectDecision('shutting_down')
@@ -245,31 +232,42 @@ export class IdempotencyEngine implements AttemptServices {
     const wasNotExecuted = hasCode(error, 'idempotency_store_unavailable');
     // Only on an outage: a wrong password or a bug of the store must not disable protection.
     const isOutage = wasNotExecuted || hasCode(error, 'idempotency_store_outcome_unknown');
-    if (isOutage && options.storeErrors.whenUnavailable === 'execute' && !this.stopping) {
+    if (
+      isOutage &&
+      options.storeErrors.whenUnavailable === 'execute' &&
+      !this.attempts.isStopping
+    ) {
       const attempt = new UnprotectedAttempt(this, request, token);
       // The begin without a reply may have acquired the record.
-      this.keep(attempt, ownAttempt(request, UNKNOWN_FENCE, monotonicNow()));
+      this.attempts.keep(attempt, request, monotonicNow());
       this.announce('unprotected', request, attempt);
       return { kind: 'run', attempt };
     }
-    if (!wasNotExecuted) this.releaseUnowned(request, token);
+    if (!wasNotExecuted) void this.releaseUnowned(request, token);
     return decision;
   }
 
-  /** @internal Releases a record that a begin without a reply may have acquired and would block for a lease. */
-  releaseUnowned({ recordKey, options }: OperationRequest, token: OwnerToken): void {
-    const lease = { recordKey, token, fence: UNKNOWN_FENCE };
-    const tombstoneMs = unfinishedRetentionMs(options);
-    const notify = isAwaited(options);
-    // No request waits for it, and it may need a new connection.
-    const timeoutMs = options.storeErrors.saveTimeoutMs;
-    const released = async () => this.store.release(lease, { tombstoneMs, notify, timeoutMs });
-    // Best effort: otherwise the lease expires.
-    this.tracked(released()).catch(() => undefined);
-  }
-
-  private keep(attempt: Attempt, own: LocalAttempt): void {
-    this.running.set(attempt, this.own.add(own));
+  /**
+   * @internal Releases a record that a begin without a reply may have acquired and would block for a lease. Never
+   * rejects.
+   */
+  async releaseUnowned({ recordKey, options }: OperationRequest, token: OwnerToken): Promise<void> {
+    this.attempts.enter();
+    try {
+      await this.store.release(
+        { recordKey, token, fence: UNKNOWN_FENCE },
+        {
+          tombstoneMs: unfinishedRetentionMs(options),
+          notify: isAwaited(options),
+          // No request waits for it, and it may need a new connection.
+          timeoutMs: options.storeErrors.saveTimeoutMs,
+        },
+      );
+    } catch {
+      // Best effort: otherwise the lease expires.
+    } finally {
+      this.attempts.leave();
+    }
   }
 
   private announce(
@@ -288,19 +286,6 @@ export class IdempotencyEngine implements AttemptServices {
     }
     return decision;
   }
-
-  private async tracked<Result>(work: Promise<Result>): Promise<Result> {
-    this.inProgress += 1;
-    try {
-      return await work;
-    } finally {
-      this.inProgress -= 1;
-    }
-  }
-
-  private isBusy(): boolean {
-    return this.running.size > 0 || this.inProgress > 0;
-  }
 }
 
 function expiredLeaseAction({ options }: OperationRequest): Begin['onExpiredLease'] {
@@ -310,13 +295,4 @@ function expiredLeaseAction({ options }: OperationRequest): Begin['onExpiredLeas
 /** Whether `lease.onTakeover` looks up what an earlier attempt has done before the operation runs again. */
 function hasRecovery({ options }: OperationRequest): boolean {
   return typeof options.lease.onTakeover === 'function';
-}
-
-function ownAttempt(
-  { recordKey, options }: OperationRequest,
-  fence: number,
-  startedAt: number,
-): LocalAttempt {
-  const deadlineAt = startedAt + options.lease.maxExecutionMs;
-  return { recordKey, fence, deadlineAt, leaseOverAt: startedAt, isSettling: false };
 }

@@ -1,8 +1,10 @@
+import type { Attempt } from '../operation/attempt.js';
+import type { OperationRequest } from '../operation/operation-request.js';
 import { UNKNOWN_FENCE, type RecordKey } from '../record/record.js';
-import { monotonicNow } from '../util/time.js';
+import { jitteredPause, monotonicNow } from '../util/time.js';
 
 /** A begin that this process has sent, or its attempt. */
-export interface LocalAttempt {
+interface LocalAttempt {
   readonly recordKey: RecordKey;
   /** {@link UNKNOWN_FENCE} before the reply. */
   readonly fence: number;
@@ -13,24 +15,85 @@ export interface LocalAttempt {
   isSettling: boolean;
 }
 
+const DRAIN_PAUSE_MS = 20;
+
 /**
- * The attempts of this process, by record key, which it must not take over itself (protocol, rule 8). A begin counts
- * from when it is sent: after a blocked event loop, a duplicate's begin is sent before the first one's reply is read.
+ * The attempts of this process: which record keys it must not take over itself (protocol, rule 8), and what a shutdown
+ * waits for. A begin counts from when it is sent: after a blocked event loop, a duplicate's begin is sent before the
+ * first one's reply is read.
  */
 export class LocalAttempts {
+  readonly shutdownState = { expired: false };
   private readonly byKey = new Map<RecordKey, Set<LocalAttempt>>();
+  private readonly running = new Map<Attempt, LocalAttempt>();
+  /** Number of begins in progress, and of background releases after begins without a reply. */
+  private inProgress = 0;
+  private stopping = false;
 
-  add(own: LocalAttempt): LocalAttempt {
-    const known = this.byKey.get(own.recordKey);
-    if (known === undefined) this.byKey.set(own.recordKey, new Set([own]));
-    else known.add(own);
-    return own;
+  constructor(private readonly shutdownTimeoutMs: number) {}
+
+  get isStopping(): boolean {
+    return this.stopping;
+  }
+
+  /** The shutdown waits until {@link leave}. */
+  enter(): void {
+    this.inProgress += 1;
+  }
+
+  leave(): void {
+    this.inProgress -= 1;
+  }
+
+  /**
+   * Adds a begin that is about to be sent.
+   * @param sentAt - monotonic.
+   * @returns it, for {@link remove} once its reply has been read.
+   */
+  sent({ recordKey, options }: OperationRequest, sentAt: number): LocalAttempt {
+    const { durationMs, maxExecutionMs } = options.lease;
+    return this.add({
+      recordKey,
+      fence: UNKNOWN_FENCE,
+      deadlineAt: sentAt + maxExecutionMs,
+      // Half of the lease, as the store measures it by another clock.
+      leaseOverAt: sentAt + durationMs / 2,
+      isSettling: false,
+    });
   }
 
   remove(own: LocalAttempt): void {
     const known = this.byKey.get(own.recordKey);
     known?.delete(own);
     if (known?.size === 0) this.byKey.delete(own.recordKey);
+  }
+
+  /**
+   * Keeps an attempt until it has {@link ended}.
+   * @param startedAt - monotonic, before begin was sent.
+   */
+  keep(attempt: Attempt, { recordKey, options }: OperationRequest, startedAt: number): void {
+    const deadlineAt = startedAt + options.lease.maxExecutionMs;
+    const fence = attempt.fencingToken;
+    this.running.set(
+      attempt,
+      this.add({ recordKey, fence, deadlineAt, leaseOverAt: startedAt, isSettling: false }),
+    );
+  }
+
+  settling(attempt: Attempt): void {
+    const own = this.running.get(attempt);
+    if (own !== undefined) own.isSettling = true;
+  }
+
+  lost(attempt: Attempt): void {
+    const own = this.running.get(attempt);
+    if (own !== undefined) this.remove(own);
+  }
+
+  ended(attempt: Attempt): void {
+    this.lost(attempt);
+    this.running.delete(attempt);
   }
 
   /** Whether an attempt of the key is in progress. With `hasRecovery`, one whose operation has ended does not count. */
@@ -47,6 +110,30 @@ export class LocalAttempts {
     const isAffected = (own: LocalAttempt) =>
       own.fence === fence || (own.fence === UNKNOWN_FENCE && now >= own.leaseOverAt);
     return this.some(recordKey, hasRecovery, isAffected);
+  }
+
+  /**
+   * Lets no operation start any more. Resolves when all attempts have ended, or after `limits.shutdownTimeoutMs`.
+   * @returns how many attempts are still running.
+   */
+  async drain(): Promise<number> {
+    this.stopping = true;
+    const giveUpAt = monotonicNow() + this.shutdownTimeoutMs;
+    while (this.isBusy() && monotonicNow() < giveUpAt) await jitteredPause(DRAIN_PAUSE_MS);
+    this.shutdownState.expired = true;
+    for (const { transaction } of this.running.keys()) transaction?.giveUp();
+    return this.running.size;
+  }
+
+  private isBusy(): boolean {
+    return this.running.size > 0 || this.inProgress > 0;
+  }
+
+  private add(own: LocalAttempt): LocalAttempt {
+    const known = this.byKey.get(own.recordKey);
+    if (known === undefined) this.byKey.set(own.recordKey, new Set([own]));
+    else known.add(own);
+    return own;
   }
 
   private some(
