@@ -1,18 +1,15 @@
 import type { OperationRequest } from '../operation/operation-request.js';
 import type { IdempotencyEvents } from '../record/events.js';
 import type { OwnerToken } from '../record/record.js';
-import type { IdempotencyStore, StopWatching } from '../store/idempotency-store.js';
+import type { StopWatching } from '../store/idempotency-store.js';
 import { asError, hasCode, isRejection } from '../util/errors.js';
 import { jittered, monotonicNow } from '../util/time.js';
-import { isInProgress, rejectDecision, type Decision } from './decision.js';
-
-interface WaitServices {
-  readonly store: IdempotencyStore;
-  /** Sends begin once. Rejects if the store gives no reply. */
-  beginOnce(request: OperationRequest, token: OwnerToken): Promise<Decision>;
-  reportUnavailable(request: OperationRequest, error: Error): Decision;
-  releaseUnowned(request: OperationRequest, token: OwnerToken): Promise<void>;
-}
+import {
+  isInProgress,
+  rejectDecision,
+  type BeginProtocol,
+  type Decision,
+} from './begin-protocol.js';
 
 interface Waiter {
   readonly request: OperationRequest;
@@ -46,7 +43,7 @@ class WaitQueue {
 
   /** @param onEmpty - called when the last waiter has left. None may join afterwards. */
   constructor(
-    private readonly services: WaitServices,
+    private readonly protocol: BeginProtocol,
     private readonly onEmpty: () => void,
   ) {}
 
@@ -106,7 +103,7 @@ class WaitQueue {
       this.wakeSignal.notify();
     };
     try {
-      const stop = await this.services.store.watch(recordKey, notify, { timeoutMs });
+      const stop = await this.protocol.store.watch(recordKey, notify, { timeoutMs });
       this.isWatched = stop !== undefined;
       if (this.isWatched) notify();
       return stop;
@@ -128,15 +125,15 @@ class WaitQueue {
     let decision = rejectDecision('in_progress');
     this.polling = first;
     try {
-      decision = await this.services.beginOnce(first.request, first.token);
+      decision = await this.protocol.begin(first.request, first.token);
     } catch (error) {
       // As far as known, the other attempt is still in progress: poll again, and never run concurrently.
       first.isUnsure ||= !hasCode(error, 'idempotency_store_unavailable');
       if (isRejection(error)) {
         // The record is free, but the store rejects the write: waiting does not help.
-        decision = this.services.reportUnavailable(first.request, asError(error));
+        decision = this.protocol.reportUnavailable(first.request, asError(error));
       } else {
-        if (!this.hasFailed) this.services.reportUnavailable(first.request, asError(error));
+        if (!this.hasFailed) this.protocol.reportUnavailable(first.request, asError(error));
         this.hasFailed = true;
       }
     }
@@ -155,7 +152,7 @@ class WaitQueue {
     this.waiters.delete(waiter);
     // Its signal may live long, for example with a broker's channel.
     request.clientSignal?.removeEventListener('abort', leave);
-    if (isUnsure && decision.kind === 'reject') void this.services.releaseUnowned(request, token);
+    if (isUnsure && decision.kind === 'reject') void this.protocol.releaseUnowned(request, token);
     resolve(decision);
   }
 }
@@ -184,7 +181,7 @@ export class DuplicateWaiters {
   private waiters = 0;
 
   constructor(
-    private readonly services: WaitServices,
+    private readonly protocol: BeginProtocol,
     private readonly events: IdempotencyEvents,
     private readonly maxWaiters: number,
   ) {}
@@ -211,7 +208,7 @@ export class DuplicateWaiters {
     const name = `${recordKey} ${fingerprint}`;
     let queue = this.queues.get(name);
     if (queue === undefined) {
-      queue = new WaitQueue(this.services, () => this.queues.delete(name));
+      queue = new WaitQueue(this.protocol, () => this.queues.delete(name));
       this.queues.set(name, queue);
     }
     return queue;

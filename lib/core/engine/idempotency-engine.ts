@@ -1,26 +1,16 @@
 import type { Attempt } from '../operation/attempt.js';
-import { originOf, type OperationRequest } from '../operation/operation-request.js';
-import {
-  inProgressRetentionMs,
-  isAwaited,
-  unfinishedRetentionMs,
-  type LimitsOptions,
-} from '../operation/options.js';
+import type { OperationRequest } from '../operation/operation-request.js';
+import { isAwaited, type LimitsOptions } from '../operation/options.js';
 import type { IdempotencyEvents } from '../record/events.js';
-import { UNKNOWN_FENCE, type OwnerToken } from '../record/record.js';
+import type { OwnerToken } from '../record/record.js';
 import { newOwnerToken } from '../record/record-key.js';
-import type {
-  Acquisition,
-  Begin,
-  BeginReply,
-  IdempotencyStore,
-} from '../store/idempotency-store.js';
+import type { Acquisition, IdempotencyStore } from '../store/idempotency-store.js';
 import type { UnitOfWork } from '../transaction/unit-of-work.js';
 import { DeadlineTimer } from '../util/deadlines.js';
-import { asError, hasCode, StoreUnavailableError } from '../util/errors.js';
-import { monotonicNow, ServerClock } from '../util/time.js';
+import { asError, hasCode } from '../util/errors.js';
+import { monotonicNow } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
-import { isInProgress, rejectDecision, type Decision } from './decision.js';
+import { BeginProtocol, isInProgress, rejectDecision, type Decision } from './begin-protocol.js';
 import { DuplicateWaiters } from './duplicate-waiters.js';
 import { LeasedAttempt } from './leased-attempt.js';
 import { LocalAttempts } from './local-attempts.js';
@@ -28,12 +18,13 @@ import { TransactionalAttempt, type Transactions } from './transactional-attempt
 import { UnprotectedAttempt } from './unprotected-attempt.js';
 
 /**
- * Decides for each request whether its operation runs. One per process, for all transports; only it calls the store.
+ * Decides for each request whether its operation runs, and starts the attempt: with a lease, in a transaction, or
+ * without the store. One per process, for all transports.
  */
 export class IdempotencyEngine implements AttemptServices {
   readonly deadlines = new DeadlineTimer();
-  private readonly clock = new ServerClock();
   private readonly attempts: LocalAttempts;
+  private readonly protocol: BeginProtocol;
   private readonly duplicateWaiters: DuplicateWaiters;
 
   constructor(
@@ -43,7 +34,8 @@ export class IdempotencyEngine implements AttemptServices {
     private readonly unitOfWork?: UnitOfWork,
   ) {
     this.attempts = new LocalAttempts(limits.shutdownTimeoutMs);
-    this.duplicateWaiters = new DuplicateWaiters(this, events, limits.maxWaiters);
+    this.protocol = new BeginProtocol(store, events, this.attempts, this.start.bind(this));
+    this.duplicateWaiters = new DuplicateWaiters(this.protocol, events, limits.maxWaiters);
   }
 
   /** Decides what to do with a request. Waits for the attempt in progress if its options say so. */
@@ -53,9 +45,9 @@ export class IdempotencyEngine implements AttemptServices {
     try {
       let decision: Decision;
       try {
-        decision = await this.beginOnce(request, token);
+        decision = await this.protocol.begin(request, token);
       } catch (error) {
-        return this.emitDecision(request, this.withoutStore(request, token, error));
+        return this.emitDecision(request, this.withoutStore(request, token, asError(error)));
       }
       if (isInProgress(decision) && isAwaited(request.options)) {
         decision = await this.duplicateWaiters.wait(request, token);
@@ -93,91 +85,7 @@ export class IdempotencyEngine implements AttemptServices {
     this.attempts.ended(attempt);
   }
 
-  /** @internal */
-  async beginOnce(
-    request: OperationRequest,
-    token: OwnerToken,
-    onExpiredLease = this.attempts.has(request.recordKey, hasRecovery(request))
-      ? 'deny'
-      : expiredLeaseAction(request),
-  ): Promise<Decision> {
-    if (this.attempts.isStopping) return rejectDecision('shutting_down');
-    const sentAt = monotonicNow();
-    const begun = this.attempts.sent(request, sentAt);
-    let reply: BeginReply;
-    try {
-      reply = this.observed(await this.send(request, token, onExpiredLease));
-      // The server's clock may have jumped since the last reply, for example by a failover: send once more.
-      if (reply.kind === 'late')
-        reply = this.observed(await this.send(request, token, onExpiredLease));
-    } finally {
-      this.attempts.remove(begun);
-    }
-    switch (reply.kind) {
-      case 'acquired':
-      case 'owned':
-      case 'takeover':
-        return this.run(request, token, reply, sentAt);
-      case 'completed':
-      case 'failed':
-        return { kind: 'replay', state: reply.kind, outcome: reply.outcome };
-      case 'mismatch':
-      case 'in_progress':
-        return rejectDecision(reply.kind);
-      case 'abandoned': {
-        if (this.attempts.mayOwn(request.recordKey, hasRecovery(request), reply.fence)) {
-          return rejectDecision('in_progress');
-        }
-        const requested = expiredLeaseAction(request);
-        // Another process has taken the record over, or this one's attempt has reached its hard deadline.
-        return onExpiredLease === requested
-          ? rejectDecision('outcome_unknown')
-          : this.beginOnce(request, token, requested);
-      }
-      case 'late':
-        throw new StoreUnavailableError(
-          'The store received begin too late, twice. Its clock is unsteady, or the latency to it exceeds "storeErrors.commandTimeoutMs".',
-        );
-      case 'stale_begin':
-        return this.reportUnavailable(
-          request,
-          new StoreUnavailableError('The attempt was released before begin got a reply.'),
-        );
-      default:
-        throw new TypeError(
-          'Unexpected reply from store.begin(). Test the store with nestjs-idempotency/testing/store.',
-        );
-    }
-  }
-
-  private send(
-    request: OperationRequest,
-    token: OwnerToken,
-    onExpiredLease: Begin['onExpiredLease'],
-  ): Promise<BeginReply> {
-    const { options, recordKey, fingerprint } = request;
-    const { durationMs: leaseMs, maxExecutionMs } = options.lease;
-    const { commandTimeoutMs } = options.storeErrors;
-    return this.store.begin({
-      recordKey,
-      token,
-      fingerprint,
-      leaseMs,
-      maxExecutionMs,
-      recordRetentionMs: inProgressRetentionMs(options),
-      notAfter: this.clock.notAfter(commandTimeoutMs),
-      onExpiredLease,
-      origin: hasRecovery(request) ? originOf(request) : undefined,
-      timeoutMs: commandTimeoutMs,
-    });
-  }
-
-  private observed(reply: BeginReply): BeginReply {
-    if ('now' in reply) this.clock.observe(reply.now);
-    return reply;
-  }
-
-  private run(
+  private start(
     request: OperationRequest,
     token: OwnerToken,
     reply: Acquisition,
@@ -205,7 +113,7 @@ export class IdempotencyEngine implements AttemptServices {
     const decide = () =>
       trouble === undefined
         ? rejectDecision('shutting_down')
-        : this.reportUnavailable(request, trouble);
+        : this.protocol.reportUnavailable(request, trouble);
     return attempt.release().then(decide);
   }
 
@@ -219,55 +127,21 @@ export class IdempotencyEngine implements AttemptServices {
     return { unitOfWork, records };
   }
 
-  /** @internal Reports that the store did not reply, or replied too late. */
-  reportUnavailable({ operation, recordKey }: OperationRequest, error: Error): Decision {
-    this.events.emit({ type: 'store_unavailable', operation, recordKey, error });
-    return rejectDecision('store_unavailable');
-  }
-
-  private withoutStore(request: OperationRequest, token: OwnerToken, cause: unknown): Decision {
-    const error = asError(cause);
-    const { options } = request;
-    const decision = this.reportUnavailable(request, error);
+  private withoutStore(request: OperationRequest, token: OwnerToken, error: Error): Decision {
+    const decision = this.protocol.reportUnavailable(request, error);
     const wasNotExecuted = hasCode(error, 'idempotency_store_unavailable');
     // Only on an outage: a wrong password or a bug of the store must not disable protection.
     const isOutage = wasNotExecuted || hasCode(error, 'idempotency_store_outcome_unknown');
-    if (
-      isOutage &&
-      options.storeErrors.whenUnavailable === 'execute' &&
-      !this.attempts.isStopping
-    ) {
+    const mayRun = request.options.storeErrors.whenUnavailable === 'execute';
+    if (isOutage && mayRun && !this.attempts.isStopping) {
       const attempt = new UnprotectedAttempt(this, request, token);
       // The begin without a reply may have acquired the record.
       this.attempts.keep(attempt, request, monotonicNow());
       this.announce('unprotected', request, attempt);
       return { kind: 'run', attempt };
     }
-    if (!wasNotExecuted) void this.releaseUnowned(request, token);
+    if (!wasNotExecuted) void this.protocol.releaseUnowned(request, token);
     return decision;
-  }
-
-  /**
-   * @internal Releases a record that a begin without a reply may have acquired and would block for a lease. Never
-   * rejects.
-   */
-  async releaseUnowned({ recordKey, options }: OperationRequest, token: OwnerToken): Promise<void> {
-    this.attempts.enter();
-    try {
-      await this.store.release(
-        { recordKey, token, fence: UNKNOWN_FENCE },
-        {
-          tombstoneMs: unfinishedRetentionMs(options),
-          notify: isAwaited(options),
-          // No request waits for it, and it may need a new connection.
-          timeoutMs: options.storeErrors.saveTimeoutMs,
-        },
-      );
-    } catch {
-      // Best effort: otherwise the lease expires.
-    } finally {
-      this.attempts.leave();
-    }
   }
 
   private announce(
@@ -286,13 +160,4 @@ export class IdempotencyEngine implements AttemptServices {
     }
     return decision;
   }
-}
-
-function expiredLeaseAction({ options }: OperationRequest): Begin['onExpiredLease'] {
-  return options.lease.onTakeover === 'reject' ? 'deny' : 'takeover';
-}
-
-/** Whether `lease.onTakeover` looks up what an earlier attempt has done before the operation runs again. */
-function hasRecovery({ options }: OperationRequest): boolean {
-  return typeof options.lease.onTakeover === 'function';
 }

@@ -1,4 +1,4 @@
-export type { Decision } from '../../../../lib/core/engine/decision.js';
+export type { Decision } from '../../../../lib/core/engine/begin-protocol.js';
 export { IdempotencyEngine } from '../../../../lib/core/engine/idempotency-engine.js';
 export { LeaseKeeper } from '../../../../lib/core/engine/lease-keeper.js';
 export {

@@ -1,0 +1,174 @@
+import type { Attempt } from '../operation/attempt.js';
+import { originOf, type OperationRequest } from '../operation/operation-request.js';
+import { inProgressRetentionMs, isAwaited, unfinishedRetentionMs } from '../operation/options.js';
+import type { IdempotencyEvents, RejectionReason } from '../record/events.js';
+import {
+  UNKNOWN_FENCE,
+  type FinishedState,
+  type Outcome,
+  type OwnerToken,
+} from '../record/record.js';
+import type {
+  Acquisition,
+  Begin,
+  BeginReply,
+  IdempotencyStore,
+} from '../store/idempotency-store.js';
+import { StoreUnavailableError } from '../util/errors.js';
+import { monotonicNow, ServerClock } from '../util/time.js';
+import type { LocalAttempts } from './local-attempts.js';
+
+export type Decision =
+  | { readonly kind: 'run'; readonly attempt: Attempt }
+  | { readonly kind: 'replay'; readonly state: FinishedState; readonly outcome: Outcome }
+  | { readonly kind: 'reject'; readonly reason: RejectionReason };
+
+export function rejectDecision(reason: RejectionReason): Decision {
+  return { kind: 'reject', reason };
+}
+
+export function isInProgress(decision: Decision): boolean {
+  return decision.kind === 'reject' && decision.reason === 'in_progress';
+}
+
+/**
+ * Starts the attempt that a reply allows to run.
+ * @param sentAt - monotonic, before begin was sent for the first time.
+ */
+type StartAttempt = (
+  request: OperationRequest,
+  token: OwnerToken,
+  reply: Acquisition,
+  sentAt: number,
+) => Decision | Promise<Decision>;
+
+/** Sends begin, and decides by the store's reply (protocol, rules 0, 4 and 8). */
+export class BeginProtocol {
+  private readonly clock = new ServerClock();
+
+  constructor(
+    readonly store: IdempotencyStore,
+    private readonly events: IdempotencyEvents,
+    private readonly attempts: LocalAttempts,
+    private readonly start: StartAttempt,
+  ) {}
+
+  /** Sends begin once, and again if it was late. Rejects if the store gives no reply. */
+  async begin(
+    request: OperationRequest,
+    token: OwnerToken,
+    onExpiredLease = this.attempts.has(request.recordKey, hasRecovery(request))
+      ? 'deny'
+      : expiredLeaseAction(request),
+  ): Promise<Decision> {
+    if (this.attempts.isStopping) return rejectDecision('shutting_down');
+    const sentAt = monotonicNow();
+    const begun = this.attempts.sent(request, sentAt);
+    let reply: BeginReply;
+    try {
+      reply = this.observed(await this.send(request, token, onExpiredLease));
+      // The server's clock may have jumped since the last reply, for example by a failover: send once more.
+      if (reply.kind === 'late')
+        reply = this.observed(await this.send(request, token, onExpiredLease));
+    } finally {
+      this.attempts.remove(begun);
+    }
+    switch (reply.kind) {
+      case 'acquired':
+      case 'owned':
+      case 'takeover':
+        return this.start(request, token, reply, sentAt);
+      case 'completed':
+      case 'failed':
+        return { kind: 'replay', state: reply.kind, outcome: reply.outcome };
+      case 'mismatch':
+      case 'in_progress':
+        return rejectDecision(reply.kind);
+      case 'abandoned': {
+        if (this.attempts.mayOwn(request.recordKey, hasRecovery(request), reply.fence)) {
+          return rejectDecision('in_progress');
+        }
+        const requested = expiredLeaseAction(request);
+        // Another process has taken the record over, or this one's attempt has reached its hard deadline.
+        return onExpiredLease === requested
+          ? rejectDecision('outcome_unknown')
+          : this.begin(request, token, requested);
+      }
+      case 'late':
+        throw new StoreUnavailableError(
+          'The store received begin too late, twice. Its clock is unsteady, or the latency to it exceeds "storeErrors.commandTimeoutMs".',
+        );
+      case 'stale_begin':
+        return this.reportUnavailable(
+          request,
+          new StoreUnavailableError('The attempt was released before begin got a reply.'),
+        );
+      default:
+        throw new TypeError(
+          'Unexpected reply from store.begin(). Test the store with nestjs-idempotency/testing/store.',
+        );
+    }
+  }
+
+  /** Reports that the store did not reply, or replied too late. */
+  reportUnavailable({ operation, recordKey }: OperationRequest, error: Error): Decision {
+    this.events.emit({ type: 'store_unavailable', operation, recordKey, error });
+    return rejectDecision('store_unavailable');
+  }
+
+  /** Releases a record that a begin without a reply may have acquired and would block for a lease. Never rejects. */
+  async releaseUnowned({ recordKey, options }: OperationRequest, token: OwnerToken): Promise<void> {
+    this.attempts.enter();
+    try {
+      await this.store.release(
+        { recordKey, token, fence: UNKNOWN_FENCE },
+        {
+          tombstoneMs: unfinishedRetentionMs(options),
+          notify: isAwaited(options),
+          // No request waits for it, and it may need a new connection.
+          timeoutMs: options.storeErrors.saveTimeoutMs,
+        },
+      );
+    } catch {
+      // Best effort: otherwise the lease expires.
+    } finally {
+      this.attempts.leave();
+    }
+  }
+
+  private send(
+    request: OperationRequest,
+    token: OwnerToken,
+    onExpiredLease: Begin['onExpiredLease'],
+  ): Promise<BeginReply> {
+    const { options, recordKey, fingerprint } = request;
+    const { durationMs: leaseMs, maxExecutionMs } = options.lease;
+    const { commandTimeoutMs } = options.storeErrors;
+    return this.store.begin({
+      recordKey,
+      token,
+      fingerprint,
+      leaseMs,
+      maxExecutionMs,
+      recordRetentionMs: inProgressRetentionMs(options),
+      notAfter: this.clock.notAfter(commandTimeoutMs),
+      onExpiredLease,
+      origin: hasRecovery(request) ? originOf(request) : undefined,
+      timeoutMs: commandTimeoutMs,
+    });
+  }
+
+  private observed(reply: BeginReply): BeginReply {
+    if ('now' in reply) this.clock.observe(reply.now);
+    return reply;
+  }
+}
+
+function expiredLeaseAction({ options }: OperationRequest): Begin['onExpiredLease'] {
+  return options.lease.onTakeover === 'reject' ? 'deny' : 'takeover';
+}
+
+/** Whether `lease.onTakeover` looks up what an earlier attempt has done before the operation runs again. */
+function hasRecovery({ options }: OperationRequest): boolean {
+  return typeof options.lease.onTakeover === 'function';
+}
