@@ -7,7 +7,7 @@ import { forget } from '../core/util/maybe-async.js';
 import {
   checkObject,
   completeCopy,
-  isObject,
+  isSettings,
   throwOptionError,
   within,
 } from '../core/util/option-checks.js';
@@ -146,7 +146,7 @@ export class IdempotencyService {
     if (this.kept.size >= MAX_KEPT_OPTIONS) this.kept.clear();
     const copies = Object.entries(given).map(([name, group]) => [
       name,
-      isObject(group) ? { ...group } : group,
+      isSettings(group) ? { ...group } : group,
     ]);
     this.kept.set(operation, { given: Object.fromEntries(copies) as Groups, resolved });
     return resolved;
@@ -156,7 +156,7 @@ export class IdempotencyService {
 /** Compares groups by their fields, and fields by identity. */
 function hasSameFields(left: Groups, right: Groups): boolean {
   return haveSame(left, right, (one, other) =>
-    isObject(one) && isObject(other)
+    isSettings(one) && isSettings(other)
       ? isPlain(other) && haveSame(one, other, Object.is)
       : Object.is(one, other),
   );

@@ -1,4 +1,5 @@
 import { IdempotencyOptionsError } from '../util/errors.js';
+import { typeName } from '../util/option-checks.js';
 import type { Field } from '../util/option-schema.js';
 
 /** Rejects options that name no connection, or two: a `client` of the application excludes options of `own`. */
@@ -26,7 +27,7 @@ export function secret(
   return {
     defaultText,
     check: (option, value) => {
-      if (!accepts(value)) throwSecret(option, `be ${expected}`, `a ${typeof value}`);
+      if (!accepts(value)) throwSecret(option, `be ${expected}`, typeName(value));
     },
   };
 }

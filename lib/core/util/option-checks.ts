@@ -26,7 +26,7 @@ export function checkNames(
 }
 
 export function checkObject(what: string, options: unknown): asserts options is object {
-  if (typeof options === 'object' && options !== null) return;
+  if (isObject(options)) return;
   // Not the value itself: it may be a key, passed in the place of the options.
   const given = options === null ? 'null' : typeof options;
   throw new IdempotencyOptionsError(
@@ -67,22 +67,24 @@ export function throwOptionError(option: string, expected: string, value: unknow
 }
 
 function describe(value: unknown): string {
-  if (typeof value === 'function') return 'a function';
-  if (typeof value === 'object' && value !== null)
-    return Array.isArray(value)
-      ? 'an array'
-      : isSettings(value)
-        ? 'an object'
-        : `a ${kindOf(value)}`;
+  if (isObject(value) || typeof value === 'function') return typeName(value);
   return typeof value === 'string' ? JSON.stringify(value) : String(value);
 }
 
-/** Whether a value is an object, and no array. */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+/** For a message that must not show the value. */
+export function typeName(value: unknown): string {
+  if (value === null) return 'null';
+  if (!isObject(value)) return `a ${typeof value}`;
+  if (Array.isArray(value)) return 'an array';
+  return isSettings(value) ? 'an object' : `a ${kindOf(value)}`;
 }
 
-/** A promise, a `Map` or the like has no members: the defaults would silently apply. */
+/** Whether a value can have members: also of an array, and of an instance of any class. */
+export function isObject(value: unknown): value is Record<PropertyKey, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+/** An array, a promise, a `Map` or the like has no members: the defaults would silently apply. */
 export function isSettings(value: unknown): value is Record<string, unknown> {
   return isObject(value) && ['Object', 'Module'].includes(kindOf(value));
 }

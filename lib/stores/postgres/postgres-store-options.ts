@@ -1,5 +1,5 @@
 import { checkConnection, secret, url } from '../../core/store/connection-options.js';
-import { isObject } from '../../core/util/option-checks.js';
+import { isSettings } from '../../core/util/option-checks.js';
 import {
   flag,
   resolveOptions,
@@ -99,7 +99,7 @@ type ResolvedOwnOptions = Defaulted<OwnOptions, 'preparedStatements' | 'push'>;
 
 export const OWN: Schema<OwnOptions, ResolvedOwnOptions> = {
   url: url(SCHEMES),
-  connection: secret('an object of settings of pg', isObject),
+  connection: secret('an object of settings of pg', isSettings),
   preparedStatements: flag(true),
   push: flag(true),
   listenUrl: url(SCHEMES, '`url` and `connection`, unless `preparedStatements` is `false`'),

@@ -212,6 +212,10 @@ describe('postgresStore', () => {
     [{ url: 'postgres://x', schema: 'a\0b' }, '"schema" must be a string of 1 to 63 bytes'],
     [{ url: 'postgres://x', push: 'yes' }, '"push" must be true or false, but it is "yes"'],
     [{ connection: 'x' }, '"connection" must be an object of settings of pg, but it is a string'],
+    [
+      { connection: new URL('postgres://x') },
+      '"connection" must be an object of settings of pg, but it is a URL',
+    ],
     [{ client: { connect: (): undefined => undefined } }, 'client must be a Pool of pg 8'],
     [
       { client: { connect: (): undefined => undefined, totalCount: 0 }, url: 'postgres://x' },

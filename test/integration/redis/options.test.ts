@@ -66,10 +66,18 @@ describe('redisStore rejects', () => {
     );
   });
 
-  it('a connection that is not an object, and a listener that is not a function', () => {
-    expect(messageOf({ connection: 'x' })).toMatch(
-      /"connection" must be an object of options of ioredis, but it is a string/,
+  it.each([
+    ['x', 'a string'],
+    [null, 'null'],
+    [['x'], 'an array'],
+    [new URL(url), 'a URL'],
+  ])('the connection %p, whose members would not be options', (connection, type) => {
+    expect(messageOf({ connection })).toContain(
+      `"connection" must be an object of options of ioredis, but it is ${type}`,
     );
+  });
+
+  it('a listener that is not a function', () => {
     expect(messageOf({ url, onConnectionError: true })).toMatch(
       /must be a function, but it is a boolean/,
     );

@@ -1,5 +1,5 @@
 import { checkConnection, secret, url } from '../../../core/store/connection-options.js';
-import { checkInteger, checkNames, isObject } from '../../../core/util/option-checks.js';
+import { checkInteger, checkNames, isSettings } from '../../../core/util/option-checks.js';
 import {
   flag,
   isFunction,
@@ -147,7 +147,7 @@ type OwnOptions = Pick<OwnConnectionOptions, 'url' | 'connection' | 'onConnectio
 
 export const OWN: Schema<OwnOptions, OwnOptions> = {
   url: url(['redis', 'rediss']),
-  connection: secret('an object of options of ioredis', isObject),
+  connection: secret('an object of options of ioredis', isSettings),
   onConnectionError: secret(
     'a function',
     isFunction,
