@@ -66,7 +66,7 @@ const folders = {
   'testing/store/cases': 'core/{record,store} testing/store/kit',
   'testing/store': 'testing/store/{kit,cases}',
   testing:
-    'core/{util,record,transaction,store,operation,engine} stores/memory transports/{http,http/response,call} nest nest/{options,discovery,registry}',
+    'core/{util,record,transaction,store,operation,engine} stores/memory transports/{common,http,http/response,call} nest nest/{options,discovery,registry}',
 };
 
 /** The packages that lib imports, in which folders (`a/**`: a and what is below), and in which ways, if not in all. */

@@ -1,3 +1,4 @@
+import { isObject } from '../util/option-checks.js';
 import { isOpaque } from './canonical-json.js';
 
 /**
@@ -64,8 +65,4 @@ function hasMembers(value: Record<string, unknown>): boolean {
     typeof value.toJSON !== 'function' &&
     !isOpaque(value)
   );
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
 }

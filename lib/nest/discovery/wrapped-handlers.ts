@@ -1,5 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { isObject } from '../../core/util/option-checks.js';
 import { isTestDouble } from './call-instances.js';
 import { isHandler, kindsOf } from './handler-kinds.js';
 import { reportedWrapper } from './handler-report.js';
@@ -110,10 +111,6 @@ function* declaredHandlers(prototype: object): Generator<DeclaredHandler> {
 }
 
 type Properties = Readonly<Record<string | symbol, unknown>>;
-
-function isObject(value: unknown): value is Properties {
-  return typeof value === 'object' && value !== null;
-}
 
 /** Nest takes a handler from the instance for HTTP and messages, and from the class otherwise. */
 function isCalledOnInstance(method: Handler | undefined): boolean {

@@ -70,7 +70,7 @@ function comparable(value: unknown, depth: number): unknown {
   const below = (member: unknown) => comparable(member, depth + 1);
   if (Array.isArray(value)) return value.map(below);
   if (hasMethod(value, 'toJSON') || ArrayBuffer.isView(value)) return value;
-  if (hasMethod(value, 'then') || !isObject(value) || isOpaque(value)) return INCOMPARABLE;
+  if (hasMethod(value, 'then') || !isInputObject(value) || isOpaque(value)) return INCOMPARABLE;
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, below(member)]));
 }
 
@@ -79,7 +79,7 @@ function hasMethod(value: object, name: string): boolean {
 }
 
 /** Input objects, and instances of ordinary classes. */
-function isObject(value: object): boolean {
+function isInputObject(value: object): boolean {
   return Object.prototype.toString.call(value) === '[object Object]';
 }
 

@@ -1,6 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { canonicalJson } from '../../core/record/canonical-json.js';
 import { atOnce } from '../../core/util/maybe-async.js';
+import { isObject } from '../../core/util/option-checks.js';
 import type { Call } from '../call/call.js';
 import { emissionsFormat, type ThrownValues } from '../call/outcome-format.js';
 import { callerScope, checkedKey, type ValueRoute } from '../call/value-route.js';
@@ -83,10 +84,6 @@ function withoutKey(payload: unknown): unknown {
 
 function payloadOf(context: ExecutionContext): unknown {
   return context.switchToWs().getData();
-}
-
-function isObject(payload: unknown): payload is Readonly<Record<string, unknown>> {
-  return typeof payload === 'object' && payload !== null;
 }
 
 /** Where applications store a connection's user, by shape: it is of socket.io, ws or another adapter. */

@@ -1,4 +1,5 @@
 import { ContentNotComparableError } from '../../../core/record/canonical-json.js';
+import { isObject } from '../../../core/util/option-checks.js';
 import type { Form, FormFile, ParsedRequest } from './form.js';
 
 /** A file from multer, with any storage. */
@@ -56,8 +57,4 @@ function formFile({ mimetype, buffer, path }: MulterFile, filename: string): For
 
 function isBare(body: unknown): boolean {
   return isObject(body) && Object.getPrototypeOf(body) === null;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
 }

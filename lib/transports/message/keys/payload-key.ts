@@ -8,7 +8,7 @@ import {
 } from '../../../core/record/canonical-json.js';
 import { selectMembers } from '../../../core/record/content-selection.js';
 import { digest } from '../../../core/record/fingerprint.js';
-import { checkNames, throwOptionError } from '../../../core/util/option-checks.js';
+import { checkNames, isObject, throwOptionError } from '../../../core/util/option-checks.js';
 import { patternOf } from '../source/rpc-context.js';
 import { keyText, unreadableKey, type MessageKey } from './message-id.js';
 
@@ -109,10 +109,6 @@ export function payloadField(path: string): MessageKey {
   };
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
-}
-
 /**
  * Rejects what JSON would write as another value, so that two payloads would be equal: a date as its string, a `Map` as
  * an empty object, `undefined` in an array as `null`. A member that is `undefined` counts as absent.
@@ -124,7 +120,7 @@ function checkIsJson(value: unknown): void {
   if (Array.isArray(value)) {
     // Not forEach, which skips holes.
     for (const item of value as unknown[]) checkIsJson(item);
-  } else if (typeof value === 'object' && value !== null) {
+  } else if (isObject(value)) {
     for (const member of Object.values(value)) if (member !== undefined) checkIsJson(member);
   }
 }
@@ -139,13 +135,13 @@ function checkIsPlain(value: unknown): void {
 
 /** Whether the value holds something distinctive: a non-empty string, a number or a boolean. */
 function hasContent(value: unknown): boolean {
-  if (typeof value === 'object' && value !== null) return Object.values(value).some(hasContent);
+  if (isObject(value)) return Object.values(value).some(hasContent);
   return value !== undefined && value !== null && value !== '';
 }
 
 /** By its prototype's prototype: objects of another realm are plain, too. */
 function isPlainObject(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
+  if (!isObject(value)) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
