@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { heldReply, heldRequest, unavailable } from '../../support/stores/faulty-store.js';
+import { heldReply, heldRequest, lostReply, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import { outcomeAsText, newRequest, success, type Worker } from '../../support/engine/worker.js';
@@ -150,6 +150,23 @@ describe('a begin in flight when the shutdown starts', () => {
     await decision;
     await time.pass(20);
     expect(drained.left).toBe(0);
+  });
+
+  it('is waited for until its key is released, if its reply is lost', async () => {
+    const worker = time.worker();
+    const request = newRequest();
+    const gate = new Gate();
+    gate.close();
+    worker.store.next('begin', lostReply);
+    worker.store.next('release', heldRequest(gate));
+    await worker.begin(request);
+    const drained = drain(worker);
+    await time.pass(200);
+    expect(drained).toEqual({});
+    gate.open();
+    await time.pass(20);
+    expect(drained.left).toBe(0);
+    expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: false });
   });
 
   it('does not run while the shutdown waits for others', async () => {

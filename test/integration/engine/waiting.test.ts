@@ -153,11 +153,11 @@ describe('a duplicate that waits', () => {
     expect(await time.worker().run(request)).toMatchObject({ isTakeover: false });
   });
 
-  it('ends with the process', async () => {
+  it('ends with the process, without another pause', async () => {
     const { other, waiting } = await duplicate();
     await time.pass(1_000);
     void other.engine.drain();
-    await time.pass(250);
+    await time.pass(0);
     expect(waiting.result).toEqual({ kind: 'reject', reason: 'shutting_down' });
   });
 
