@@ -20,4 +20,5 @@ export {
   type Group,
   type Schema,
 } from '../../../../lib/core/util/option-schema.js';
+export { SymbolSlot } from '../../../../lib/core/util/symbol-slot.js';
 export { jitteredPause, ServerClock } from '../../../../lib/core/util/time.js';
