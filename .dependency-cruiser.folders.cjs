@@ -41,7 +41,7 @@ const folders = {
   'transports/http':
     'core/{util,record,operation,engine,recovery} transports/{common,http/content,http/response}',
   'transports/call': 'core/{util,record,operation,engine,recovery} codecs/json transports/common',
-  'transports/message/source': '',
+  'transports/message/source': 'core/util',
   'transports/message/keys': 'core/{util,record} transports/message/source',
   'transports/message/deliveries': 'core/{util,operation} transports/message/source',
   'transports/message':

@@ -1,8 +1,10 @@
 import { useRedis, useRedisClient } from '../../support/redis/use-redis.js';
-import { describe, expect, it } from '@jest/globals';
-import { Controller } from '@nestjs/common';
-import { EventPattern } from '@nestjs/microservices';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { Controller, type ExecutionContext } from '@nestjs/common';
+import { EventPattern, RmqContext } from '@nestjs/microservices';
 import { Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { messageHeader, messageId, payloadKey } from 'nestjs-idempotency/message';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { until } from '../../support/waiting/until.js';
 import { emitOrder } from './support/orders.js';
@@ -14,6 +16,8 @@ const RECORD_BYTES_AT_MOST = 232;
 const redis = useRedis();
 const monitor = useRedisClient(redis);
 const { consumers, openQueue } = useBroker();
+
+afterEach(() => void jest.restoreAllMocks());
 
 describe('an event', () => {
   it('takes two commands, each duplicate one more, and stores no value', async () => {
@@ -47,5 +51,27 @@ describe('an event', () => {
     for (const key of await monitor.keys('idem:*')) {
       expect(await monitor.memory('USAGE', key)).toBeLessThanOrEqual(RECORD_BYTES_AT_MOST);
     }
+  });
+
+  const several = (context: ExecutionContext) =>
+    messageHeader('order')(context) ?? messageId()(context) ?? payloadKey()(context);
+  it.each([
+    ['the default key', undefined],
+    ['a key that is in none of three places', several],
+  ])('has its context read once with %s', async (_, key) => {
+    const reads = jest.spyOn(RmqContext.prototype, 'getChannelRef');
+    const queue = await openQueue();
+    @Controller()
+    class Orders {
+      @Idempotent({ message: { consumer: 'billing' }, key: { ...(key && { from: key }) } })
+      @EventPattern(['order.placed'])
+      place() {
+        return undefined;
+      }
+    }
+    await consumers.start(queue, Orders, { store: memoryStore() });
+    await queue.emit('order.placed', { id: 1 }, key === undefined ? { messageId: 'm1' } : {});
+    await queue.isEmpty();
+    expect(reads).toHaveBeenCalledTimes(1);
   });
 });

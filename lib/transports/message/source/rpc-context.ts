@@ -1,4 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
+import { SymbolSlot } from '../../../core/util/symbol-slot.js';
 
 /** Where a message came from, and what its transport knows of it. */
 export type RpcSource =
@@ -84,10 +85,20 @@ interface RpcContext {
 
 const OTHER: RpcSource = Object.freeze({ transport: 'other' });
 
-/** Reads a message's source from its context. Never throws: an unknown source is `'other'`. */
+/** Kept with the context: key functions get nothing else, and the application may call several. */
+const sources = new SymbolSlot<RpcSource>('rpc-source');
+
+/** A message's source, read from its context once. Never throws: an unknown source is `'other'`. */
 export function rpcSource(context: ExecutionContext): RpcSource {
   if (context.getType() !== 'rpc') return OTHER;
-  const host: unknown = context.switchToRpc().getContext();
+  const known = sources.get(context);
+  if (known !== undefined) return known;
+  const source = sourceOf(context.switchToRpc().getContext());
+  sources.set(context, source);
+  return source;
+}
+
+function sourceOf(host: unknown): RpcSource {
   if (hasMethods(host, 'getMessage', 'getChannelRef', 'getPattern')) {
     return {
       transport: 'rabbitmq',

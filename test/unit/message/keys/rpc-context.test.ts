@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { ExecutionContext } from '@nestjs/common';
 import { BaseRpcContext, RedisContext, RmqContext, TcpContext } from '@nestjs/microservices';
+import { kafkaOffset } from '../../../support/internals/transports/message/keys.js';
 import { patternOf, rpcSource } from '../../../support/internals/transports/message/source.js';
 import {
   contextOf,
@@ -90,6 +91,26 @@ describe('the source of a message', () => {
       channel: 'channel',
       pattern: 'pattern',
     });
+  });
+
+  it('of a context that inherits from another one, or is its proxy, is its own', async () => {
+    const context = await fromKafka({ offset: '43' });
+    const offset = kafkaOffset();
+    expect(offset(context)).toBe('orders-eu-2-43');
+    const other = await fromKafka({ offset: '44' });
+    const switchToRpc = () => other.switchToRpc();
+    const heir = Object.create(context, {
+      switchToRpc: { value: switchToRpc },
+    }) as ExecutionContext;
+    const proxy = new Proxy(context, {
+      get: (target, name) =>
+        name === 'switchToRpc' ? switchToRpc : (Reflect.get(target, name) as unknown),
+    });
+    expect([heir, proxy, context].map(offset)).toEqual([
+      'orders-eu-2-44',
+      'orders-eu-2-44',
+      'orders-eu-2-43',
+    ]);
   });
 
   const response = { getHeaders: () => ({}), getHeader: () => undefined };
