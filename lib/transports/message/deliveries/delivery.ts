@@ -1,3 +1,4 @@
+import { SymbolSlot } from '../../../core/util/symbol-slot.js';
 import { jittered, monotonicNow } from '../../../core/util/time.js';
 import type { RabbitMqMessage, RpcSource } from '../source/rpc-context.js';
 import { AckInterceptor, type RabbitMqDelivery } from './rabbitmq-delivery.js';
@@ -12,11 +13,11 @@ export interface Delivery {
   readonly rabbitMq?: RabbitMqDelivery;
 }
 
-const events = new WeakSet<RabbitMqMessage>();
+const events = new SymbolSlot<true>('event');
 
 /** Notes that Nest handles a message as an event: it sends no reply, whatever the message's properties. */
 export function markEvent(message: RabbitMqMessage): void {
-  events.add(message);
+  events.set(message, true);
 }
 
 /** Nest's Kafka client sets both headers on a request. */
@@ -34,7 +35,7 @@ export function deliveryOf(
       const { replyTo, correlationId } = message.properties;
       const isAwaited = replyTo !== undefined && correlationId !== undefined;
       return {
-        isEvent: isEventHandler || !isAwaited || events.has(message),
+        isEvent: isEventHandler || !isAwaited || events.get(message) === true,
         rabbitMq: AckInterceptor.of(channel).deliveryOf(message, operation),
       };
     }

@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { Logger } from '@nestjs/common';
 import { executionScope } from '../../../core/operation/execution-scope.js';
 import { IdempotencyOptionsError } from '../../../core/util/errors.js';
+import { SymbolSlot } from '../../../core/util/symbol-slot.js';
 import type { RabbitMqChannel, RabbitMqMessage } from '../source/rpc-context.js';
 
 /** How the broker settles a message; `'dead-letter'` discards it without a dead-letter exchange. */
@@ -12,13 +13,18 @@ export class ReturnedByHandlerError extends Error {
   override readonly name = 'ReturnedByHandlerError';
 }
 
+interface Acknowledged {
+  /** While its handler may still run. */
+  readonly delivery: RabbitMqDelivery | undefined;
+}
+
 /**
  * Intercepts the application's acks of messages in progress: they are noted and not sent. A crash between an ack and
  * the stored outcome would lose the message, and on a second ack the broker closes the channel and requeues all
  * messages in progress. Replaces the channel's own methods, because the application may already have the channel.
  */
 export class AckInterceptor {
-  private static readonly known = new WeakMap<RabbitMqChannel, AckInterceptor>();
+  private static readonly known = new SymbolSlot<AckInterceptor>('ack-interceptor');
 
   /** The channel's interceptor, installed by the first call. */
   static of(channel: RabbitMqChannel): AckInterceptor {
@@ -33,8 +39,7 @@ export class AckInterceptor {
   readonly closed: AbortSignal;
   /** By their delivery tags: the application may pass a copy of a message. */
   private readonly inProgress = new Map<number, RabbitMqDelivery>();
-  /** The acknowledged messages, with the deliveries of those whose handlers may still run. */
-  private readonly acknowledged = new WeakMap<RabbitMqMessage, RabbitMqDelivery | undefined>();
+  private readonly acknowledged = new SymbolSlot<Acknowledged>('acknowledged');
   private readonly own: Pick<RabbitMqChannel, 'ack' | 'nack'>;
 
   private constructor(channel: RabbitMqChannel) {
@@ -78,16 +83,16 @@ export class AckInterceptor {
   deliveryOf(message: RabbitMqMessage, operation: string): RabbitMqDelivery {
     const known = this.find(message);
     if (known !== undefined) return known;
-    const isEarly = this.acknowledged.has(message);
+    const isEarly = this.acknowledged.get(message) !== undefined;
     const delivery = new RabbitMqDelivery(message, this, operation, isEarly);
-    if (isEarly) this.acknowledged.set(message, delivery);
+    if (isEarly) this.acknowledged.set(message, { delivery });
     else this.inProgress.set(message.fields.deliveryTag, delivery);
     return delivery;
   }
 
   /** Acknowledges a message in progress. Later acks of it are not sent. */
   acknowledge(message: RabbitMqMessage, action: AckAction): void {
-    this.acknowledged.set(message, this.find(message));
+    this.acknowledged.set(message, { delivery: this.find(message) });
     this.inProgress.delete(message.fields.deliveryTag);
     try {
       if (action === 'accept') this.own.ack(message);
@@ -98,14 +103,16 @@ export class AckInterceptor {
   }
 
   private find(message: RabbitMqMessage): RabbitMqDelivery | undefined {
-    return this.inProgress.get(message.fields.deliveryTag) ?? this.acknowledged.get(message);
+    return (
+      this.inProgress.get(message.fields.deliveryTag) ?? this.acknowledged.get(message)?.delivery
+    );
   }
 
   private intercepts(message: RabbitMqMessage, action: AckAction): boolean {
     const delivery = this.find(message);
     delivery?.onAck(action);
-    if (delivery !== undefined || this.acknowledged.has(message)) return true;
-    this.acknowledged.set(message, undefined);
+    if (delivery !== undefined || this.acknowledged.get(message) !== undefined) return true;
+    this.acknowledged.set(message, { delivery: undefined });
     return false;
   }
 
