@@ -11,7 +11,7 @@ import type { OutcomeSummary } from '../operation/outcome-policy.js';
 import type { Services } from '../operation/recovery.js';
 import type { Outcome } from '../record/record.js';
 import type { RejectionCode } from '../util/rejections.js';
-import type { Decision } from './decision.js';
+import type { Decision } from './begin-protocol.js';
 import {
   INITIAL_STATE,
   settle,

@@ -5,6 +5,7 @@ import { entryOf, type Entry } from '../../core/engine/run-operation.js';
 import { executionScope } from '../../core/operation/execution-scope.js';
 import type { Services } from '../../core/operation/recovery.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { SymbolSlot } from '../../core/util/symbol-slot.js';
 import { isEnabled, isUnprotectedMethod } from '../common/request-options.js';
 import { httpExchange, type HttpExchange } from './http-exchange.js';
 import { HttpExecution } from './http-execution.js';
@@ -30,7 +31,7 @@ interface PendingRequest {
 
 /** Protects HTTP routes, on Express and Fastify alike. */
 export class HttpTransport {
-  private readonly pendingRequests = privateSlot<PendingRequest>();
+  private readonly pendingRequests = new SymbolSlot<PendingRequest>('pending-request');
 
   constructor(
     private readonly engine: IdempotencyEngine,
@@ -281,43 +282,4 @@ function streamOf(next: CallHandler): Observable<unknown> {
   } catch (error) {
     return throwError(() => error);
   }
-}
-
-/** Associates a value with an object for the object's lifetime. */
-export interface PrivateSlot<Value> {
-  get(object: object): Value | undefined;
-  set(object: object, value: Value | undefined): void;
-}
-
-/** A base class whose constructor returns its argument, so that a subclass adds its private field to that object. */
-const ReturnsArgument = function (object: object) {
-  return object;
-} as unknown as new (object: object) => object;
-
-/**
- * Stores a value in a private field of any object, where other code cannot read, copy, inherit or overwrite it. Works
- * like a `WeakMap`, without its cost for garbage collection: 4 % of a request. Non-extensible objects get a `WeakMap`,
- * because ECMAScript may forbid private fields there (proposal "nonextensible applies to private").
- */
-export function privateSlot<Value>(): PrivateSlot<Value> {
-  const closed = new WeakMap<object, Value | undefined>();
-
-  return class Slot extends ReturnsArgument {
-    #value: Value | undefined;
-
-    static get(object: object): Value | undefined {
-      return #value in object ? object.#value : closed.get(object);
-    }
-
-    static set(object: object, value: Value | undefined): void {
-      if (#value in object) {
-        object.#value = value;
-      } else if (Object.isExtensible(object)) {
-        new Slot(object);
-        (object as Slot).#value = value;
-      } else {
-        closed.set(object, value);
-      }
-    }
-  };
 }
