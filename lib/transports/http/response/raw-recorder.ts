@@ -19,25 +19,40 @@ import {
   withoutField,
 } from './send-response.js';
 
+type EndCallback = (() => void) | undefined;
+
+interface Recording {
+  readonly phase: 'recording';
+  readonly chunks: Uint8Array[];
+  bufferedBytes: number;
+  hasHead: boolean;
+}
+
 /**
  * - `recording`: writes are buffered, nothing is sent.
- * - `held`: the response is complete and waits for the decision; further writes are ignored.
- * - `outgrowing`: it is larger than the buffer, and waits for the decision.
- * - `open`: the response has its original methods.
+ * - `overflowing`: the response is larger than the buffer, and waits for the decision; writes are still buffered.
+ * - `complete`: it has ended and waits for the decision; further writes are ignored.
+ * - `open`: it has its original methods.
  * - `discarding`: another response was sent; further writes are discarded.
  */
-type Phase = 'recording' | 'complete' | 'overflowing' | 'open' | 'discarding';
+type RecorderState =
+  | Recording
+  | { readonly phase: 'overflowing'; readonly chunks: Uint8Array[] }
+  | { readonly phase: 'complete'; readonly endCallback: EndCallback }
+  | { readonly phase: 'open' | 'discarding' };
+
+const CLOSED: RecorderState = { phase: 'complete', endCallback: undefined };
+const OPEN: RecorderState = { phase: 'open' };
 
 /** Buffers what serializers, filters, `@Res()` and pipes write to a raw response, then sends it or another one. */
 export class RawRecorder implements ResponseRecorder {
   private patch: ResponsePatch;
-  private phase: Phase = 'recording';
-  private headWritten = false;
-  private ended = false;
-  private isBypass = false;
-  private chunks: Uint8Array[] = [];
-  private bufferedBytes = 0;
-  private endCallback: (() => void) | undefined;
+  private state: RecorderState = {
+    phase: 'recording',
+    chunks: [],
+    bufferedBytes: 0,
+    hasHead: false,
+  };
   /** Created for the first `write` that has to wait, or if listeners may be redirected. */
   private drainListeners: DrainListeners | undefined;
 
@@ -51,14 +66,12 @@ export class RawRecorder implements ResponseRecorder {
 
   /** Makes the response look ended, and ignores writes, until `uninstall`: its payload is buffered elsewhere. */
   close(): void {
-    this.phase = 'complete';
-    this.ended = true;
+    this.state = CLOSED;
   }
 
   uninstall(): void {
-    if (this.phase === 'open') return;
-    this.phase = 'open';
-    this.chunks = [];
+    if (this.state.phase === 'open') return;
+    this.state = OPEN;
     this.patch.remove();
     this.drainListeners?.watch(false);
   }
@@ -72,11 +85,11 @@ export class RawRecorder implements ResponseRecorder {
   }
 
   get isHeadersSent(): boolean {
-    return this.headWritten || this.phase !== 'recording';
+    return this.state.phase !== 'recording' || this.state.hasHead;
   }
 
   get isEnded(): boolean {
-    return this.ended;
+    return this.state.phase === 'complete' || this.state.phase === 'discarding';
   }
 
   get needsDrain(): boolean {
@@ -85,24 +98,26 @@ export class RawRecorder implements ResponseRecorder {
 
   writeHead(status: number, reason: string | undefined, fields: HeaderFields | undefined): void {
     const { response } = this;
-    if (this.passes()) {
+    const state = this.stateForCall();
+    if (state.phase === 'open') {
       const unmarked = fields && withoutField(fields, this.sink.marker);
       const args = [status, reason, unmarked].filter((argument) => argument !== undefined);
       this.patch.original('writeHead').apply(response, args as [number]);
       return;
     }
-    if (this.ended) return;
-    if (this.isHeadersSent) throw headersSentError('write');
+    if (this.isEnded) return;
+    if (state.phase !== 'recording' || state.hasHead) throw headersSentError('write');
     checkStatusLine(status, reason);
     response.statusCode = status;
     if (reason !== undefined) response.statusMessage = reason;
     setFields(response, fields);
-    this.finishHead();
+    this.finishHead(state);
   }
 
   flushHeaders(): void {
-    if (this.passes()) this.patch.original('flushHeaders').call(this.response);
-    else this.finishHead();
+    const state = this.stateForCall();
+    if (state.phase === 'open') this.patch.original('flushHeaders').call(this.response);
+    else if (state.phase === 'recording') this.finishHead(state);
   }
 
   write(
@@ -110,70 +125,78 @@ export class RawRecorder implements ResponseRecorder {
     encoding: BufferEncoding | undefined,
     callback: ((error?: Error | null) => void) | undefined,
   ): boolean {
-    if (this.passes()) {
-      return this.patch.original('write').call(this.response, chunk, encoding ?? 'utf8', callback);
+    const state = this.stateForCall();
+    switch (state.phase) {
+      case 'recording':
+        this.finishHead(state);
+        state.bufferedBytes += buffer(state.chunks, chunk, encoding);
+        if (state.bufferedBytes <= this.sink.maxBufferedBytes) {
+          if (callback !== undefined) process.nextTick(callback);
+          return true;
+        }
+        this.state = { phase: 'overflowing', chunks: state.chunks };
+        void this.overflow(state.chunks);
+        break;
+      case 'overflowing':
+        buffer(state.chunks, chunk, encoding);
+        break;
+      case 'complete':
+      case 'discarding':
+        return this.keepListening(callback);
+      case 'open':
+        return this.patch
+          .original('write')
+          .call(this.response, chunk, encoding ?? 'utf8', callback);
     }
-    if (this.ended) return this.keepListening(callback);
-    this.finishHead();
-    this.buffer(chunk, encoding);
-    if (this.phase === 'recording' && this.bufferedBytes > this.sink.maxBufferedBytes)
-      void this.overflow();
-    if (this.phase === 'overflowing') {
-      // A source that never waits would keep the store's reply from being read.
-      this.existingListeners.add(callback);
-      return false;
-    }
-    if (callback !== undefined) process.nextTick(callback);
-    return true;
+    // A source that never waits would keep the store's reply from being read.
+    this.existingListeners.add(callback);
+    return false;
   }
 
-  end(
-    chunk: Chunk | undefined,
-    encoding: BufferEncoding | undefined,
-    callback: (() => void) | undefined,
-  ): void {
-    if (this.passes()) {
-      const args = chunk === undefined ? [callback] : [chunk, encoding ?? 'utf8', callback];
-      Reflect.apply(this.patch.original('end'), this.response, args);
-      if (this.isBypass) this.discard();
-      return;
+  end(chunk: Chunk | undefined, encoding: BufferEncoding | undefined, callback: EndCallback): void {
+    const state = this.stateForCall();
+    switch (state.phase) {
+      case 'recording':
+      case 'overflowing':
+        checkStatusLine(this.response.statusCode, reasonOf(this.response));
+        if (state.phase === 'recording') this.finishHead(state);
+        if (chunk !== undefined) buffer(state.chunks, chunk, encoding);
+        this.state = { phase: 'complete', endCallback: callback };
+        if (state.phase === 'recording') void this.decide(state.chunks, callback);
+        return;
+      case 'complete':
+      case 'discarding':
+        if (callback !== undefined) process.nextTick(callback);
+        // The response has already finished, so it emits no more events to wait for.
+        if (state.phase === 'discarding') this.emitDrainSoon();
+        return;
+      case 'open': {
+        const args = chunk === undefined ? [callback] : [chunk, encoding ?? 'utf8', callback];
+        Reflect.apply(this.patch.original('end'), this.response, args);
+        this.discard();
+      }
     }
-    if (this.ended) {
-      if (callback !== undefined) process.nextTick(callback);
-      // The response has already finished, so it emits no more events to wait for.
-      if (this.phase === 'discarding') this.emitDrainSoon();
-      return;
-    }
-    checkStatusLine(this.response.statusCode, reasonOf(this.response));
-    this.finishHead();
-    this.ended = true;
-    this.endCallback = callback;
-    if (chunk !== undefined) this.buffer(chunk, encoding);
-    if (this.phase === 'recording') void this.decide();
   }
 
   /** After this, no field can be set. */
-  private finishHead(): void {
-    if (this.headWritten) return;
+  private finishHead(state: Recording): void {
+    if (state.hasHead) return;
     this.unmark();
-    this.headWritten = true;
+    state.hasHead = true;
   }
 
-  /** Whether this call goes directly to the response: it is open, or this is a bypass. */
-  private passes(): boolean {
-    if (this.phase === 'recording' && this.sink.onStart() === 'pass') {
-      this.isBypass = true;
+  /** The state in which a call finds the recorder: `open` if this is a bypass, which goes directly to the response. */
+  private stateForCall(): RecorderState {
+    if (this.state.phase === 'recording' && this.sink.onStart() === 'pass') {
       this.unmark();
       this.uninstall();
     }
-    return this.phase === 'open';
+    return this.state;
   }
 
   /** Discards further writes. A late handler must not fail because of them: its effect has happened. */
   private discard(): void {
-    this.phase = 'discarding';
-    this.ended = true;
-    this.isBypass = false;
+    this.state = { phase: 'discarding' };
     this.patch = new ResponsePatch(this.response, this);
     this.existingListeners.watch(true);
     this.emitDrainSoon();
@@ -196,19 +219,12 @@ export class RawRecorder implements ResponseRecorder {
     });
   }
 
-  private buffer(chunk: Chunk, encoding: BufferEncoding | undefined): void {
-    const bytes = typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk;
-    this.chunks.push(bytes);
-    this.bufferedBytes += bytes.length;
-  }
-
-  private async decide(): Promise<void> {
-    this.phase = 'complete';
-    const { response, sink, endCallback } = this;
+  private async decide(chunks: readonly Uint8Array[], callback: EndCallback): Promise<void> {
+    const { response, sink } = this;
     const { statusCode } = response;
     const reason = reasonOf(response);
     const headers = response.getHeaders();
-    const body = joined(this.chunks);
+    const body = joined(chunks);
     if (isCutShort(headers['content-length'], body)) sink.onSourceError();
     const replacement = await sink.onComplete({ status: statusCode, headers, body });
     this.uninstall();
@@ -216,24 +232,25 @@ export class RawRecorder implements ResponseRecorder {
       if (replacement === undefined) {
         response.statusCode = statusCode;
         setReason(response, reason);
-        sendBody(response, body, endCallback);
+        sendBody(response, body, callback);
       } else {
-        sendReplacement(response, replacement, sink, endCallback);
+        sendReplacement(response, replacement, sink, callback);
       }
     });
   }
 
-  private async overflow(): Promise<void> {
-    this.phase = 'overflowing';
+  private async overflow(chunks: readonly Uint8Array[]): Promise<void> {
     const { response, sink } = this;
     const replacement = await sink.onOverflow(response.statusCode);
-    const { chunks, ended, endCallback } = this;
+    const { state } = this;
     this.uninstall();
     sendOrFail(response, () => {
+      const endCallback = state.phase === 'complete' ? state.endCallback : undefined;
       if (replacement === undefined) {
         let mayGoOn = true;
-        for (const chunk of chunks) mayGoOn = response.write(chunk);
-        if (ended) response.end(endCallback);
+        // Already open: Fastify has sent another response.
+        if (state.phase !== 'open') for (const chunk of chunks) mayGoOn = response.write(chunk);
+        if (state.phase === 'complete') response.end(endCallback);
         // A destroyed response never drains.
         if (mayGoOn || response.destroyed) this.emitDrainSoon();
         else setImmediate(() => this.drainListeners?.callBack());
@@ -245,9 +262,16 @@ export class RawRecorder implements ResponseRecorder {
   }
 }
 
+/** @returns the number of bytes. */
+function buffer(chunks: Uint8Array[], chunk: Chunk, encoding: BufferEncoding | undefined): number {
+  const bytes = typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk;
+  chunks.push(bytes);
+  return bytes.length;
+}
+
 function joined(chunks: readonly Uint8Array[]): Uint8Array {
-  const [only, ...others] = chunks;
-  return only !== undefined && others.length === 0 ? only : Buffer.concat(chunks);
+  const [only] = chunks;
+  return only !== undefined && chunks.length === 1 ? only : Buffer.concat(chunks);
 }
 
 /** Whether the body differs from its announced length: a failed source may still have called `end`. */
