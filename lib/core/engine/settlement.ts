@@ -154,7 +154,8 @@ const PASS: SettlementEffect = { kind: 'pass' };
  * | never, because the client has left | its stream completed with a kept status, or it returned before | is kept as "response not kept" |
  * | | its stream ended otherwise | is released |
  *
- * A record is released only after the handler has stopped running.
+ * A record is released only after the handler has stopped running. A response whose source failed is not kept with its
+ * record; nor is one that a native handler had begun, or hijacked, when it threw.
  *
  * A transactional attempt is stricter, because a rolled-back operation can run again: it is also released if the policy
  * does not keep the wire's status, or if there is no complete response to keep. A success whose status is not kept is
@@ -222,7 +223,7 @@ function settled(facts: Facts, effect: SettlementEffect): Step {
 }
 
 function streamStarted(state: SettlementState): Step {
-  const facts = { ...state.facts, stream: state.facts.stream + 1 };
+  const facts = { ...state.facts, stream: state.facts.stream + 1, isSourceBroken: false };
   switch (state.phase) {
     case 'releasing':
     case 'settled':

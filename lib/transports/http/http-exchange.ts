@@ -18,6 +18,8 @@ export interface HttpExchange {
   /** Sets those of these fields that are missing when this body object is sent. */
   setHeadersOf(body: unknown, fields: Readonly<Record<string, string>>): void;
   restoreHead(status: number, headers: OutgoingHttpHeaders): void;
+  /** Whether the response has begun, or was hijacked, and has not ended. If the handler now fails, Nest only ends it. */
+  isUnfinished(): boolean;
   /** Buffers the response until `sink` has decided on it. @returns a function: whether part of it has been written. */
   record(sink: ResponseSink): () => boolean;
   /** Ends a response for which no handler runs. */
@@ -94,6 +96,11 @@ class ExpressExchange implements HttpExchange {
     }
   }
 
+  isUnfinished(): boolean {
+    const { headersSent, writableEnded } = this.rawResponse;
+    return headersSent && !writableEnded;
+  }
+
   record(sink: ResponseSink): () => boolean {
     const recorder = new RawRecorder(this.rawResponse, sink);
     return () => recorder.isHeadersSent;
@@ -161,6 +168,11 @@ class FastifyExchange implements HttpExchange {
     this.setStatus(status);
     for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name);
     for (const [name, value] of Object.entries(copied(headers))) reply.header(name, value);
+  }
+
+  isUnfinished(): boolean {
+    const { sent, raw } = this.reply;
+    return (sent || raw.headersSent) && !raw.writableEnded;
   }
 
   record(sink: ResponseSink): () => boolean {

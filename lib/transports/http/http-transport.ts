@@ -233,6 +233,12 @@ function subscribe(
   const fail = (error: unknown) => {
     hasEmitted = true;
     const code = execution.streamFailed(stream, error);
+    const { rawResponse } = exchange;
+    const isUnwritable = rawResponse.destroyed && isUnableToPipe(error);
+    // Node 24 and later throw this at once; on earlier versions the response begins, and then fails.
+    if (isUnwritable && execution.isNative) rawResponse.flushHeaders();
+    // What Nest ends is no response to the error, and not the handler's whole response.
+    if (exchange.isUnfinished()) execution.onSourceError();
     const problem = code && execution.problem(code);
     if (problem !== undefined) setProblemHeaders(exchange, problem);
     subscriber.error(problem ?? error);
@@ -273,6 +279,10 @@ function subscribe(
       },
     }),
   );
+}
+
+function isUnableToPipe(error: unknown): boolean {
+  return (error as { code?: unknown } | undefined | null)?.code === 'ERR_STREAM_UNABLE_TO_PIPE';
 }
 
 /** The handler's stream, also if a custom `CallHandler` throws or returns a promise. */

@@ -8,6 +8,8 @@ import { sendOrFail } from './send-response.js';
 
 export interface FastifyReply {
   readonly raw: ServerResponse;
+  /** Also after `hijack`. */
+  readonly sent: boolean;
   statusCode: number;
   getHeaders(): OutgoingHttpHeaders;
   header(name: string, value: unknown): unknown;

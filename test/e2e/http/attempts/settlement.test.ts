@@ -9,6 +9,7 @@ import { FaultyStore, heldReply, heldRequest } from '../../../support/stores/fau
 import { Around, givingUp } from '../../../support/http/around.js';
 import { platforms, useStores } from '../../../support/http/combinations.js';
 import { expectProblem } from '../../../support/http/expect-problem.js';
+import { expectReplay } from '../../../support/http/expect-replay.js';
 import { Gate } from '../../../support/waiting/gate.js';
 import type { ExpressResponse, FastifyReply } from '../../../support/http/reply.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
@@ -78,6 +79,23 @@ class SettledController {
     raw.write('execution ');
     const execution = await scenario.run();
     pipeline(Readable.from([String(execution)]), raw, () => undefined);
+  }
+
+  /** Fails when half of its response is written. */
+  @Post('half-written')
+  async halfWritten(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
+    takeRaw(reply).write('execution ');
+    throw new Error(`planned ${await scenario.run()}`);
+  }
+
+  /** Fails in its first execution, when it has written nothing. */
+  @Post('native-retried-outside')
+  @Around((next) => next.handle().pipe(retry(1)))
+  async nativeRetriedOutside(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
+    const raw = takeRaw(reply);
+    const execution = await scenario.run();
+    if (execution === 1) throw new Error('planned');
+    raw.end(`execution ${execution}`);
   }
 
   /** Responds with a failure, and continues. */
@@ -218,7 +236,8 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
         await until(async () => (await state()) !== 'in_progress');
         expect(await state()).toBe('completed');
         expect(sentNow('complete')).toHaveLength(1);
-        await scenario.post(path);
+        const second = await scenario.post(path);
+        if (path === '/pipeline') expectProblem(second, 'response-not-kept');
         expect(scenario.executions).toBe(1);
       },
     );
@@ -266,6 +285,22 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
       expect(await state()).toBe('completed');
     },
   );
+
+  it('whose handler fails when half of the response is written is completed without it', async () => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/half-written');
+    expect(first).toMatchObject({ status: 201, text: 'execution ' });
+    expectProblem(await scenario.post('/half-written'), 'response-not-kept');
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('whose native handler succeeds when it is called again is completed with its response', async () => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/native-retried-outside');
+    expect(first).toMatchObject({ status: 201, replayed: false, text: 'execution 2' });
+    expectReplay(await scenario.post('/native-retried-outside'), first);
+    expect(scenario.executions).toBe(2);
+  });
 
   it.each(['/given-up-outside', '/given-up-inside', '/answers-first'])(
     'whose client got 503 is in progress while the handler of %s runs',

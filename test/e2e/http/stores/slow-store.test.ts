@@ -1,4 +1,5 @@
 import { pipeline, Readable } from 'node:stream';
+import { pipeline as awaitedPipeline } from 'node:stream/promises';
 import {
   Controller,
   Post,
@@ -65,7 +66,16 @@ class SlowlyStoredController {
   @Idempotent()
   async pipeline(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
     const execution = await scenario.run();
+    // Where the client has left, this throws on Node 24 and later.
     pipeline(Readable.from([`execution ${execution}`]), takeRaw(reply), () => undefined);
+  }
+
+  /** Fails if its client has left. */
+  @Post('awaited-pipeline')
+  @Idempotent()
+  async awaitedPipeline(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
+    const execution = await scenario.run();
+    await awaitedPipeline(Readable.from([`execution ${execution}`]), takeRaw(reply));
   }
 
   @Post('callback')
@@ -136,7 +146,7 @@ describe.each(platforms)('a slow store on %s', (platform) => {
     ['is on its way to the store', heldRequest],
     ['is executed but not confirmed', heldReply],
   ])('while begin %s', (_, held) => {
-    it.each(['/value', '/file', '/pipeline'])(
+    it.each(['/value', '/file', '/pipeline', '/awaited-pipeline'])(
       'the client disconnects: %s runs once and is never taken over',
       async (path) => {
         const scenario = app.scenario();
@@ -150,8 +160,9 @@ describe.each(platforms)('a slow store on %s', (platform) => {
         gate.open();
         await scenario.started.reached(1);
         const second = await onceSettled(() => scenario.post(path));
-        if (second.replayed) expect(second.text).toContain('1');
+        if (path === '/value') expect(second).toMatchObject({ replayed: true, status: 201 });
         else expectProblem(second, 'response-not-kept');
+        expect((await scenario.post(path)).text).toBe(second.text);
         expect(scenario.executions).toBe(1);
       },
     );

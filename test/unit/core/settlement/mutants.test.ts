@@ -65,6 +65,7 @@ const MUTANTS: readonly Mutant[] = [
   ],
   ['half a response is committed', 'isKept && !facts.isSourceBroken', 'isKept'],
   ['half a response is kept', 'signal.status, !facts.isSourceBroken', 'signal.status, true'],
+  ['the broken source of an older stream counts', ', isSourceBroken: false };', ' };'],
   [
     'a response that is too large is kept',
     'signal.status, false, rules',

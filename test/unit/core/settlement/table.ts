@@ -11,6 +11,7 @@ const ENTERED: SettlementSignal = { kind: 'entered' };
 const RETURNED: SettlementSignal = { kind: 'returned' };
 const THROWN: SettlementSignal = { kind: 'threw' };
 const IDLE: SettlementSignal = { kind: 'idle' };
+const SOURCE_BROKEN: SettlementSignal = { kind: 'sourceBroken' };
 const streamCompleted = (status: number, stream = 1): SettlementSignal => ({
   kind: 'streamCompleted',
   stream,
@@ -60,7 +61,12 @@ const STATES = {
   second: [...RUN, STREAM_STARTED],
   overtaken: [...RUN, { kind: 'responseStarted' }, STREAM_STARTED],
   caught: [...THROW, streamCompleted(201)],
-  broken: [...RETURN, streamCompleted(201), { kind: 'sourceBroken' }],
+  broken: [...RETURN, streamCompleted(201), SOURCE_BROKEN],
+  halfWritten: [...THROW, streamFailed(), SOURCE_BROKEN],
+  renewed: [
+    ...[...THROW, streamFailed(), SOURCE_BROKEN],
+    ...[STREAM_STARTED, ENTERED, RETURNED, streamCompleted(201, 2)],
+  ],
 } satisfies Record<string, readonly SettlementSignal[]>;
 
 const SIGNALS = {
@@ -85,7 +91,7 @@ const SIGNALS = {
   'response 500': responseComplete(500),
   'overflow 201': overflow(201),
   'overflow 500': overflow(500),
-  sourceBroken: { kind: 'sourceBroken' },
+  sourceBroken: SOURCE_BROKEN,
   'client gone': clientGone(true),
   'client gone first': clientGone(false),
   graceOver: { kind: 'graceOver' },
@@ -231,6 +237,14 @@ const ORDINARY: Record<State, Row> = {
     'keep failed, diverged': [],
     'keep failed without response, diverged': ['response 500', 'overflow 500'],
   },
+  halfWritten: {
+    ...THREW,
+    'keep completed': [],
+    'keep completed without response': ['response 201', 'overflow 201'],
+    'keep failed': [],
+    'keep failed without response': ['response 402'],
+  },
+  renewed: { ...COMPLETED, failed: [] },
 };
 
 /** The policy decides on its response, whenever it comes. */
@@ -306,6 +320,8 @@ const NATIVE: Record<State, Row> = {
   overtaken: BY_POLICY_RUNNING,
   caught: { ...COMPLETED, ...BY_WIRE, ...NATIVE_WAIT },
   broken: { ...ORDINARY.broken, ...BY_WIRE, ...NATIVE_WAIT },
+  halfWritten: { ...ORDINARY.halfWritten, ...NATIVE_WAIT },
+  renewed: { ...ORDINARY.renewed, ...BY_WIRE, ...NATIVE_WAIT },
 };
 
 const TRANSACTIONAL_COMPLETED: Row = {
@@ -354,6 +370,15 @@ const TRANSACTIONAL: Record<State, Row> = {
     'keep completed without response': [],
     release: [...PASSING, 'graceOver'],
   },
+  halfWritten: {
+    ...THREW,
+    'keep completed': [],
+    'keep failed': [],
+    'keep completed without response': [],
+    'keep completed without response, undone': ['response 201', 'overflow 201'],
+    'keep failed without response, undone': ['response 402'],
+  },
+  renewed: { ...ORDINARY.renewed, ...TRANSACTIONAL_COMPLETED },
 };
 
 /** The tables of the kinds of handlers: for each state, the results of all signals. */
