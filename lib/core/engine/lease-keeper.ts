@@ -9,6 +9,8 @@ import { monotonicNow } from '../util/time.js';
 interface LeaseObserver {
   leaseLost(reason: LeaseLossReason): void;
   slow(elapsedMs: number): void;
+  /** What the signal is aborted with. */
+  abortReason(reason: LeaseLossReason): unknown;
 }
 
 /** Heartbeats per lease: two may fail before it expires. */
@@ -24,56 +26,65 @@ const RETRY_PART = 1 / 12;
 const UNCONFIRMED_PART = 2 / 3;
 
 /**
- * Extends an attempt's lease by a heartbeat at each third of it, one at a time, none after the hard deadline (protocol,
- * rules 1 and 2). The lease is measured by the monotonic clock, from **before** the acquiring command was sent.
+ * Watches the hard deadline of an attempt, and half of the time to it. Given a lease, extends it by a heartbeat at each
+ * third of it, one at a time, none after the hard deadline (protocol, rules 1 and 2). The lease is measured by the
+ * monotonic clock, from **before** the acquiring command was sent.
  */
 export class LeaseKeeper implements DeadlineListener {
   /** @internal */
   dueAt = Infinity;
   /** Gives listeners of the signal and of events the async context of the request. */
   private readonly context = new AsyncResource('IdempotencyLease', { requireManualDestroy: true });
-  private readonly deadlineAt: number;
-  private leaseOverAt: number;
-  private heartbeatAt: number;
+  readonly hardDeadlineAt: number;
+  /** This one and the next stay so without a lease to extend. */
+  private leaseOverAt = Infinity;
+  private heartbeatAt = Infinity;
   private slowAt: number;
   private inFlight = false;
   private stopped = false;
   private loss: LeaseLossReason | undefined;
   private abortion: AbortController | undefined;
 
-  /** @param startedAt - monotonic, before begin was sent for the first time. */
+  /**
+   * @param lease - to extend by heartbeats, if any.
+   * @param startedAt - monotonic, before begin was sent for the first time.
+   */
   constructor(
     private readonly store: IdempotencyStore,
-    private readonly lease: Lease,
+    private readonly lease: Lease | undefined,
     private readonly options: ResolvedProtocolOptions,
     private readonly startedAt: number,
     private readonly observer: LeaseObserver,
     private readonly deadlines: DeadlineTimer,
   ) {
-    this.deadlineAt = startedAt + options.lease.maxExecutionMs;
+    this.hardDeadlineAt = startedAt + options.lease.maxExecutionMs;
     this.slowAt = startedAt + options.lease.maxExecutionMs / 2;
-    this.leaseOverAt = this.leaseEndFrom(startedAt);
-    this.heartbeatAt = this.heartbeatAfter(startedAt);
+    if (lease !== undefined) this.renewed(startedAt);
   }
 
-  /** Aborted with a {@link LeaseLossReason} once the lease is lost. */
+  /** Aborted once the lease is lost. */
   get signal(): AbortSignal {
-    // Created on demand: most operations never read it, and it costs more than the rest of this class.
-    this.abortion ??= new AbortController();
-    if (this.loss !== undefined) this.abortion.abort(this.loss);
+    if (this.abortion === undefined) {
+      // Created on demand: most operations never read it, and it costs more than the rest of this class.
+      this.abortion = new AbortController();
+      if (this.loss !== undefined) this.abort(this.loss);
+    }
     return this.abortion.signal;
   }
 
-  get hardDeadlineAt(): number {
-    return this.deadlineAt;
+  get isLost(): boolean {
+    return this.loss !== undefined;
   }
 
   /**
+   * Starts, also again after {@link stop}.
    * @returns whether the operation may start; a promise if begin took most of the lease, which must then be extended.
    */
   start(): boolean | Promise<boolean> {
-    if (monotonicNow() - this.startedAt >= this.options.lease.durationMs * UNCONFIRMED_PART) {
-      return this.confirm();
+    this.stopped = false;
+    const elapsedMs = monotonicNow() - this.startedAt;
+    if (this.lease !== undefined && elapsedMs >= this.options.lease.durationMs * UNCONFIRMED_PART) {
+      return this.confirm(this.lease);
     }
     this.arm();
     return true;
@@ -84,10 +95,16 @@ export class LeaseKeeper implements DeadlineListener {
     this.deadlines.cancel(this);
   }
 
-  private async confirm(): Promise<boolean> {
+  /** Stops and reports a loss that only the attempt observes. */
+  lose(reason: LeaseLossReason): void {
+    this.stop();
+    this.context.runInAsyncScope(lost, undefined, this, reason);
+  }
+
+  private async confirm(lease: Lease): Promise<boolean> {
     const sentAt = monotonicNow();
     try {
-      const { kind } = await this.extend();
+      const { kind } = await this.extend(lease);
       if (kind !== 'ok') return false;
     } catch {
       return false;
@@ -97,17 +114,10 @@ export class LeaseKeeper implements DeadlineListener {
     return true;
   }
 
-  private leaseEndFrom(sentAt: number): number {
-    return Math.min(sentAt + this.options.lease.durationMs, this.deadlineAt);
-  }
-
-  private heartbeatAfter(sentAt: number): number {
-    return sentAt + this.options.lease.durationMs / HEARTBEATS_PER_LEASE;
-  }
-
   private renewed(sentAt: number): void {
-    this.leaseOverAt = this.leaseEndFrom(sentAt);
-    this.heartbeatAt = this.heartbeatAfter(sentAt);
+    const { durationMs } = this.options.lease;
+    this.leaseOverAt = Math.min(sentAt + durationMs, this.hardDeadlineAt);
+    this.heartbeatAt = sentAt + durationMs / HEARTBEATS_PER_LEASE;
   }
 
   private arm(): void {
@@ -117,7 +127,7 @@ export class LeaseKeeper implements DeadlineListener {
       this.inFlight ? Infinity : this.heartbeatAt,
       this.loss === undefined ? this.leaseOverAt : Infinity,
       this.slowAt,
-      this.deadlineAt,
+      this.hardDeadlineAt,
     );
     this.deadlines.schedule(this);
   }
@@ -134,8 +144,8 @@ export class LeaseKeeper implements DeadlineListener {
       this.slowAt = Infinity;
       this.observer.slow(now - this.startedAt);
     }
-    if (now >= this.deadlineAt) {
-      this.lose('max_execution');
+    if (now >= this.hardDeadlineAt) {
+      this.lost('max_execution');
       this.stop();
       return;
     }
@@ -145,19 +155,21 @@ export class LeaseKeeper implements DeadlineListener {
       else this.evaluateExpiry();
     }
     // Also after it has expired: if it was not taken over, it can still be extended.
-    if (now >= this.heartbeatAt && !this.inFlight) void this.beat(now);
+    if (this.lease !== undefined && now >= this.heartbeatAt && !this.inFlight) {
+      void this.beat(this.lease, now);
+    }
     this.arm();
   }
 
   /** @internal */
   evaluateExpiry(): void {
-    if (!this.stopped && monotonicNow() >= this.leaseOverAt) this.lose('expired');
+    if (!this.stopped && monotonicNow() >= this.leaseOverAt) this.lost('expired');
   }
 
-  private async beat(sentAt: number): Promise<void> {
+  private async beat(lease: Lease, sentAt: number): Promise<void> {
     this.inFlight = true;
     try {
-      this.accept(await this.extend(), sentAt);
+      this.accept(await this.extend(lease), sentAt);
     } catch {
       // The next heartbeat is the retry. It is sent sooner than usual, before the lease expires.
       this.heartbeatAt = monotonicNow() + this.options.lease.durationMs * RETRY_PART;
@@ -167,10 +179,10 @@ export class LeaseKeeper implements DeadlineListener {
     }
   }
 
-  private async extend(): Promise<ExtendReply> {
+  private async extend(lease: Lease): Promise<ExtendReply> {
     const { durationMs: leaseMs } = this.options.lease;
     const { commandTimeoutMs } = this.options.storeErrors;
-    return this.store.extend(this.lease, {
+    return this.store.extend(lease, {
       leaseMs,
       recordRetentionMs: inProgressRetentionMs(this.options),
       timeoutMs: Math.min(commandTimeoutMs, Math.ceil(leaseMs * HEARTBEAT_TIMEOUT_PART)),
@@ -190,7 +202,7 @@ export class LeaseKeeper implements DeadlineListener {
       case 'lost':
       case 'gone':
       case 'max_execution':
-        if (!this.stopped) this.lose(kind);
+        if (!this.stopped) this.lost(kind);
         this.stop();
         return;
       default:
@@ -200,11 +212,16 @@ export class LeaseKeeper implements DeadlineListener {
     }
   }
 
-  private lose(reason: LeaseLossReason): void {
+  /** @internal */
+  lost(reason: LeaseLossReason): void {
     if (this.loss === reason || (this.loss !== undefined && this.loss !== 'expired')) return;
     this.loss = reason;
-    this.abortion?.abort(reason);
+    this.abort(reason);
     this.observer.leaseLost(reason);
+  }
+
+  private abort(reason: LeaseLossReason): void {
+    this.abortion?.abort(this.observer.abortReason(reason));
   }
 }
 
@@ -216,65 +233,6 @@ function evaluate(keeper: LeaseKeeper): void {
   keeper.evaluateExpiry();
 }
 
-/** Watches the hard deadline, and half of the time to it, of an attempt that needs no heartbeat. */
-export class ExecutionWatch {
-  private timer: NodeJS.Timeout | undefined;
-  private isKnownToBeSlow = false;
-  private loss: LeaseLossReason | undefined;
-  private abortion: AbortController | undefined;
-
-  constructor(
-    private readonly startedAt: number,
-    private readonly maxExecutionMs: number,
-    private readonly observer: LeaseObserver,
-  ) {}
-
-  get signal(): AbortSignal {
-    this.abortion ??= new AbortController();
-    if (this.loss !== undefined) this.abortion.abort(this.loss);
-    return this.abortion.signal;
-  }
-
-  get leftMs(): number {
-    return this.startedAt + this.maxExecutionMs - monotonicNow();
-  }
-
-  get isLost(): boolean {
-    return this.loss !== undefined;
-  }
-
-  start(): void {
-    if (this.isKnownToBeSlow) {
-      this.waitForDeadline();
-      return;
-    }
-    this.wait(this.leftMs - this.maxExecutionMs / 2, () => {
-      this.isKnownToBeSlow = true;
-      this.observer.slow(monotonicNow() - this.startedAt);
-      this.waitForDeadline();
-    });
-  }
-
-  stop(): void {
-    clearTimeout(this.timer);
-  }
-
-  lose(reason: LeaseLossReason): void {
-    this.stop();
-    if (this.loss !== undefined) return;
-    this.loss = reason;
-    this.abortion?.abort(reason);
-    this.observer.leaseLost(reason);
-  }
-
-  private waitForDeadline(): void {
-    this.wait(this.leftMs, () => {
-      this.lose('max_execution');
-    });
-  }
-
-  private wait(ms: number, then: () => void): void {
-    this.timer = setTimeout(then, Math.max(0, ms));
-    this.timer.unref();
-  }
+function lost(keeper: LeaseKeeper, reason: LeaseLossReason): void {
+  keeper.lost(reason);
 }

@@ -103,6 +103,11 @@ export class LeasedAttempt implements Attempt {
   }
 
   /** @internal */
+  abortReason(reason: LeaseLossReason): LeaseLossReason {
+    return reason;
+  }
+
+  /** @internal */
   slow(elapsedMs: number): void {
     this.services.events.emit({ type: 'slow_attempt', ...this.subject, elapsedMs });
   }

@@ -16,7 +16,7 @@ import { asError, NoTransactionError, StoreUnavailableError } from '../util/erro
 import { forget } from '../util/maybe-async.js';
 import { isDoneWithin, jitteredPause, monotonicNow } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
-import { ExecutionWatch } from './lease-keeper.js';
+import { LeaseKeeper } from './lease-keeper.js';
 import { LeasedAttempt } from './leased-attempt.js';
 import { OutcomeWriter } from './outcome-writer.js';
 
@@ -48,7 +48,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   readonly fencingToken: number;
   readonly isProtected = true;
   private readonly subject: AttemptSubject;
-  private readonly watch: ExecutionWatch;
+  private readonly keeper: LeaseKeeper;
   private readonly writer: OutcomeWriter;
   /** Stores outcomes outside of the transaction, after its end. */
   private readonly afterwards: LeasedAttempt;
@@ -69,9 +69,9 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     this.isTakeover = takeovers > 0;
     this.fencingToken = fence;
     this.subject = { operation, recordKey, attempt, fencingToken: fence };
-    this.watch = new ExecutionWatch(startedAt, options.lease.maxExecutionMs, this);
-    this.writer = new OutcomeWriter(services.store, request, lease, services.shutdownState);
     const { store, events, shutdownState, deadlines } = services;
+    this.keeper = new LeaseKeeper(store, undefined, options, startedAt, this, deadlines);
+    this.writer = new OutcomeWriter(store, request, lease, shutdownState);
     const settling = () => {
       services.settling(this);
     };
@@ -81,7 +81,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   }
 
   get signal(): AbortSignal {
-    return this.watch.signal;
+    return this.keeper.signal;
   }
 
   get transaction(): AttemptTransaction {
@@ -134,7 +134,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
         this.transactions.unitOfWork,
         {
           isolation: isolation === 'default' ? undefined : isolation,
-          timeoutMs: Math.max(1, Math.ceil(this.watch.leftMs)),
+          timeoutMs: Math.max(1, Math.ceil(this.leftMs)),
         },
         (transaction) => this.lock(transaction),
         lease.durationMs * OPENING_PART,
@@ -146,7 +146,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
         { cause },
       );
     }
-    this.watch.start();
+    void this.keeper.start();
     const { transaction, ended } = this.deferred;
     transaction.lost?.addEventListener('abort', this.onConnectionLost);
     // The signal may be the connection's, which outlives the transaction.
@@ -207,12 +207,17 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   }
 
   /** @internal */
+  abortReason(reason: LeaseLossReason): LeaseLossReason {
+    return reason;
+  }
+
+  /** @internal */
   slow(elapsedMs: number): void {
     this.services.events.emit({ type: 'slow_attempt', ...this.subject, elapsedMs });
   }
 
   private async lock(transaction: OpenTransaction): Promise<void> {
-    const maxExecutionMs = Math.max(0, Math.ceil(this.watch.leftMs)) + SERVER_MARGIN_MS;
+    const maxExecutionMs = Math.max(0, Math.ceil(this.leftMs)) + SERVER_MARGIN_MS;
     const { records } = this.transactions;
     if (!(await records.lock(transaction, this.lease, { maxExecutionMs }))) {
       throw new Error(
@@ -272,7 +277,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
    * Rolls back, closing the connection of a hanging transaction if possible. Returns whether the transaction has ended.
    */
   private async rollBack(): Promise<boolean> {
-    this.watch.stop();
+    this.keeper.stop();
     const { deferred } = this;
     if (deferred === undefined) return true;
     if (await isDoneWithin(this.request.options.storeErrors.saveTimeoutMs, deferred.rollBack()))
@@ -314,7 +319,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
 
   /** After the 503: determines the outcome of the commit, for events and waiting duplicates. */
   private async concludeLater(final: FinalOutcome, error: unknown): Promise<void> {
-    const reply = await this.commitOutcome(monotonicNow() + Math.max(0, this.watch.leftMs));
+    const reply = await this.commitOutcome(this.keeper.hardDeadlineAt);
     if (reply === undefined) {
       this.services.events.emit({ type: 'save_failed', ...this.subject });
       this.end();
@@ -377,17 +382,21 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     }
   }
 
+  private get leftMs(): number {
+    return this.keeper.hardDeadlineAt - monotonicNow();
+  }
+
   /** A method, because the compiler does not expect an await to change the property. */
   private isLost(): boolean {
-    return this.watch.isLost;
+    return this.keeper.isLost;
   }
 
   private readonly onConnectionLost = (): void => {
-    this.watch.lose('connection_lost');
+    this.keeper.lose('connection_lost');
   };
 
   private end(): void {
-    this.watch.stop();
+    this.keeper.stop();
     this.services.ended(this);
   }
 }

@@ -1,32 +1,24 @@
-import { AsyncResource } from 'node:async_hooks';
 import type { Attempt, FinalOutcome, Settlement } from '../operation/attempt.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import type { AttemptSubject } from '../record/events.js';
 import { UNKNOWN_FENCE, type OwnerToken } from '../record/record.js';
 import type { CompleteReply } from '../store/idempotency-store.js';
-import type { DeadlineListener } from '../util/deadlines.js';
 import { monotonicNow } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
+import { LeaseKeeper } from './lease-keeper.js';
 import { OutcomeWriter } from './outcome-writer.js';
 
 /** Runs without a lease (`whenUnavailable: 'execute'`), then tries for a lease's length to save the outcome. */
-export class UnprotectedAttempt implements Attempt, DeadlineListener {
+export class UnprotectedAttempt implements Attempt {
   readonly number = 1;
   readonly isTakeover = false;
   readonly fencingToken = UNKNOWN_FENCE;
   readonly isProtected = false;
   readonly transaction = undefined;
-  /** @internal */
-  readonly dueAt: number;
   private readonly subject: AttemptSubject;
+  private readonly keeper: LeaseKeeper;
   private readonly writer: OutcomeWriter;
   private readonly startedAt = monotonicNow();
-  /** Gives listeners of the signal the async context of the request. */
-  private readonly context = new AsyncResource('IdempotencyDeadline', {
-    requireManualDestroy: true,
-  });
-  private abortion: AbortController | undefined;
-  private isOver = false;
 
   /** @param token - of the begin that got no reply, which may have acquired the record. */
   constructor(
@@ -35,42 +27,28 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
     token: OwnerToken,
   ) {
     const { operation, recordKey, options } = request;
-    this.dueAt = this.startedAt + options.lease.maxExecutionMs;
     this.subject = { operation, recordKey, attempt: 1, fencingToken: UNKNOWN_FENCE };
     const lease = { recordKey, token, fence: UNKNOWN_FENCE };
-    this.writer = new OutcomeWriter(services.store, request, lease, services.shutdownState);
+    const { store, shutdownState, deadlines } = services;
+    this.writer = new OutcomeWriter(store, request, lease, shutdownState);
+    this.keeper = new LeaseKeeper(store, undefined, options, this.startedAt, this, deadlines);
+    void this.keeper.start();
   }
 
-  /** Aborted after `lease.maxExecutionMs` unless the attempt has ended. */
   get signal(): AbortSignal {
-    if (this.abortion === undefined) {
-      this.abortion = new AbortController();
-      // AbortSignal.timeout() would leak: its timer retains the async context, which references the signal.
-      if (monotonicNow() >= this.dueAt) this.onDeadline();
-      else if (!this.isOver) this.services.deadlines.schedule(this);
-    }
-    return this.abortion.signal;
-  }
-
-  /** @internal */
-  onDeadline(): void {
-    this.context.runInAsyncScope(() => {
-      this.abortion?.abort(
-        new DOMException('The operation exceeded "lease.maxExecutionMs".', 'TimeoutError'),
-      );
-    });
+    return this.keeper.signal;
   }
 
   complete(final: FinalOutcome): Promise<Settlement> {
     this.services.settling(this);
-    this.stopWatching();
+    this.keeper.stop();
     void this.saveLater(final);
     return Promise.resolve({ kind: 'own' });
   }
 
   /** A begin that was executed nevertheless would block the key for its lease. */
   release(): Promise<void> {
-    this.stopWatching();
+    this.keeper.stop();
     const giveUpAt = monotonicNow() + this.request.options.storeErrors.commandTimeoutMs;
     void this.writer.release(giveUpAt).then(() => {
       this.services.ended(this);
@@ -86,9 +64,19 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
     this.services.events.emit({ type: 'response_diverged', ...this.subject });
   }
 
-  private stopWatching(): void {
-    this.isOver = true;
-    this.services.deadlines.cancel(this);
+  /** @internal */
+  leaseLost(): void {
+    // It had none.
+  }
+
+  /** @internal */
+  abortReason(): DOMException {
+    return new DOMException('The operation exceeded "lease.maxExecutionMs".', 'TimeoutError');
+  }
+
+  /** @internal */
+  slow(elapsedMs: number): void {
+    this.services.events.emit({ type: 'slow_attempt', ...this.subject, elapsedMs });
   }
 
   private async saveLater(final: FinalOutcome): Promise<void> {

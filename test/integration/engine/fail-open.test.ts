@@ -1,11 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import {
   heldReply,
   lostReply,
   misconfigured,
   unavailable,
 } from '../../support/stores/faulty-store.js';
+import { expectNoTimerRenewed } from '../../support/clocks/no-timer-renewed.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import {
@@ -72,7 +73,7 @@ describe("with whenUnavailable: 'execute'", () => {
     expect(worker.reported).not.toContain('save_failed');
     await time.pass(200);
     expect(worker.reported).toEqual(['store_unavailable', 'unprotected', 'save_failed']);
-    expect(jest.getTimerCount()).toBe(0);
+    await expectNoTimerRenewed();
   });
 
   it('completes a begin that was executed after all with its own token, without a release before', async () => {
@@ -273,6 +274,18 @@ describe('the signal of an unprotected attempt', () => {
     signal.addEventListener('abort', () => seen.push(request.getStore()));
     await time.pass(10_100);
     expect(seen).toEqual(['its own']);
+  });
+
+  it('aborts long after a slow attempt was reported, and reports no loss of a lease', async () => {
+    const worker = time.worker();
+    worker.store.next('begin', unavailable);
+    const { signal } = await worker.run(newRequest(OPTIONS, { lease: { maxExecutionMs: 10_000 } }));
+    await time.pass(5_000);
+    expect(worker.eventsOf('slow_attempt')).toMatchObject([{ attempt: 1, fencingToken: 0 }]);
+    expect(signal.aborted).toBe(false);
+    await time.pass(10_000);
+    expect(signal.aborted).toBe(true);
+    expect(worker.reported).toEqual(['store_unavailable', 'unprotected', 'slow_attempt']);
   });
 
   it.each(['complete', 'release'] as const)('does not abort after %s', async (end) => {

@@ -6,6 +6,7 @@ import {
   unavailable,
   type Fault,
 } from '../../support/stores/faulty-store.js';
+import { expectNoTimerRenewed } from '../../support/clocks/no-timer-renewed.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import { outcomeAsText, newRequest, success, withOptions } from '../../support/engine/worker.js';
 
@@ -176,7 +177,7 @@ describe("with whenUnavailable: 'execute'", () => {
       await time.pass(LEASE_MS + 1_000);
       expect(worker.store.sentOf('complete').length).toBeLessThan(20);
       expect(worker.reported).toEqual(['store_unavailable', 'unprotected', 'save_failed']);
-      expect(jest.getTimerCount()).toBe(0);
+      await expectNoTimerRenewed();
     },
   );
 });

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Lease, OwnerToken, RecordKey } from 'nestjs-idempotency/store';
 import { memoryStore } from 'nestjs-idempotency/memory';
@@ -48,12 +49,14 @@ describe('the lease keeper', () => {
     jest.useRealTimers();
   });
 
+  const observer = () => ({
+    leaseLost: (reason: LeaseLossReason) => void reported.push(reason),
+    slow: () => void reported.push('slow'),
+    abortReason: (reason: LeaseLossReason) => reason,
+  });
+
   function keep(from = startedAt) {
-    const observer = {
-      leaseLost: (reason: LeaseLossReason) => void reported.push(reason),
-      slow: () => void reported.push('slow'),
-    };
-    return new LeaseKeeper(store, lease, options, from, observer, new DeadlineTimer());
+    return new LeaseKeeper(store, lease, options, from, observer(), new DeadlineTimer());
   }
 
   async function begin(token: string): Promise<number> {
@@ -343,6 +346,88 @@ describe('the lease keeper', () => {
       expect(heartbeats()).toHaveLength(1);
       expect(reported).toEqual([]);
       await expectNoTimerRenewed();
+    });
+  });
+
+  describe('without a lease to extend', () => {
+    beforeEach(async () => {
+      keeper.stop();
+      keeper = new LeaseKeeper(
+        store,
+        undefined,
+        options,
+        startedAt,
+        observer(),
+        new DeadlineTimer(),
+      );
+      await keeper.start();
+    });
+
+    it('sends no heartbeat, and watches the hard deadline and half of the time to it', async () => {
+      const { signal } = keeper;
+      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 2 - 1);
+      expect(reported).toEqual([]);
+      await jest.advanceTimersByTimeAsync(1);
+      expect(reported).toEqual(['slow']);
+      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 2 - 1);
+      expect([signal.aborted, keeper.isLost]).toEqual([false, false]);
+      await jest.advanceTimersByTimeAsync(1);
+      expect(signal).toMatchObject({ aborted: true, reason: 'max_execution' });
+      expect(keeper.isLost).toBe(true);
+      expect(reported).toEqual(['slow', 'max_execution']);
+      expect(heartbeats()).toEqual([]);
+      await expectNoTimerRenewed();
+    });
+
+    it('needs no confirmation of a begin that took most of the lease', () => {
+      keeper.stop();
+      jest.advanceTimersByTime(LEASE_MS);
+      expect(keeper.start()).toBe(true);
+      expect(heartbeats()).toEqual([]);
+    });
+
+    it('starts again after a stop: reports no second slow attempt, and keeps the deadline', async () => {
+      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 2);
+      keeper.stop();
+      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 4);
+      await keeper.start();
+      expect(reported).toEqual(['slow']);
+      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 4);
+      expect(reported).toEqual(['slow', 'max_execution']);
+    });
+
+    it('reports what passed while it was stopped', async () => {
+      keeper.stop();
+      await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
+      expect(reported).toEqual([]);
+      await keeper.start();
+      await jest.advanceTimersByTimeAsync(1);
+      expect(reported).toEqual(['slow', 'max_execution']);
+    });
+  });
+
+  describe('that gets a loss reported', () => {
+    it('aborts and reports it once, and stops', async () => {
+      const { signal } = keeper;
+      keeper.lose('connection_lost');
+      keeper.lose('connection_lost');
+      expect(signal).toMatchObject({ aborted: true, reason: 'connection_lost' });
+      await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
+      expect(reported).toEqual(['connection_lost']);
+      expect(heartbeats()).toEqual([]);
+      await expectNoTimerRenewed();
+    });
+
+    it('notifies in the async context of the request', () => {
+      const request = new AsyncLocalStorage<string>();
+      keeper.stop();
+      keeper = request.run('its own', () => keep());
+      const seen: unknown[] = [];
+      keeper.signal.addEventListener('abort', () => seen.push(request.getStore()));
+      request.run('the connection’s', () => {
+        keeper.lose('connection_lost');
+      });
+      expect(seen).toEqual(['its own']);
     });
   });
 
