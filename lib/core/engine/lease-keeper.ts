@@ -72,7 +72,8 @@ export class LeaseKeeper implements DeadlineListener {
     return this.abortion.signal;
   }
 
-  get isLost(): boolean {
+  /** A method, because the compiler does not expect an await to change a property. */
+  isLost(): boolean {
     return this.loss !== undefined;
   }
 
@@ -179,14 +180,9 @@ export class LeaseKeeper implements DeadlineListener {
     }
   }
 
-  private async extend(lease: Lease): Promise<ExtendReply> {
-    const { durationMs: leaseMs } = this.options.lease;
-    const { commandTimeoutMs } = this.options.storeErrors;
-    return this.store.extend(lease, {
-      leaseMs,
-      recordRetentionMs: inProgressRetentionMs(this.options),
-      timeoutMs: Math.min(commandTimeoutMs, Math.ceil(leaseMs * HEARTBEAT_TIMEOUT_PART)),
-    });
+  private extend(lease: Lease): Promise<ExtendReply> {
+    const timeoutMs = Math.ceil(this.options.lease.durationMs * HEARTBEAT_TIMEOUT_PART);
+    return extendLease(this.store, lease, this.options, timeoutMs);
   }
 
   private accept({ kind }: ExtendReply, sentAt: number): void {
@@ -223,6 +219,19 @@ export class LeaseKeeper implements DeadlineListener {
   private abort(reason: LeaseLossReason): void {
     this.abortion?.abort(this.observer.abortReason(reason));
   }
+}
+
+export async function extendLease(
+  store: IdempotencyStore,
+  lease: Lease,
+  options: ResolvedProtocolOptions,
+  withinMs = Infinity,
+): Promise<ExtendReply> {
+  return store.extend(lease, {
+    leaseMs: options.lease.durationMs,
+    recordRetentionMs: inProgressRetentionMs(options),
+    timeoutMs: Math.min(options.storeErrors.commandTimeoutMs, withinMs),
+  });
 }
 
 function watch(keeper: LeaseKeeper): void {

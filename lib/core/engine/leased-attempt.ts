@@ -1,7 +1,12 @@
-import type { Attempt, FinalOutcome, Settlement } from '../operation/attempt.js';
+import type {
+  Attempt,
+  AttemptTransaction,
+  FinalOutcome,
+  Settlement,
+} from '../operation/attempt.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import type { AttemptSubject, LeaseLossReason } from '../record/events.js';
-import type { Lease } from '../record/record.js';
+import type { FinishedState, Lease } from '../record/record.js';
 import type { Acquisition, CompleteReply } from '../store/idempotency-store.js';
 import { StoreUnavailableError } from '../util/errors.js';
 import { monotonicNow } from '../util/time.js';
@@ -9,45 +14,48 @@ import type { AttemptServices } from './attempt-services.js';
 import { LeaseKeeper } from './lease-keeper.js';
 import { OutcomeWriter } from './outcome-writer.js';
 
-const OWN: Settlement = { kind: 'own' };
+export const OWN: Settlement = { kind: 'own' };
+
+export type LostReply = Extract<CompleteReply, { kind: 'lost' }>;
+export type When = 'in time' | 'late';
 
 /** An attempt that holds a lease until its outcome is confirmed. */
 export class LeasedAttempt implements Attempt {
   readonly number: number;
   readonly isTakeover: boolean;
   readonly fencingToken: number;
-  readonly isProtected = true;
-  readonly transaction = undefined;
-  private readonly keeper: LeaseKeeper;
-  private readonly writer: OutcomeWriter;
-  private readonly subject: AttemptSubject;
+  readonly isProtected: boolean = true;
+  protected readonly subject: AttemptSubject;
+  protected readonly keeper: LeaseKeeper;
+  protected readonly writer: OutcomeWriter;
   private isRecordLost = false;
 
+  /** @param lease - extended by heartbeats, unless something else serves as the lease. */
   constructor(
-    private readonly services: Omit<AttemptServices, 'lost'>,
-    private readonly request: OperationRequest,
-    lease: Lease,
-    { attempt, takeovers, fence }: Acquisition,
+    protected readonly services: AttemptServices,
+    protected readonly request: OperationRequest,
+    protected readonly lease: Lease,
+    { attempt, takeovers, fence }: Omit<Acquisition, 'now'>,
     private readonly startedAt: number,
+    heartbeats: 'heartbeats' | 'no heartbeats' = 'heartbeats',
   ) {
     this.number = attempt;
     this.isTakeover = takeovers > 0;
     this.fencingToken = fence;
     const { operation, recordKey, options } = request;
+    const { store, deadlines, shutdownState } = services;
+    const extended = heartbeats === 'heartbeats' ? lease : undefined;
     this.subject = { operation, recordKey, attempt, fencingToken: fence };
-    this.keeper = new LeaseKeeper(
-      services.store,
-      lease,
-      options,
-      startedAt,
-      this,
-      services.deadlines,
-    );
-    this.writer = new OutcomeWriter(services.store, request, lease, services.shutdownState);
+    this.keeper = new LeaseKeeper(store, extended, options, startedAt, this, deadlines);
+    this.writer = new OutcomeWriter(store, request, lease, shutdownState);
   }
 
   get signal(): AbortSignal {
     return this.keeper.signal;
+  }
+
+  get transaction(): AttemptTransaction | undefined {
+    return undefined;
   }
 
   /** @returns an error if the operation must not start, because the lease is not confirmed. */
@@ -62,7 +70,9 @@ export class LeasedAttempt implements Attempt {
     const reply = await this.writer.complete(final, monotonicNow() + saveTimeoutMs);
     if (reply !== undefined) return this.conclude(reply, final);
     this.services.events.emit({ type: 'save_delayed', ...this.subject });
-    void this.saveLater(final);
+    // After the response: until it is confirmed or lost, or until the hard deadline or a shutdown.
+    const replied = this.writer.complete(final, this.keeper.hardDeadlineAt);
+    void this.concludeLate(replied, (late) => this.conclude(late, final, 'late'));
     return whenNotSaved === 'error' ? { kind: 'unsaved' } : OWN;
   }
 
@@ -71,19 +81,16 @@ export class LeasedAttempt implements Attempt {
     const reply = await this.writer.release(
       monotonicNow() + this.request.options.storeErrors.saveTimeoutMs,
     );
-    const { events } = this.services;
     switch (reply?.kind) {
       case 'ok':
-      case 'already': {
-        const durationMs = monotonicNow() - this.startedAt;
-        events.emit({ type: 'released', ...this.subject, durationMs });
+      case 'already':
+        this.released();
         break;
-      }
       case 'gone':
         this.recordLost();
         break;
       default:
-        events.emit({ type: 'release_failed', ...this.subject });
+        this.services.events.emit({ type: 'release_failed', ...this.subject });
     }
     this.end();
   }
@@ -103,7 +110,7 @@ export class LeasedAttempt implements Attempt {
   }
 
   /** @internal */
-  abortReason(reason: LeaseLossReason): LeaseLossReason {
+  abortReason(reason: LeaseLossReason): unknown {
     return reason;
   }
 
@@ -112,21 +119,23 @@ export class LeasedAttempt implements Attempt {
     this.services.events.emit({ type: 'slow_attempt', ...this.subject, elapsedMs });
   }
 
-  /** After the response: sends the outcome until it is confirmed or lost, or until the hard deadline or a shutdown. */
-  private async saveLater(final: FinalOutcome): Promise<void> {
-    const reply = await this.writer.complete(final, this.keeper.hardDeadlineAt);
-    if (reply === undefined) {
-      this.services.events.emit({ type: 'save_failed', ...this.subject });
-      this.end();
-    } else {
-      await this.conclude(reply, final, 'late');
+  protected async concludeLate<Reply>(
+    replied: Promise<Reply | undefined>,
+    conclude: (reply: Reply) => unknown,
+  ): Promise<void> {
+    const reply = await replied;
+    if (reply !== undefined) {
+      await conclude(reply);
+      return;
     }
+    this.services.events.emit({ type: 'save_failed', ...this.subject });
+    this.end();
   }
 
-  private conclude(
+  protected conclude(
     reply: CompleteReply,
     final: FinalOutcome,
-    when: 'in time' | 'late' = 'in time',
+    when: When = 'in time',
   ): Settlement | Promise<Settlement> {
     const { events } = this.services;
     switch (reply.kind) {
@@ -153,23 +162,13 @@ export class LeasedAttempt implements Attempt {
       case 'lost':
         return this.afterLoss(reply, final, when);
     }
-    events.emit({
-      type: 'completed',
-      ...this.subject,
-      state: final.state,
-      late: when === 'late' || reply.kind === 'ok_late',
-      durationMs: monotonicNow() - this.startedAt,
-    });
+    this.completed(final.state, when === 'late' || reply.kind === 'ok_late');
     this.end();
     return OWN;
   }
 
   /** Another attempt has the record: its outcome is the response, unless the key was reused for other content. */
-  private async afterLoss(
-    lost: Extract<CompleteReply, { kind: 'lost' }>,
-    final: FinalOutcome,
-    when: 'in time' | 'late',
-  ): Promise<Settlement> {
+  protected async afterLoss(lost: LostReply, final: FinalOutcome, when: When): Promise<Settlement> {
     this.keeper.stop();
     let { state } = lost;
     if (state === 'in_progress') {
@@ -178,19 +177,33 @@ export class LeasedAttempt implements Attempt {
       if (reply !== undefined && reply.kind !== 'lost') return this.conclude(reply, final, when);
       state = reply?.state ?? state;
     }
+    return this.diverged(state);
+  }
+
+  protected diverged(state: LostReply['state']): Settlement {
     this.services.events.emit({ type: 'outcome_diverged', ...this.subject });
     this.end();
     if (state === 'in_progress') return { kind: 'in_progress' };
     return state === 'released' ? OWN : { kind: 'unknown' };
   }
 
-  private recordLost(): void {
+  protected completed(state: FinishedState, late: boolean): void {
+    const durationMs = monotonicNow() - this.startedAt;
+    this.services.events.emit({ type: 'completed', ...this.subject, state, late, durationMs });
+  }
+
+  protected released(): void {
+    const durationMs = monotonicNow() - this.startedAt;
+    this.services.events.emit({ type: 'released', ...this.subject, durationMs });
+  }
+
+  protected recordLost(): void {
     if (this.isRecordLost) return;
     this.isRecordLost = true;
     this.services.events.emit({ type: 'record_lost', ...this.subject });
   }
 
-  private end(): void {
+  protected end(): void {
     this.keeper.stop();
     this.services.ended(this);
   }

@@ -3,7 +3,8 @@ import type { OperationRequest } from '../operation/operation-request.js';
 import { isAwaited, unfinishedRetentionMs } from '../operation/options.js';
 import type { Lease } from '../record/record.js';
 import type { CompleteReply, IdempotencyStore, ReleaseReply } from '../store/idempotency-store.js';
-import { jitteredPause, monotonicNow } from '../util/time.js';
+import type { TransactionalRecords } from '../store/transactional-records.js';
+import { isDoneWithin, jitteredPause, monotonicNow } from '../util/time.js';
 
 export interface ShutdownState {
   /** Set once the shutdown no longer waits. Records that are not settled by then are left to their leases. */
@@ -67,6 +68,30 @@ export class OutcomeWriter {
     return this.untilReplied(giveUpAt, isReleaseReply, (timeoutMs) =>
       this.store.release(this.lease, { tombstoneMs, notify, timeoutMs }),
     );
+  }
+
+  /**
+   * A commit without a reply may have happened. Once the lock of its transaction is released, sends the release: if the
+   * record is finished, it was committed.
+   * @returns the reply, or `undefined` when there was none until `giveUpAt` (monotonic).
+   */
+  async commitOutcome(
+    records: TransactionalRecords,
+    giveUpAt: number,
+  ): Promise<ReleaseReply | undefined> {
+    return (await this.isUnlocked(records, giveUpAt)) ? this.release(giveUpAt) : undefined;
+  }
+
+  /** Whether the transaction that locks the record ends at the server before `giveUpAt` (monotonic). */
+  async isUnlocked(records: TransactionalRecords, giveUpAt: number): Promise<boolean> {
+    const { commandTimeoutMs } = this.request.options.storeErrors;
+    do {
+      const leftMs = Math.max(1, Math.ceil(giveUpAt - monotonicNow()));
+      const timeoutMs = Math.min(commandTimeoutMs, leftMs);
+      if (await isDoneWithin(timeoutMs, records.ended(this.lease, { timeoutMs }))) return true;
+      await jitteredPause(Math.min(PAUSE_WHILE_LOCKED_MAX_MS, leftMs));
+    } while (monotonicNow() < giveUpAt && !this.shutdownState.expired);
+    return false;
   }
 
   private async untilReplied<Reply>(

@@ -2,6 +2,7 @@ export {
   DeferredTransaction,
   type TransactionEnd,
 } from '../../../../lib/core/transaction/deferred-transaction.js';
+export { OperationTransaction } from '../../../../lib/core/transaction/operation-transaction.js';
 export {
   UnitOfWork,
   type IsolationLevel,

@@ -1,0 +1,119 @@
+import { NoTransactionError } from '../util/errors.js';
+import { forget } from '../util/maybe-async.js';
+import { isDoneWithin } from '../util/time.js';
+import { DeferredTransaction, type TransactionEnd } from './deferred-transaction.js';
+import type { IsolationLevel, OpenTransaction, UnitOfWork } from './unit-of-work.js';
+
+interface OperationTransactionOptions {
+  /** For messages. */
+  readonly operation: string;
+  readonly isolation: IsolationLevel | 'default';
+  readonly openWithinMs: number;
+  readonly endWithinMs: number;
+}
+
+/** The transaction of an operation, and the next one when the operation runs again after a conflict. */
+export class OperationTransaction {
+  private deferred: DeferredTransaction | undefined;
+  private hooks: (() => unknown)[] = [];
+
+  constructor(
+    private readonly unitOfWork: UnitOfWork,
+    private readonly options: OperationTransactionOptions,
+    private readonly onConnectionLost: () => void,
+  ) {}
+
+  get handle(): unknown {
+    return this.deferred?.transaction.handle;
+  }
+
+  isConflict(error: unknown): boolean {
+    return isReportedTrue(() => this.unitOfWork.isConflict(error));
+  }
+
+  isInterruption(error: unknown): boolean {
+    const isLost = this.deferred?.transaction.lost?.aborted === true;
+    return isLost || isReportedTrue(() => this.unitOfWork.isInterruption(error));
+  }
+
+  isReplyMismatch(error: unknown): boolean {
+    return isReportedTrue(() => this.unitOfWork.isReplyMismatch(error));
+  }
+
+  /** Opens a transaction, calls `prepare` with it, and forgets the hooks of the one before. Throws what they throw. */
+  async open(
+    timeoutMs: number,
+    prepare: (transaction: OpenTransaction) => Promise<void>,
+  ): Promise<void> {
+    const { unitOfWork, onConnectionLost } = this;
+    const { isolation, openWithinMs } = this.options;
+    this.deferred = await DeferredTransaction.open(
+      unitOfWork,
+      { isolation: isolation === 'default' ? undefined : isolation, timeoutMs },
+      prepare,
+      openWithinMs,
+    );
+    this.hooks = [];
+    const { transaction, ended } = this.deferred;
+    transaction.lost?.addEventListener('abort', onConnectionLost);
+    // The signal may be the connection's, which outlives the transaction.
+    void ended.then(() => transaction.lost?.removeEventListener('abort', onConnectionLost));
+  }
+
+  /** Commits after `last`. Returns the end, or `undefined` if it is not known in time. */
+  async commit(
+    last: (transaction: OpenTransaction) => Promise<void>,
+  ): Promise<TransactionEnd | undefined> {
+    const { deferred } = this;
+    if (deferred === undefined) return undefined;
+    const end = deferred.commit(last);
+    return (await this.isEndedInTime(deferred)) ? end : undefined;
+  }
+
+  /** Rolls back. Returns whether the transaction has ended in time. */
+  async rollBack(): Promise<boolean> {
+    const { deferred } = this;
+    if (deferred === undefined) return true;
+    void deferred.rollBack();
+    return this.isEndedInTime(deferred);
+  }
+
+  onCommitted(hook: () => unknown): void {
+    if (this.deferred?.isDecided === true) {
+      throw new NoTransactionError(
+        `onCommitted() was called in ${this.options.operation} after its transaction had ended. Call it before the operation returns.`,
+      );
+    }
+    this.hooks.push(hook);
+  }
+
+  /** Runs the hooks at once. Never rejects. */
+  async runHooks(failed: (error: unknown) => void): Promise<void> {
+    const run = async (hook: () => unknown) => {
+      try {
+        await hook();
+      } catch (error) {
+        failed(error);
+      }
+    };
+    await Promise.all(this.hooks.map(run));
+  }
+
+  /** Closes the connection of a transaction that does not end in time, if possible. */
+  private async isEndedInTime({ ended, transaction }: DeferredTransaction): Promise<boolean> {
+    if (await isDoneWithin(this.options.endWithinMs, ended)) return true;
+    transaction.cut?.();
+    return false;
+  }
+}
+
+/** Treats an error of a custom unit of work as false: an attempt that is not ended would keep its key. */
+function isReportedTrue(predicate: () => unknown): boolean {
+  try {
+    const result = predicate();
+    forget(result);
+    return result === true;
+  } catch {
+    return false;
+  }
+}
