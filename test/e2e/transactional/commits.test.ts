@@ -138,6 +138,18 @@ describe('A commit of a transactional operation', () => {
     expect(await bank.committed(scenario)).toEqual([2]);
   });
 
+  it('whose record has expired meanwhile has an unknown outcome, which is reported', async () => {
+    const unitOfWork = new FaultyUnitOfWork();
+    await start(unitOfWork, { outcome: { retentionMs: 60_000 } });
+    unitOfWork.afterCommit = async () => {
+      await bank.passTime(60_000);
+      throw new Error('Connection terminated unexpectedly');
+    };
+    const scenario = app.scenario();
+    expectProblem(await scenario.post('/transfers'), 'store-unavailable');
+    expect(reported()).toEqual(['acquired', 'record_lost']);
+  });
+
   it('of a deferred conflict is reported as a conflict', async () => {
     const unitOfWork = new FaultyUnitOfWork();
     await start(unitOfWork);

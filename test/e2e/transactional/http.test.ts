@@ -188,6 +188,20 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expect(await bank.committed(unlucky)).toEqual([4]);
   });
 
+  it('does not run again after a conflict when its lease cannot be extended', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['conflict'];
+    scenario.gate.close();
+    const pending = scenario.start('POST', '/persistent');
+    await scenario.started.reached(1);
+    // By the store's clock, its hard deadline.
+    await bank.passTime(300_000);
+    scenario.gate.open();
+    expectProblem(await pending.response, 'transaction-conflict');
+    expect(scenario.executions).toBe(1);
+    expect(await bank.committed(scenario)).toEqual([]);
+  });
+
   it('responds with 503 when its connection is lost, and has written nothing', async () => {
     const scenario = app.scenario();
     scenario.gate.close();

@@ -56,5 +56,6 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
     expect(await bank.committed(scenario)).toEqual([1]);
     expect((await scenario.post('/unkept')).json).toEqual({ execution: 2 });
     expect(await bank.committed(scenario)).toEqual([1, 2]);
+    expect(scenario.notes).toEqual(['committed', 'committed']);
   });
 });

@@ -127,7 +127,11 @@ export class TransfersController {
 
   @Post('unkept')
   @Idempotent({ transaction: true, outcome: () => false })
-  async unkept(@InScenario() scenario: Scenario) {
+  async unkept(
+    @InScenario() scenario: Scenario,
+    @IdempotencyContext() context: IdempotencyContext,
+  ) {
+    context.onCommitted(() => scenario.notes.push('committed'));
     return this.#added(scenario);
   }
 
