@@ -15,7 +15,7 @@ import type { Call } from '../transports/call/call.js';
 import { CallTransport } from '../transports/call/call-transport.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
 import { maxOutcomeBytes } from '../transports/call/value-route.js';
-import { givenContent } from '../transports/common/bytes-or-json.js';
+import { givenContent } from '../transports/common/chosen-content.js';
 import { CALL_NAMES, IDENTITY_NAMES } from './options/call-options.js';
 import {
   callLevel,

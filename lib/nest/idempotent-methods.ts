@@ -9,7 +9,7 @@ import {
 import { atOnce } from '../core/util/maybe-async.js';
 import type { Call, CallResult } from '../transports/call/call.js';
 import { CallTransport, valueOf } from '../transports/call/call-transport.js';
-import { chosenContent } from '../transports/common/bytes-or-json.js';
+import { chosenContent } from '../transports/common/chosen-content.js';
 import type { ScopeResult } from '../transports/common/request-options.js';
 import { toScope } from '../transports/common/scope.js';
 import { METHOD_RUNNER } from './discovery/call-instances.js';

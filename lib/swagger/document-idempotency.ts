@@ -1,6 +1,6 @@
 import type { INestApplicationContext } from '@nestjs/common';
 import type { OpenAPIObject } from '@nestjs/swagger';
-import { isUnprotectedMethod } from '../transports/common/request-options.js';
+import { isUnprotectedMethod } from '../transports/common/ask-option.js';
 import type { HttpRoute } from '../transports/http/http-route.js';
 import { mergeParameter, mergeResponse, type Operation, type PathItem } from './merge.js';
 import {

@@ -25,7 +25,7 @@ import type { IdempotentMethods } from '../nest/idempotent-methods.js';
 import { LogReporter } from '../nest/log-reporter.js';
 import type { HandlerTransport, HandlerTransports } from '../nest/registry/handler-transports.js';
 import { nameOf } from '../nest/registry/host-classes.js';
-import { isUnprotectedMethod } from '../transports/common/request-options.js';
+import { isUnprotectedMethod } from '../transports/common/ask-option.js';
 import { testContext, type IdempotencyTestContext } from './idempotency-test-context.js';
 
 type TransactionSettings = Pick<ProtocolOptions, 'transaction'>;

@@ -210,3 +210,8 @@ function hasPlainPrototype(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
+
+/** Bytes unchanged, others as canonical JSON. @throws {@link ContentNotComparableError} if JSON cannot express them. */
+export function bytesOrJson(value: unknown): string | Uint8Array {
+  return value instanceof Uint8Array ? value : canonicalJson(value);
+}

@@ -1,6 +1,7 @@
-import { IntrinsicException } from '@nestjs/common';
+import { IntrinsicException, type ExecutionContext } from '@nestjs/common';
 import { IdempotencyOptionsError, isIdempotencyError } from '../../core/util/errors.js';
-import { isThenable, type Awaitable } from '../../core/util/maybe-async.js';
+import { forget, isThenable, type Awaitable } from '../../core/util/maybe-async.js';
+import type { ResolvedRequestOptions } from './request-options.js';
 
 /** Remedies for a function that threw because it found nothing. */
 const REMEDIES: Readonly<Record<string, string>> = {
@@ -69,4 +70,28 @@ function isResult(error: unknown): boolean {
   if (!BUILT_IN.has(error.constructor.name)) return true;
   const isOfHttp = 'statusCode' in error && ('expose' in error || error.name === 'FastifyError');
   return isOfHttp || 'extensions' in error;
+}
+
+/** @throws {@link IdempotencyOptionsError} if the function given as the option throws or does not return a boolean. */
+export function isEnabled(
+  context: ExecutionContext,
+  operation: string,
+  { enabled }: Pick<ResolvedRequestOptions, 'enabled'>,
+): boolean {
+  const result: unknown =
+    typeof enabled === 'function'
+      ? askOption('enabled', operation, () => enabled(context))
+      : enabled;
+  if (typeof result === 'boolean') return result;
+  forget(result);
+  throw new IdempotencyOptionsError(
+    `The function given as the option "enabled" of ${operation} must return true or false synchronously.`,
+  );
+}
+
+const UNPROTECTED = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
+
+/** Safe methods have no effect to protect (RFC 9110 §9.2.1): the key is ignored (contract C21). */
+export function isUnprotectedMethod(method: string): boolean {
+  return UNPROTECTED.has(method);
 }

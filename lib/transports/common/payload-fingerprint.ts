@@ -1,10 +1,10 @@
 import type { ExecutionContext } from '@nestjs/common';
-import { checkDepth } from '../../core/record/canonical-json.js';
+import { bytesOrJson, checkDepth } from '../../core/record/canonical-json.js';
 import { selectMembers } from '../../core/record/content-selection.js';
 import { fingerprint, NO_FINGERPRINT } from '../../core/record/fingerprint.js';
 import type { Fingerprint } from '../../core/record/record.js';
 import { askOption } from './ask-option.js';
-import { bytesOrJson, chosenContent } from './bytes-or-json.js';
+import { chosenContent } from './chosen-content.js';
 import type { RequestContent } from './request-content.js';
 import type { FingerprintOption } from './request-options.js';
 

@@ -1,8 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { OutcomeOptions, ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { ScopePart } from '../../core/record/record-key.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { forget } from '../../core/util/maybe-async.js';
 import { checkNames, isSettings, throwOptionError } from '../../core/util/option-checks.js';
 import {
   TEXT_JSON,
@@ -17,7 +15,6 @@ import {
   type Place,
   type Schema,
 } from '../../core/util/option-schema.js';
-import { askOption } from './ask-option.js';
 import type { KeySyntax } from './idempotency-key.js';
 import type { RequestContent } from './request-content.js';
 
@@ -230,28 +227,4 @@ export function checkFieldName(option: string, name: unknown): void {
   if (typeof name !== 'string' || !FIELD_NAME.test(name)) {
     throwOptionError(option, 'the name of a header field', name);
   }
-}
-
-/** @throws {@link IdempotencyOptionsError} if the function given as the option throws or does not return a boolean. */
-export function isEnabled(
-  context: ExecutionContext,
-  operation: string,
-  { enabled }: Pick<ResolvedRequestOptions, 'enabled'>,
-): boolean {
-  const result: unknown =
-    typeof enabled === 'function'
-      ? askOption('enabled', operation, () => enabled(context))
-      : enabled;
-  if (typeof result === 'boolean') return result;
-  forget(result);
-  throw new IdempotencyOptionsError(
-    `The function given as the option "enabled" of ${operation} must return true or false synchronously.`,
-  );
-}
-
-const UNPROTECTED = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
-
-/** Safe methods have no effect to protect (RFC 9110 §9.2.1): the key is ignored (contract C21). */
-export function isUnprotectedMethod(method: string): boolean {
-  return UNPROTECTED.has(method);
 }

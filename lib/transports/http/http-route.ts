@@ -13,7 +13,7 @@ import type { RecoverableOperation } from '../../core/recovery/recover-record.js
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { requestFingerprint, type RequestFingerprint } from './content/request-fingerprint.js';
 import type { ResolvedHttpOptions } from './http-options.js';
-import { isUnprotectedMethod } from '../common/request-options.js';
+import { isUnprotectedMethod } from '../common/ask-option.js';
 import type { ProblemContext } from './problem.js';
 import type { ReplayHeaders } from './replay-headers.js';
 import { RESPONSE_NOT_KEPT } from './response/http-response.js';

@@ -6,7 +6,7 @@ import { executionScope } from '../../core/operation/execution-scope.js';
 import type { Services } from '../../core/operation/recovery.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { SymbolSlot } from '../../core/util/symbol-slot.js';
-import { isEnabled, isUnprotectedMethod } from '../common/request-options.js';
+import { isEnabled, isUnprotectedMethod } from '../common/ask-option.js';
 import { httpExchange, type HttpExchange } from './http-exchange.js';
 import { HttpExecution } from './http-execution.js';
 import { STATUS_HEADER } from './http-options.js';

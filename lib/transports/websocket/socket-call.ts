@@ -5,10 +5,9 @@ import { isObject } from '../../core/util/option-checks.js';
 import type { Call } from '../call/call.js';
 import { emissionsFormat, type ThrownValues } from '../call/outcome-format.js';
 import { callerScope, checkedKey, type ValueRoute } from '../call/value-route.js';
-import { askOption } from '../common/ask-option.js';
+import { askOption, isEnabled } from '../common/ask-option.js';
 import { payloadContent } from '../common/payload-fingerprint.js';
 import type { RequestContent } from '../common/request-content.js';
-import { isEnabled } from '../common/request-options.js';
 
 /** The member of the payload that is the key, unless the option `key.from` is a function. */
 const KEY_MEMBER = 'idempotencyKey';

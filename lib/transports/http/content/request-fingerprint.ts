@@ -1,5 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import {
+  bytesOrJson,
   canonicalJson,
   checkDepth,
   ContentNotComparableError,
@@ -9,7 +10,7 @@ import { fingerprint, NO_FINGERPRINT } from '../../../core/record/fingerprint.js
 import type { Fingerprint } from '../../../core/record/record.js';
 import { IdempotencyOptionsError } from '../../../core/util/errors.js';
 import { askOption } from '../../common/ask-option.js';
-import { bytesOrJson, chosenContent } from '../../common/bytes-or-json.js';
+import { chosenContent } from '../../common/chosen-content.js';
 import type { RequestContent } from '../../common/request-content.js';
 import type { FingerprintOption } from '../../common/request-options.js';
 import { formContent } from './form-content.js';

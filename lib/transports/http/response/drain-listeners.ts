@@ -53,11 +53,6 @@ export class DrainListeners {
   }
 }
 
-/** Whether middleware may redirect the response's listeners. */
-export function redirectsListeners(response: ServerResponse): boolean {
-  return Object.hasOwn(response, 'on');
-}
-
 function unwrapped(listener: Listener & { listener?: Listener }): Listener {
   return listener.listener ?? listener;
 }

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { DrainListeners, redirectsListeners } from './drain-listeners.js';
+import { DrainListeners } from './drain-listeners.js';
 import {
   checkStatusLine,
   headersSentError,
@@ -60,7 +60,8 @@ export class RawRecorder implements ResponseRecorder {
     private readonly response: ServerResponse,
     private readonly sink: ResponseSink,
   ) {
-    if (redirectsListeners(response)) this.drainListeners = new DrainListeners(response);
+    // Middleware may redirect the listeners of the response.
+    if (Object.hasOwn(response, 'on')) this.drainListeners = new DrainListeners(response);
     this.patch = new ResponsePatch(response, this);
   }
 

@@ -1,4 +1,4 @@
-export { chosenContent } from '../../../../lib/transports/common/bytes-or-json.js';
+export { chosenContent } from '../../../../lib/transports/common/chosen-content.js';
 export {
   fieldLines,
   keyInLines,

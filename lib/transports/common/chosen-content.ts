@@ -10,11 +10,6 @@ import {
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { isThenable } from '../../core/util/maybe-async.js';
 
-/** Bytes unchanged, others as canonical JSON. @throws {@link ContentNotComparableError} if JSON cannot express them. */
-export function bytesOrJson(value: unknown): string | Uint8Array {
-  return value instanceof Uint8Array ? value : canonicalJson(value);
-}
-
 /**
  * {@link bytesOrJson} for the result of a user's function, given as `option`. An `undefined` member counts as absent,
  * an `undefined` item as `null`.
