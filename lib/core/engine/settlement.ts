@@ -145,13 +145,12 @@ const PASS: SettlementEffect = { kind: 'pass' };
  * |---|---|---|
  * | after its stream completed with a kept status | was entered | is kept, whatever the wire's status |
  * | after its stream completed otherwise | | by the policy, from the wire's status |
- * | after its stream failed | returned before | is kept, whatever the wire's status |
- * | | was entered | by the policy, from the wire's status and the error |
+ * | after its stream failed | was entered | by the policy, from the wire's status and the error |
  * | | was not entered | is released |
  * | in a native handler | | by the policy, from the wire's status |
  * | before its stream ended, or while the handler is still running | returns later, and the policy keeps successes | is kept as "response not kept" |
  * | | otherwise | is released |
- * | never, because the client has left | its stream completed with a kept status, or it returned before | is kept as "response not kept" |
+ * | never, because the client has left | its stream completed with a kept status | is kept as "response not kept" |
  * | | its stream ended otherwise | is released |
  *
  * A record is released only after the handler has stopped running. A response whose source failed is not kept with its
@@ -295,16 +294,7 @@ function graceOver(state: SettlementState, rules: SettlementRules): Step {
   if (state.phase !== 'completed' && state.phase !== 'failed') return { state };
   const { end, facts } = state;
   if (facts.isActive) return awaitResponse(state);
-  const isKept = end.kind === 'completed' ? end.isKept : hasSucceeded(end, facts, rules);
-  return withoutResponse(facts, end, isKept, rules);
-}
-
-/** Whether the operation succeeded, whatever failed afterwards: a retry would run it a second time. */
-function hasSucceeded(end: Completed | Failed, facts: Facts, rules: SettlementRules): boolean {
-  if (rules.isNative || !facts.isEntered) return false;
-  if (end.kind === 'completed') return end.isKept;
-  const hasReturned = facts.hasReturned && !facts.hasThrown && !end.isRetryable;
-  return hasReturned && rules.keeps(rules.successSummary);
+  return withoutResponse(facts, end, end.kind === 'completed' && end.isKept, rules);
 }
 
 function responseStarted(state: SettlementState, { isNative }: SettlementRules): Step {
@@ -356,9 +346,7 @@ function responseComplete(
   if (end?.kind === 'failed') {
     // Pipes and inner interceptors fail like a handler, but the operation has not started (C88).
     const mayBeKept = facts.isEntered && !end.isRetryable;
-    if (mayBeKept && rules.keeps(summary)) return kept();
-    const isSuccess = !rules.isTransactional && hasSucceeded(end, facts, rules);
-    return isSuccess ? kept(true) : releaseOnceIdle(facts);
+    return mayBeKept && rules.keeps(summary) ? kept() : releaseOnceIdle(facts);
   }
   const isKept = rules.keeps(summary);
   if (rules.isTransactional) {
@@ -366,7 +354,7 @@ function responseComplete(
     const isCommitted = !isFailure && !hasFailed && !facts.isSourceBroken;
     return isCommitted ? settled(facts, { kind: 'commit' }) : releaseOnceIdle(facts);
   }
-  const isSuccess = end !== undefined && hasSucceeded(end, facts, rules);
+  const isSuccess = !rules.isNative && facts.isEntered && end?.isKept === true;
   return isKept || isSuccess ? kept(!isKept) : releaseOnceIdle(facts);
 }
 

@@ -102,10 +102,6 @@ class CallExecution extends OperationRun<() => Outcome> {
       let value: unknown;
       try {
         value = await executionScope.run(this.scope, () => this.invoke(operation));
-        if (this.call.throwsReturnedErrors === true && value instanceof Error) {
-          this.report({ kind: 'threw' });
-          throw value;
-        }
       } catch (error) {
         const again = this.mayRunAgain(error);
         if (again !== false && (await again)) continue;

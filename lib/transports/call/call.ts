@@ -25,11 +25,6 @@ export interface Call {
   readonly clientSignal?: AbortSignal | undefined;
   /** The operation's method, where it reports its own entry: any earlier failure (of a pipe, say) releases the key. */
   readonly handler?: object;
-  /**
-   * Whether an error that the operation returns counts as thrown, as GraphQL treats it.
-   * @defaultValue false
-   */
-  readonly throwsReturnedErrors?: boolean;
 }
 
 export type CallResult =

@@ -49,7 +49,6 @@ export async function graphqlCall(
     maxOutcomeBytes: route.maxOutcomeBytes,
     options,
     handler: context.getHandler(),
-    throwsReturnedErrors: true,
   };
 }
 

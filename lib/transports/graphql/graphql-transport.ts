@@ -30,7 +30,7 @@ export class GraphqlTransport {
     const clientDisconnect = clientDisconnectOf(
       isAwaited(route.options) ? field.request : undefined,
     );
-    const run = () => lastValueFrom(next.handle());
+    const run = () => valueFrom(next);
     try {
       const call = await graphqlCall(context, field, route);
       if (call === undefined) return await run();
@@ -43,6 +43,13 @@ export class GraphqlTransport {
       clientDisconnect.forget();
     }
   }
+}
+
+async function valueFrom(next: CallHandler): Promise<unknown> {
+  const value: unknown = await lastValueFrom(next.handle());
+  // GraphQL treats a returned error as a thrown one.
+  if (value instanceof Error) throw value;
+  return value;
 }
 
 /** Watches for the client's disconnect. */

@@ -106,24 +106,6 @@ export const CALLS: readonly (readonly [
     ['pass', 'release'],
   ],
   [
-    'keeps that it succeeded, and the failure of an interceptor afterwards',
-    ordinary,
-    [...RETURN, ...failed()],
-    ['keep failed, diverged'],
-  ],
-  [
-    'releases it if the policy keeps no success',
-    { ...ordinary, ...keepsNothing },
-    [...RETURN, ...failed()],
-    ['release'],
-  ],
-  [
-    'rolls back its transaction if an interceptor fails afterwards',
-    transactional,
-    [...RETURN, ...failed()],
-    ['release'],
-  ],
-  [
     'does not take the value of a timeout for that of its operation',
     ordinary,
     [...RUN, ...VALUE, 'threw', 'idle'],

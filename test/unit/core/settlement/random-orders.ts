@@ -72,10 +72,6 @@ interface History {
   isActive: boolean;
   isEntered: boolean;
   hasReturned: boolean;
-  /** The last call. */
-  hasThrown: boolean;
-  /** The stream that counts failed, and its attempt could not go on. */
-  isRetryable: boolean;
   /** The status with which the stream that counts completed. */
   completed: number | undefined;
   hasEnded: boolean;
@@ -98,8 +94,6 @@ export function brokenPromises(
     isActive: false,
     isEntered: false,
     hasReturned: false,
-    hasThrown: false,
-    isRetryable: false,
     completed: undefined,
     hasEnded: false,
     isEarly: false,
@@ -137,12 +131,9 @@ export function brokenPromises(
 }
 
 /** Whether the operation has had its effect, and a retry would have it a second time. */
-function hasSucceeded(past: History): boolean {
-  const { isEntered, hasReturned, isEarly, hasBegun, completed } = past;
+function hasSucceeded({ isEntered, hasReturned, isEarly, hasBegun, completed }: History): boolean {
   const isKept = completed !== undefined && completed < 500;
-  const hasFailedSince = past.hasEnded && completed === undefined;
-  const isSuccess = hasFailedSince && !past.hasThrown && !past.isRetryable;
-  return isEntered && hasReturned && (isKept || isEarly || hasBegun || isSuccess);
+  return isEntered && hasReturned && (isKept || isEarly || hasBegun);
 }
 
 function isResponse(next: SettlementSignal): boolean {
@@ -159,10 +150,6 @@ function follow(past: History, next: SettlementSignal): void {
       break;
     case 'entered':
       past.isEntered ||= !past.isOver;
-      past.hasThrown = false;
-      break;
-    case 'threw':
-      past.hasThrown = true;
       break;
     case 'returned':
       past.hasReturned ||= !past.isOver;
@@ -178,7 +165,6 @@ function follow(past: History, next: SettlementSignal): void {
     case 'streamFailed':
       if (past.isOver || next.stream !== past.stream) break;
       past.hasEnded = true;
-      past.isRetryable = next.kind === 'streamFailed' && next.isRetryable;
       past.completed = next.kind === 'streamCompleted' ? next.status : undefined;
       past.isEarly = past.isActive && !(past.hasReturned && past.completed !== undefined);
       break;

@@ -46,10 +46,8 @@ const STATES = {
   threw: [...THROW, streamFailed()],
   conflict: [...THROW, streamFailed(true)],
   piped: [STREAM_STARTED, streamFailed()],
+  /** What is inside of the interceptor is part of the operation: it has failed. */
   enveloped: [...RETURN, streamFailed()],
-  interrupted: [...RETURN, streamFailed(true)],
-  threwAgain: [...RETURN, ACTIVE, ENTERED, THROWN, IDLE, streamFailed()],
-  unreported: [...RUN, IDLE, streamFailed()],
   left: [...RUN, abandoned()],
   gaveUp: [...RUN, streamFailed()],
   late: [...RUN, streamFailed(), RETURNED],
@@ -173,15 +171,6 @@ const NOT_KEPT: Row = {
   'wait 1 s': LEAVING,
 };
 
-/** Code outside of the operation failed after it had returned. */
-const AFTER_SUCCESS: Row = {
-  ...THREW,
-  release: [],
-  'keep completed without response': ['overflow 201', 'graceOver'],
-  'keep failed, diverged': ['response 500'],
-  'keep failed without response, diverged': ['overflow 500'],
-};
-
 const ORDINARY: Record<State, Row> = {
   waiting: {
     release: ['notCalled'],
@@ -202,10 +191,7 @@ const ORDINARY: Record<State, Row> = {
   threw: THREW,
   conflict: NOT_KEPT,
   piped: NOT_KEPT,
-  enveloped: AFTER_SUCCESS,
-  interrupted: NOT_KEPT,
-  threwAgain: THREW,
-  unreported: THREW,
+  enveloped: THREW,
   left: EARLY,
   gaveUp: { ...EARLY, release: ['idle'] },
   late: { ...EARLY, 'keep completed without response': ['idle'] },
@@ -284,9 +270,6 @@ const NATIVE: Record<State, Row> = {
   conflict: { ...NOT_KEPT, ...NATIVE_WAIT },
   piped: { ...NOT_KEPT, ...NATIVE_WAIT },
   enveloped: { ...THREW, ...NATIVE_WAIT },
-  interrupted: { ...NOT_KEPT, ...NATIVE_WAIT },
-  threwAgain: { ...THREW, ...NATIVE_WAIT },
-  unreported: { ...THREW, ...NATIVE_WAIT },
   left: { ...EARLY, ...BY_POLICY_RUNNING, hold: [], pass: ['responseStarted'] },
   gaveUp: {
     ...EARLY,
@@ -349,8 +332,6 @@ const TRANSACTIONAL: Record<State, Row> = {
   uncalled: { ...ORDINARY.uncalled, ...TRANSACTIONAL_COMPLETED },
   threw: TRANSACTIONAL_THREW,
   enveloped: TRANSACTIONAL_THREW,
-  threwAgain: TRANSACTIONAL_THREW,
-  unreported: TRANSACTIONAL_THREW,
   late: { ...EARLY, release: ['idle'] },
   uncalledActive: { ...EARLY, release: ['idle'] },
   gone: { ...ORDINARY.gone, ...TRANSACTIONAL_COMPLETED },
