@@ -3,6 +3,7 @@ import type {
   AbandonedPage,
   AbandonedRecord,
   Begin,
+  BeginReply,
   Complete,
   Extend,
   IdempotencyStore,
@@ -105,6 +106,40 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
     'writes the record with its origin and the fence of the reply',
     altered({
       begin: (begin) => ({ ...begin, origin: undefined }),
+    }),
+  ),
+  broken(
+    'does not store the note of a record',
+    'returns the note of begin in every state of the record',
+    altered({ begin: (begin) => ({ ...begin, note: undefined }) }),
+  ),
+  broken(
+    'cuts notes at a hundred characters',
+    'returns the note of begin in every state of the record',
+    altered({ begin: (begin) => ({ ...begin, note: begin.note?.slice(0, 100) }) }),
+  ),
+  broken(
+    'loses the earlier note at a begin without one',
+    'keeps the note of a released record unless the next attempt has one',
+    altered({ begin: (begin) => ({ ...begin, note: begin.note ?? '-' }) }),
+  ),
+  broken(
+    'replies takeover with the note of the new attempt',
+    "replies takeover with the earlier attempt's note, and keeps that of the last one that had one",
+    replying((reply, { note = '-' }) => (reply.kind === 'takeover' ? { ...reply, note } : reply)),
+  ),
+  broken(
+    'returns the note of a duplicate',
+    "returns the first attempt's note with in_progress and with an outcome",
+    replying((reply, { note = '-' }) => ('note' in reply ? { ...reply, note } : reply)),
+  ),
+  broken(
+    'returns no note under deny',
+    'returns the note with abandoned',
+    replying((reply) => {
+      if (reply.kind !== 'abandoned') return reply;
+      const { note: _, ...rest } = reply;
+      return rest;
     }),
   ),
   broken(
@@ -295,6 +330,16 @@ function altered({ lease, begin, extend, complete, release }: Alterations) {
     }
   }
   return (now: Clock) => new AlteredStore({ now });
+}
+
+/** A store whose replies to begin are altered. */
+function replying(alter: (reply: BeginReply, command: Begin) => BeginReply) {
+  class ReplyingStore extends MemoryIdempotencyStore {
+    override async begin(command: Begin) {
+      return alter(await super.begin(command), command);
+    }
+  }
+  return (now: Clock) => new ReplyingStore({ now });
 }
 
 /** A store that compares the fingerprints of a late completion and of the finished record incorrectly. */

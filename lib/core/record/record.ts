@@ -14,6 +14,8 @@ interface RecordBase {
   /** How many of them took over an expired lease. */
   readonly takeovers: number;
   readonly expiresAt: number;
+  /** See {@link Begin.note}. A record without one has no such member. */
+  readonly note?: string;
 }
 
 /** An attempt holds the lease, or held it until it expired. */

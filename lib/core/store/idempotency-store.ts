@@ -129,6 +129,12 @@ export interface Begin extends TimedCommand {
    * Operation, scope and key, for the reconciler. Opaque, without white space; inspect returns it while in progress.
    */
   readonly origin?: string | undefined;
+  /**
+   * Opaque, kept with the record over takeover, completion and release, for example the trace of the execution: 1–120
+   * printable ASCII characters without white space. A takeover without a note keeps the earlier one.
+   * @defaultValue no note
+   */
+  readonly note?: string | undefined;
 }
 
 export interface Extend extends TimedCommand {
@@ -212,9 +218,9 @@ export type BeginReply =
   | ({ readonly kind: 'acquired' } & Acquisition)
   /** An earlier copy of this command acquired the record. */
   | ({ readonly kind: 'owned' } & Acquisition)
-  /** The attempt may run. An earlier attempt's lease expired; its outcome is unknown. */
-  | ({ readonly kind: 'takeover' } & Acquisition)
-  | { readonly kind: 'in_progress'; readonly leaseLeftMs: number }
+  /** The attempt may run. An earlier attempt's lease expired; its outcome is unknown. `note` is the earlier one. */
+  | ({ readonly kind: 'takeover'; readonly note?: string } & Acquisition)
+  | { readonly kind: 'in_progress'; readonly leaseLeftMs: number; readonly note?: string }
   /** The lease of another attempt expired, and `onExpiredLease` is `'deny'`. */
   | {
       readonly kind: 'abandoned';
@@ -222,8 +228,14 @@ export type BeginReply =
       readonly overMs: number;
       readonly attempt: number;
       readonly takeovers: number;
+      readonly note?: string;
     }
-  | { readonly kind: FinishedState; readonly outcome: Outcome; readonly retentionLeftMs: number }
+  | {
+      readonly kind: FinishedState;
+      readonly outcome: Outcome;
+      readonly retentionLeftMs: number;
+      readonly note?: string;
+    }
   /** The record belongs to a request with other content. */
   | { readonly kind: 'mismatch' }
   /** A delayed copy of a begin whose attempt has been released. */
@@ -274,6 +286,8 @@ export interface IdempotencyRecord {
   readonly leaseLeftMs?: number;
   /** Only while in progress, and only if begin set it. */
   readonly origin?: string;
+  /** Only if a begin set it. See {@link Begin.note}. */
+  readonly note?: string;
   /** Only once finished. */
   readonly outcome?: Outcome;
 }

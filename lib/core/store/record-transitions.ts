@@ -3,6 +3,7 @@ import {
   type InProgressRecord,
   type Lease,
   type OwnerToken,
+  type ReleasedRecord,
   type StoredRecord,
 } from '../record/record.js';
 import type * as Store from './idempotency-store.js';
@@ -38,7 +39,8 @@ export function begin(
   }
   if (record.state !== 'in_progress') {
     const { state, outcome, expiresAt } = record;
-    return { reply: { kind: state, outcome, retentionLeftMs: expiresAt - now }, record: stored };
+    const reply = { kind: state, outcome, retentionLeftMs: expiresAt - now };
+    return { reply: withNote(reply, record.note), record: stored };
   }
   const { attempt, takeovers, fence } = record;
   if (mine) {
@@ -47,10 +49,14 @@ export function begin(
   }
   const clamped = clampLease(record, now);
   const leaseLeftMs = clamped.leaseUntil - now;
-  if (leaseLeftMs > 0) return { reply: { kind: 'in_progress', leaseLeftMs }, record: clamped };
+  if (leaseLeftMs > 0) {
+    const reply = withNote({ kind: 'in_progress' as const, leaseLeftMs }, record.note);
+    return { reply, record: clamped };
+  }
   if (command.onExpiredLease === 'deny') {
     const overMs = now - clamped.leaseUntil;
-    return { reply: { kind: 'abandoned', fence, overMs, attempt, takeovers }, record: stored };
+    const reply = { kind: 'abandoned', fence, overMs, attempt, takeovers } as const;
+    return { reply: withNote(reply, record.note), record: stored };
   }
   return acquire(record, command, nowUs, {
     kind: 'takeover',
@@ -103,39 +109,28 @@ export function complete(
       record: { state, token, fence, fingerprint, attempt: 1, takeovers: 0, expiresAt, outcome },
     };
   }
-  const { fence, attempt, takeovers } = record;
+  const { fence, attempt, takeovers, note } = record;
   const mine = record.token === lease.token;
   switch (record.state) {
     case 'in_progress': {
       if (!holds(record, lease)) {
         return { reply: { kind: 'lost', state: record.state, fence }, record: stored };
       }
-      const { token, leaseUntil, fingerprint: began } = record;
-      return {
-        reply: { kind: now >= leaseUntil ? 'ok_late' : 'ok' },
-        record: { state, token, fence, fingerprint: began, attempt, takeovers, expiresAt, outcome },
-      };
+      const { token, leaseUntil, fingerprint: own } = record;
+      const base = { token, fence, fingerprint: own, attempt, takeovers, expiresAt };
+      const after = { state, ...base, outcome };
+      const kind = now >= leaseUntil ? 'ok_late' : 'ok';
+      return { reply: { kind }, record: withNote(after, note) };
     }
     case 'released': {
       // That attempt released the record, and this effect did happen. A late failure could hide another's effect.
       if (mine || state === 'failed') {
         return { reply: { kind: 'lost', state: record.state, fence }, record: stored };
       }
-      const highest = Math.max(fence, lease.fence);
       const { token } = lease;
-      return {
-        reply: { kind: 'ok_late' },
-        record: {
-          state,
-          token,
-          fence: highest,
-          fingerprint,
-          attempt,
-          takeovers,
-          expiresAt,
-          outcome,
-        },
-      };
+      const after = { state, token, fingerprint, attempt, takeovers, expiresAt, outcome };
+      const highest = { ...after, fence: Math.max(fence, lease.fence) };
+      return { reply: { kind: 'ok_late' }, record: withNote(highest, note) };
     }
     default:
       if (mine) return { reply: { kind: 'already' }, record: stored };
@@ -162,12 +157,11 @@ export function release(
   if (record === undefined) return unchanged('gone');
   if (record.state === 'in_progress') {
     if (!holds(record, lease)) return unchanged('lost');
-    const { token, fence, fingerprint, attempt, takeovers } = record;
+    const { token, fence, fingerprint, attempt, takeovers, note } = record;
     const expiresAt = now + command.tombstoneMs;
-    return {
-      reply: { kind: 'ok' },
-      record: { state: 'released', token, fence, fingerprint, attempt, takeovers, expiresAt },
-    };
+    const counters = { token, fence, fingerprint, attempt, takeovers, expiresAt };
+    const after: ReleasedRecord = { state: 'released', ...counters };
+    return { reply: { kind: 'ok' }, record: withNote(after, note) };
   }
   if (record.token !== lease.token) return unchanged('lost');
   return unchanged(record.state === 'released' ? 'already' : 'not_in_progress');
@@ -181,7 +175,9 @@ export function inspect(
   const record = live(stored, now);
   if (record === undefined) return undefined;
   const { state, fence, attempt, takeovers, fingerprint, expiresAt } = record;
-  const view = { state, fence, attempt, takeovers, fingerprint, retentionLeftMs: expiresAt - now };
+  const retentionLeftMs = expiresAt - now;
+  const counters = { state, fence, attempt, takeovers, fingerprint, retentionLeftMs };
+  const view = withNote(counters, record.note);
   switch (record.state) {
     case 'in_progress': {
       const leaseLeftMs = clampLease(record, now).leaseUntil - now;
@@ -241,22 +237,34 @@ function acquire(
   const { token, fingerprint, leaseMs, origin } = command;
   const fence = Math.max((previous?.fence ?? 0) + 1, nowUs);
   const deadline = now + command.maxExecutionMs;
-  return {
-    reply: { kind, fence, now, attempt, takeovers },
-    record: {
-      state: 'in_progress',
-      token,
-      fence,
-      fingerprint,
-      attempt,
-      takeovers,
-      leaseUntil: Math.min(now + leaseMs, deadline),
-      leaseMs,
-      deadline,
-      expiresAt: now + command.recordRetentionMs,
-      origin,
-    },
+  // That of an expired record has expired with it.
+  const earlierNote = attempt === 1 ? undefined : previous?.note;
+  const reply = { kind, fence, now, attempt, takeovers };
+  const record: InProgressRecord = {
+    state: 'in_progress',
+    token,
+    fence,
+    fingerprint,
+    attempt,
+    takeovers,
+    leaseUntil: Math.min(now + leaseMs, deadline),
+    leaseMs,
+    deadline,
+    expiresAt: now + command.recordRetentionMs,
+    origin,
   };
+  return {
+    reply: kind === 'takeover' ? withNote(reply, earlierNote) : reply,
+    record: withNote(record, command.note ?? earlierNote),
+  };
+}
+
+/** Without a note nothing is added: such a record costs nothing more. */
+export function withNote<Value extends object>(
+  value: Value,
+  note: string | undefined,
+): Value & { readonly note?: string } {
+  return note === undefined ? value : { ...value, note };
 }
 
 function renew(

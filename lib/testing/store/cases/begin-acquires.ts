@@ -3,6 +3,7 @@ import { casesOf } from '../kit/conformance-case.js';
 import {
   LEASE_MS,
   MAX_EXECUTION_MS,
+  NOTE,
   RECORD_RETENTION_MS,
   RETENTION_MS,
   TOMBSTONE_MS,
@@ -76,6 +77,21 @@ export const beginAcquires = casesOf('begin', (it) => {
     assert.equal(reply.kind, 'acquired');
     assert.equal((await record.present()).fingerprint, fingerprint);
     assert.equal((await record.begin(record.attempt())).kind, 'mismatch');
+  });
+
+  it('keeps the note of a released record unless the next attempt has one', async (record) => {
+    await record.release(await record.begun({ note: NOTE }));
+    await record.release(await record.begun());
+    assert.equal((await record.present()).note, NOTE);
+    await record.begun({ note: 'the-third' });
+    assert.equal((await record.present()).note, 'the-third');
+  });
+
+  it.timed('keeps no note of an expired record', async (record, clock) => {
+    await record.begun({ note: NOTE });
+    await clock.step(RECORD_RETENTION_MS);
+    assert.equal((await record.begin(record.attempt())).kind, 'acquired');
+    assert.ok(!('note' in (await record.present())));
   });
 
   it('replies stale_begin to a delayed copy of a released attempt', async (record) => {

@@ -4,6 +4,7 @@ import {
   FAILURE,
   LEASE_MS,
   MAX_EXECUTION_MS,
+  NOTE,
   RECORD_RETENTION_MS,
   RETENTION_MS,
   SUCCESS,
@@ -119,6 +120,26 @@ export const beginRepeats = casesOf('begin', (it) => {
     const reply = await record.unchangedBy(() => record.begin(record.attempt()));
     assert.equal(reply.kind, 'failed');
     assertOutcome(reply.outcome, FAILURE);
+  });
+
+  it("returns the first attempt's note with in_progress and with an outcome", async (record) => {
+    for (const state of ['completed', 'failed'] as const) {
+      const each = record.neighbour();
+      const owner = await each.begun({ note: NOTE });
+      const begin = () => each.begin(each.attempt(), { note: "a-duplicate's" });
+      const running = await each.unchangedBy(begin);
+      assert.equal(running.kind, 'in_progress');
+      assert.equal(running.note, NOTE);
+      await each.complete(owner, { state });
+      const replay = await each.unchangedBy(begin);
+      assert.equal(replay.kind, state);
+      assert.equal(replay.note, NOTE);
+    }
+  });
+
+  it('returns no note with an outcome if begin had none', async (record) => {
+    await record.completed();
+    assert.ok(!('note' in (await record.begin(record.attempt()))));
   });
 
   it('returns the outcome after notAfter too: nothing is acquired', async (record) => {

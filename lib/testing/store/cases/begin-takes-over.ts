@@ -3,6 +3,7 @@ import { casesOf } from '../kit/conformance-case.js';
 import {
   LEASE_MS,
   MAX_EXECUTION_MS,
+  NOTE,
   RECORD_RETENTION_MS,
   newFingerprint,
   tally,
@@ -131,6 +132,33 @@ export const beginTakesOver = casesOf('begin', (it) => {
       }
     },
   );
+
+  it.timed(
+    "replies takeover with the earlier attempt's note, and keeps that of the last one that had one",
+    async (record, clock) => {
+      await record.begun();
+      const takenOver = async (how: { note?: string }) => {
+        await clock.step(LEASE_MS);
+        const reply = await record.begin(record.attempt(), how);
+        assert.equal(reply.kind, 'takeover');
+        return reply;
+      };
+      assert.ok(!('note' in (await takenOver({ note: NOTE }))));
+      assert.equal((await record.present()).note, NOTE);
+      assert.equal((await takenOver({ note: 'the-third' })).note, NOTE);
+      assert.equal((await takenOver({})).note, 'the-third');
+      assert.equal((await record.present()).note, 'the-third');
+    },
+  );
+
+  it.timed('returns the note with abandoned', async (record, clock) => {
+    await record.begun({ note: NOTE });
+    await clock.step(LEASE_MS);
+    const how = { onExpiredLease: 'deny', note: "a-duplicate's" } as const;
+    const reply = await record.unchangedBy(() => record.begin(record.attempt(), how));
+    assert.equal(reply.kind, 'abandoned');
+    assert.equal(reply.note, NOTE);
+  });
 
   it.timed('does not take over after notAfter', async (record, clock) => {
     await record.begun();

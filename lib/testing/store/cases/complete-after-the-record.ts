@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { casesOf } from '../kit/conformance-case.js';
 import {
   FAILURE,
+  NOTE,
   OTHER_SUCCESS,
   RECORD_RETENTION_MS,
   RETENTION_MS,
@@ -40,6 +41,12 @@ export const completeAfterTheRecord = casesOf('complete', (it) => {
     const released = await record.released();
     assert.equal((await record.complete(record.attempt())).kind, 'ok_late');
     assert.equal((await record.present()).fence, released.fence);
+  });
+
+  it('keeps the note of the released record with a late success', async (record) => {
+    await record.release(await record.begun({ note: NOTE }));
+    assert.equal((await record.complete(record.attempt())).kind, 'ok_late');
+    assert.equal((await record.present()).note, NOTE);
   });
 
   it('rejects the late failure of another attempt, which could hide an effect', async (record) => {
@@ -138,6 +145,13 @@ export const completeAfterTheRecord = casesOf('complete', (it) => {
       assertOutcome(shown.outcome, OTHER_SUCCESS);
     },
   );
+
+  it.timed('restores an outcome without the note of an expired record', async (record, clock) => {
+    const attempt = await record.begun({ note: NOTE });
+    await clock.step(RECORD_RETENTION_MS);
+    assert.equal((await record.complete(attempt, { whenGone: 'restore' })).kind, 'restored');
+    assert.ok(!('note' in (await record.present())));
+  });
 
   it.timed(
     'does not replace an expired record by a failure under restore',

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { casesOf } from '../kit/conformance-case.js';
-import { LEASE_MS, RECORD_RETENTION_MS } from '../kit/test-record.js';
+import { LEASE_MS, NOTE, RECORD_RETENTION_MS, type TestRecord } from '../kit/test-record.js';
 
 export const inspect = casesOf('inspect', (it) => {
   it('returns nothing without a record', async (record) => {
@@ -10,6 +10,27 @@ export const inspect = casesOf('inspect', (it) => {
   it('returns no origin if begin had none', async (record) => {
     await record.begun();
     assert.equal((await record.present()).origin, undefined);
+  });
+
+  it('returns the note of begin in every state of the record', async (record) => {
+    const shown = async (of: TestRecord) => (await of.present()).note;
+    const attempt = await record.begun({ note: NOTE });
+    assert.equal(await shown(record), NOTE);
+    await record.begin(attempt);
+    await record.extend(attempt);
+    assert.equal(await shown(record), NOTE);
+    await record.complete(attempt);
+    assert.equal(await shown(record), NOTE);
+    const released = record.neighbour();
+    await released.release(await released.begun({ note: NOTE }));
+    assert.equal(await shown(released), NOTE);
+  });
+
+  it('returns no note if begin had none', async (record) => {
+    const attempt = await record.begun();
+    assert.ok(!('note' in (await record.present())));
+    await record.complete(attempt);
+    assert.ok(!('note' in (await record.present())));
   });
 
   it('changes nothing in any state of the record', async (record) => {

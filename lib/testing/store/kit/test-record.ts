@@ -17,6 +17,11 @@ export const SUCCESS = outcome('{"status":201}', 'charged');
 export const OTHER_SUCCESS = outcome('{"status":200}', 'charged by another');
 export const FAILURE = outcome('{"status":402}', 'card declined');
 
+/** The longest note, of every character that a note may have. */
+export const NOTE = String.fromCharCode(
+  ...Array.from({ length: 120 }, (_, index) => 33 + (index % 94)),
+);
+
 /** Drives one record of the store under test, with the defaults above. */
 export class TestRecord {
   readonly key = randomBytes(32).toString('base64url') as RecordKey;
