@@ -1,57 +1,52 @@
-interface Entry<Key> {
-  readonly key: Key;
-  expiresAt: number;
-  index: number;
+export interface Expiring {
+  readonly expiresAt: number;
+  /** Written by the queue. */
+  position: number;
 }
 
-/** Keys by expiry: a binary heap that knows each key's position: a renewed record leaves no old entry behind. */
-export class ExpiryQueue<Key> {
-  private readonly heap: Entry<Key>[] = [];
-  private readonly entries = new Map<Key, Entry<Key>>();
+/** Entries by expiry: a binary heap that each entry knows its position in, so that a renewed one leaves nothing behind. */
+export class ExpiryQueue<Entry extends Expiring> {
+  private readonly heap: Entry[] = [];
 
-  /** Adds `key`, or moves it to its new position. */
-  set(key: Key, expiresAt: number): void {
-    let entry = this.entries.get(key);
-    if (entry === undefined) {
-      entry = { key, expiresAt, index: this.heap.length };
-      this.entries.set(key, entry);
-      this.heap.push(entry);
-    }
-    entry.expiresAt = expiresAt;
+  add(entry: Entry): void {
+    this.place(entry, this.heap.length);
+    this.rise(entry);
+  }
+
+  /** Moves an entry whose expiry has changed to its new position. */
+  move(entry: Entry): void {
     this.rise(entry);
     this.sink(entry);
   }
 
-  /** Removes the key that expires first, if it has expired at `now`. */
-  takeExpired(now: number): Key | undefined {
+  /** Removes the entry that expires first, if it has expired at `now`. */
+  takeExpired(now: number): Entry | undefined {
     const first = this.heap[0];
     if (first === undefined || first.expiresAt > now) return undefined;
-    this.entries.delete(first.key);
     const last = this.heap.pop();
     if (last !== undefined && last !== first) {
       this.place(last, 0);
       this.sink(last);
     }
-    return first.key;
+    return first;
   }
 
   clear(): void {
     this.heap.length = 0;
-    this.entries.clear();
   }
 
-  private rise(entry: Entry<Key>): void {
+  private rise(entry: Entry): void {
     for (;;) {
-      const parent = this.heap[(entry.index - 1) >> 1];
+      const parent = this.heap[(entry.position - 1) >> 1];
       if (parent === undefined || parent.expiresAt <= entry.expiresAt) return;
       this.swap(entry, parent);
     }
   }
 
-  private sink(entry: Entry<Key>): void {
+  private sink(entry: Entry): void {
     for (;;) {
-      const left = this.heap[2 * entry.index + 1];
-      const right = this.heap[2 * entry.index + 2];
+      const left = this.heap[2 * entry.position + 1];
+      const right = this.heap[2 * entry.position + 2];
       if (left === undefined) return;
       const child = right !== undefined && right.expiresAt < left.expiresAt ? right : left;
       if (child.expiresAt >= entry.expiresAt) return;
@@ -59,14 +54,14 @@ export class ExpiryQueue<Key> {
     }
   }
 
-  private swap(one: Entry<Key>, other: Entry<Key>): void {
-    const { index } = one;
-    this.place(one, other.index);
-    this.place(other, index);
+  private swap(one: Entry, other: Entry): void {
+    const { position } = one;
+    this.place(one, other.position);
+    this.place(other, position);
   }
 
-  private place(entry: Entry<Key>, index: number): void {
-    this.heap[index] = entry;
-    entry.index = index;
+  private place(entry: Entry, position: number): void {
+    this.heap[position] = entry;
+    entry.position = position;
   }
 }

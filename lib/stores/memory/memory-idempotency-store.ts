@@ -4,6 +4,7 @@ import { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type * as Store from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import * as transitions from '../../core/store/record-transitions.js';
+import { asBuffer } from '../../core/util/as-buffer.js';
 import { StoreUnavailableError } from '../../core/util/errors.js';
 import { Watchers } from '../../core/util/listeners.js';
 import {
@@ -14,7 +15,7 @@ import {
   type Defaulted,
   type Schema,
 } from '../../core/util/option-schema.js';
-import { ExpiryQueue } from './expiry-queue.js';
+import { ExpiryQueue, type Expiring } from './expiry-queue.js';
 
 export interface MemoryStoreOptions {
   /**
@@ -47,8 +48,8 @@ const SWEPT_PER_COMMAND = 16;
  */
 export class MemoryIdempotencyStore extends IdempotencyStore {
   private readonly options: ResolvedOptions;
-  private readonly records = new Map<RecordKey, StoredRecord>();
-  private readonly expiry = new ExpiryQueue<RecordKey>();
+  private readonly entries = new Map<RecordKey, Entry>();
+  private readonly expiry = new ExpiryQueue<Entry>();
   private readonly watchers = new Watchers<RecordKey>();
   private readonly openings = new Openings();
   private closed = false;
@@ -73,49 +74,49 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   }
 
   begin(command: Store.Begin): Promise<Store.BeginReply> {
-    return this.step(({ now, nowUs }) => {
+    return this.step((nowUs, now) => {
       const { recordKey } = command;
-      const stored = this.records.get(recordKey);
-      const { reply, record } = transitions.begin(stored, command, nowUs);
-      if (stored === undefined && record !== undefined) this.makeRoom(now);
-      this.write(recordKey, stored, record);
+      const entry = this.entries.get(recordKey);
+      const { reply, record } = transitions.begin(entry?.record, command, nowUs);
+      if (entry === undefined && record !== undefined) this.makeRoom(now);
+      this.write(recordKey, entry, record);
       return 'outcome' in reply ? { ...reply, outcome: copyOf(reply.outcome) } : reply;
     });
   }
 
   extend(lease: Lease, command: Store.Extend): Promise<Store.ExtendReply> {
-    return this.step(({ nowUs }) => {
-      const stored = this.records.get(lease.recordKey);
-      const { reply, record } = transitions.extend(stored, lease, command, nowUs);
-      this.write(lease.recordKey, stored, record);
+    return this.step((nowUs) => {
+      const entry = this.entries.get(lease.recordKey);
+      const { reply, record } = transitions.extend(entry?.record, lease, command, nowUs);
+      this.write(lease.recordKey, entry, record);
       return reply;
     });
   }
 
   complete(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
-    return this.step(({ nowUs }) => {
-      const stored = this.records.get(lease.recordKey);
-      const own = { ...command, outcome: copyOf(command.outcome) };
-      const { reply, record } = transitions.complete(stored, lease, own, nowUs);
-      this.write(lease.recordKey, stored, record);
-      if (command.notify === true && record !== stored) this.watchers.notify(lease.recordKey);
+    return this.step((nowUs) => {
+      const entry = this.entries.get(lease.recordKey);
+      const own = { ...command, outcome: new StoredOutcome(command.outcome) };
+      const { reply, record } = transitions.complete(entry?.record, lease, own, nowUs);
+      const isChanged = this.write(lease.recordKey, entry, record);
+      if (command.notify === true && isChanged) this.watchers.notify(lease.recordKey);
       return 'outcome' in reply ? { ...reply, outcome: copyOf(reply.outcome) } : reply;
     });
   }
 
   release(lease: Lease, command: Store.Release): Promise<Store.ReleaseReply> {
-    return this.step(({ nowUs }) => {
-      const stored = this.records.get(lease.recordKey);
-      const { reply, record } = transitions.release(stored, lease, command, nowUs);
-      this.write(lease.recordKey, stored, record);
-      if (command.notify === true && record !== stored) this.watchers.notify(lease.recordKey);
+    return this.step((nowUs) => {
+      const entry = this.entries.get(lease.recordKey);
+      const { reply, record } = transitions.release(entry?.record, lease, command, nowUs);
+      const isChanged = this.write(lease.recordKey, entry, record);
+      if (command.notify === true && isChanged) this.watchers.notify(lease.recordKey);
       return reply;
     });
   }
 
   inspect(recordKey: RecordKey): Promise<Store.IdempotencyRecord | undefined> {
-    return this.step(({ nowUs }) => {
-      const record = transitions.inspect(this.records.get(recordKey), nowUs);
+    return this.step((nowUs) => {
+      const record = transitions.inspect(this.entries.get(recordKey)?.record, nowUs);
       return record?.outcome ? { ...record, outcome: copyOf(record.outcome) } : record;
     });
   }
@@ -128,11 +129,11 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     let nowUs = await this.clockUs();
     const records: Store.AbandonedRecord[] = [];
     let scanned = 0;
-    for (const [recordKey, stored] of this.records) {
+    for (const [recordKey, entry] of this.entries) {
       scanned += 1;
       if (recordKey <= cursor) continue;
-      const { reply, record } = transitions.abandoned(stored, overMs, nowUs);
-      this.write(recordKey, stored, record);
+      const { reply, record } = transitions.abandoned(entry.record, overMs, nowUs);
+      this.write(recordKey, entry, record);
       if (reply !== undefined) records.push({ recordKey, ...reply });
       if (scanned % SCANNED_AT_ONCE === 0) {
         await setImmediate();
@@ -166,50 +167,60 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
 
   /** Deletes every record, for example between two tests. */
   clear(): void {
-    this.records.clear();
+    this.entries.clear();
     this.expiry.clear();
   }
 
-  /** Deletes a record, unless its attempt is in progress. */
+  /** Expires a record, unless its attempt is in progress. */
   protected forgetEnded(recordKey: RecordKey): void {
-    if (this.records.get(recordKey)?.state !== 'in_progress') this.records.delete(recordKey);
+    const entry = this.entries.get(recordKey);
+    if (entry === undefined || entry.record.state === 'in_progress') return;
+    this.write(recordKey, entry, { ...entry.record, expiresAt: -Infinity });
   }
 
   /** Number of records, including expired ones that no command has deleted yet. */
   get size(): number {
-    return this.records.size;
+    return this.entries.size;
   }
 
   private clockUs(): Promise<number> {
-    return this.step((clock) => clock.nowUs);
+    return this.step((nowUs) => nowUs);
   }
 
-  private step<Reply>(run: (clock: { now: number; nowUs: number }) => Reply): Promise<Reply> {
+  private step<Reply>(run: (nowUs: number, now: number) => Reply): Promise<Reply> {
     return new Promise((resolve) => {
       if (this.closed) throw new StoreUnavailableError('The memory store is closed.');
       const now = Math.floor(this.options.now());
-      const reply = run({ now, nowUs: now * 1000 });
+      const reply = run(now * 1000, now);
       // Last, so that an expired record still passes its fence to the next attempt.
       this.sweep(now);
       resolve(reply);
     });
   }
 
+  /** @returns whether it changed the record. */
   private write(
     recordKey: RecordKey,
-    stored: StoredRecord | undefined,
+    entry: Entry | undefined,
     record: StoredRecord | undefined,
-  ): void {
-    if (record === undefined || record === stored) return;
-    this.records.set(recordKey, record);
-    this.expiry.set(recordKey, record.expiresAt);
+  ): boolean {
+    if (record === undefined || record === entry?.record) return false;
+    if (entry === undefined) {
+      const added = new Entry(recordKey, record);
+      this.entries.set(recordKey, added);
+      this.expiry.add(added);
+    } else {
+      entry.record = record;
+      this.expiry.move(entry);
+    }
+    return true;
   }
 
   private makeRoom(now: number): void {
-    if (this.records.size >= this.options.maxRecords) this.sweep(now);
-    if (this.records.size >= this.options.maxRecords) {
+    if (this.entries.size >= this.options.maxRecords) this.sweep(now);
+    if (this.entries.size >= this.options.maxRecords) {
       throw new StoreUnavailableError(
-        `The memory store is full: ${this.records.size} live records, "maxRecords" is ${this.options.maxRecords}. Raise it, or shorten "outcome.retentionMs".`,
+        `The memory store is full: ${this.entries.size} live records, "maxRecords" is ${this.options.maxRecords}. Raise it, or shorten "outcome.retentionMs".`,
         { isRejection: true },
       );
     }
@@ -219,8 +230,40 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     for (let swept = 0; swept < SWEPT_PER_COMMAND; swept += 1) {
       const expired = this.expiry.takeExpired(now);
       if (expired === undefined) return;
-      this.records.delete(expired);
+      this.entries.delete(expired.recordKey);
     }
+  }
+}
+
+/** A record, and its place in the queue. */
+class Entry implements Expiring {
+  position = 0;
+
+  constructor(
+    readonly recordKey: RecordKey,
+    public record: StoredRecord,
+  ) {}
+
+  get expiresAt(): number {
+    return this.record.expiresAt;
+  }
+}
+
+/**
+ * Own bytes, because callers may reuse or change their buffers, as a one-byte string: it is on the heap as a whole,
+ * where a Uint8Array is four objects and bytes outside of it.
+ */
+class StoredOutcome implements Outcome {
+  readonly header: string;
+  private readonly text: string;
+
+  constructor({ header, body }: Outcome) {
+    this.header = header;
+    this.text = asBuffer(body).toString('latin1');
+  }
+
+  get body(): Uint8Array {
+    return Buffer.from(this.text, 'latin1');
   }
 }
 
@@ -233,7 +276,7 @@ function byKey(one: Store.AbandonedRecord, other: Store.AbandonedRecord): number
   return one.recordKey < other.recordKey ? -1 : 1;
 }
 
-/** Copies, because callers may reuse or change their buffers. */
+/** With bytes that belong to the caller. */
 function copyOf({ header, body }: Outcome): Outcome {
-  return { header, body: new Uint8Array(body) };
+  return { header, body };
 }

@@ -2,6 +2,12 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { ExpiryQueue } from '../../support/internals/stores/memory.js';
 
+interface Entry {
+  readonly key: string;
+  expiresAt: number;
+  position: number;
+}
+
 const keys = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h');
 const instants = fc.integer({ min: 0, max: 20 });
 const operations = fc.array(
@@ -13,21 +19,25 @@ describe('ExpiryQueue', () => {
   it('returns expired keys, first what expired first, however often keys were moved', () => {
     fc.assert(
       fc.property(operations, (steps) => {
-        const queue = new ExpiryQueue<string>();
-        const model = new Map<string, number>();
+        const queue = new ExpiryQueue<Entry>();
+        const model = new Map<string, Entry>();
         for (const step of steps) {
           if ('set' in step) {
-            queue.set(step.set, step.expiresAt);
-            model.set(step.set, step.expiresAt);
+            const { set: key, expiresAt } = step;
+            const entry = model.get(key) ?? { key, expiresAt, position: -1 };
+            entry.expiresAt = expiresAt;
+            if (model.has(key)) queue.move(entry);
+            else queue.add(entry);
+            model.set(key, entry);
             continue;
           }
-          const earliest = Math.min(...model.values());
+          const earliest = Math.min(...[...model.values()].map(({ expiresAt }) => expiresAt));
           const taken = queue.takeExpired(step.takeBefore);
           if (earliest > step.takeBefore) {
             expect(taken).toBeUndefined();
           } else {
-            expect(model.get(taken!)).toBe(earliest);
-            model.delete(taken!);
+            expect(model.get(taken!.key)?.expiresAt).toBe(earliest);
+            model.delete(taken!.key);
           }
         }
       }),
@@ -36,8 +46,8 @@ describe('ExpiryQueue', () => {
   });
 
   it('holds nothing after it was cleared', () => {
-    const queue = new ExpiryQueue<string>();
-    queue.set('a', 1);
+    const queue = new ExpiryQueue<Entry>();
+    queue.add({ key: 'a', expiresAt: 1, position: 0 });
     queue.clear();
     expect(queue.takeExpired(2)).toBeUndefined();
   });
