@@ -178,6 +178,11 @@ export class TestStore extends MemoryIdempotencyStore {
     this.clock = clock;
   }
 
+  /** At once: a test may drive the timers of the application, and no time passes between command and reply. */
+  protected override deliver(reply: () => void): void {
+    reply();
+  }
+
   /** Begins so long ago that the lease has just ended, replacing an ended record. */
   beginInThePast(command: Begin): void {
     this.forgetEnded(command.recordKey);

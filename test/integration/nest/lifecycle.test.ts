@@ -16,6 +16,7 @@ import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { LogReporter } from '../../support/internals/nest.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
+import { PromptStore } from '../../support/stores/prompt-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 import { LoggedLines } from '../../support/nest/logged-lines.js';
@@ -88,7 +89,7 @@ describe('a store that received the reply of another command', () => {
 
 describe('the shutdown', () => {
   it('drains first, then closes the store', async () => {
-    const store = new FaultyStore(memoryStore());
+    const store = new FaultyStore(new PromptStore());
     const { app, service } = await start({ store });
     const gate = new Gate();
     gate.close();
@@ -112,7 +113,7 @@ describe('the shutdown', () => {
   });
 
   it('does not wait for ever, and logs the number of running operations', async () => {
-    const store = new FaultyStore(memoryStore());
+    const store = new FaultyStore(new PromptStore());
     const { app, service, log } = await start({ store, limits: { shutdownTimeoutMs: 50 } });
     const gate = new Gate();
     gate.close();

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { StoreOutcomeUnknownError, StoreUnavailableError } from 'nestjs-idempotency';
-import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
+import { MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
 import opossum from 'opossum';
 import type { TransactionalRecords } from '../../support/internals/core/store.js';
 import type { OpossumConstructor } from '../../support/internals/wrappers/breaker.js';
@@ -16,6 +16,7 @@ import {
   type Fault,
   type Step,
 } from '../../support/stores/faulty-store.js';
+import { PromptStore } from '../../support/stores/prompt-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { BreakerUnderTest, PROBE_TIMEOUT_MS } from './breaker-under-test.js';
@@ -96,7 +97,7 @@ describe('a closed circuit', () => {
   });
 
   it('stays closed over a memory store that is full', async () => {
-    const breaker = new BreakerUnderTest({}, memoryStore({ maxRecords: 1 }));
+    const breaker = new BreakerUnderTest({}, new PromptStore({ maxRecords: 1 }));
     await breaker.send('begin');
     await breaker.sendMany(2 * breaker.settings.volumeThreshold, 'begin');
     await expect(breaker.send('begin')).rejects.toThrow('"maxRecords"');

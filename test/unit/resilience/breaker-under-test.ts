@@ -1,4 +1,4 @@
-import { memoryStore } from 'nestjs-idempotency/memory';
+import type { MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
 import { randomBytes } from 'node:crypto';
 import type { Fingerprint, Lease, OwnerToken, RecordKey } from 'nestjs-idempotency/store';
 import type { BreakerEvent } from '../../support/internals/core/record.js';
@@ -15,6 +15,7 @@ import {
   type Fault,
   type Step,
 } from '../../support/stores/faulty-store.js';
+import { PromptStore } from '../../support/stores/prompt-store.js';
 
 export const PROBE_TIMEOUT_MS = 250;
 const TIMEOUT_MS = 1_000;
@@ -29,7 +30,7 @@ export class BreakerUnderTest {
   readonly store: BreakerStore;
   readonly settings: Required<BreakerOptions>;
 
-  constructor(options: BreakerOptions = {}, real = memoryStore()) {
+  constructor(options: BreakerOptions = {}, real: MemoryIdempotencyStore = new PromptStore()) {
     this.inner = new FaultyStore(real);
     this.settings = { ...resolveGroup('breaker', BREAKER), ...options };
     this.store = new BreakerStore(

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { IdempotencyService, requireIdempotencyContext } from 'nestjs-idempotency';
 import { recordKey } from 'nestjs-idempotency/store';
-import { memoryStore, type MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
 import { FaultyStore, lostRequest, type Step } from '../../../support/stores/faulty-store.js';
+import { PromptStore } from '../../../support/stores/prompt-store.js';
 import { callingApp, type CallingApp } from '../../../support/nest/calling-app.js';
 import { InProcessSqs } from './in-process-sqs.js';
 import { OrdersConsumer } from './orders-consumer.js';
@@ -46,7 +46,7 @@ class ConsumerProcess {
 
   static async start(
     sqs: InProcessSqs,
-    records: MemoryIdempotencyStore,
+    records: PromptStore,
     handle: (body: any, signal: AbortSignal) => Promise<void>,
   ): Promise<ConsumerProcess> {
     const store = new FaultyStore(records);
@@ -87,7 +87,7 @@ class ConsumerProcess {
 }
 
 let sqs: InProcessSqs;
-let records: MemoryIdempotencyStore;
+let records: PromptStore;
 let processes: ConsumerProcess[];
 /** The orders that were handled. */
 let placed: string[];
@@ -96,7 +96,7 @@ beforeEach(() => {
   // Drives the timers and the clocks of the store and of SQS.
   jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] });
   sqs = new InProcessSqs(() => Date.now(), MAX_RECEIVES);
-  records = memoryStore({ now: () => Date.now() });
+  records = new PromptStore({ now: () => Date.now() });
   processes = [];
   placed = [];
 });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, jest } from '@jest/globals';
-import { memoryStore } from 'nestjs-idempotency/memory';
 import type { LimitsOptions } from '../../../support/internals/core/operation.js';
 import { Worker } from '../../../support/engine/worker.js';
+import { PromptStore } from '../../../support/stores/prompt-store.js';
 
 export interface FakeTime {
   /** Another process on the same store. */
@@ -18,13 +18,13 @@ export interface FakeTime {
 export function inFakeTime(): FakeTime {
   let startedAt: number;
   let skew: number;
-  let store: ReturnType<typeof memoryStore>;
+  let store: PromptStore;
   beforeEach(() => {
     // Drives timers, performance.now() and Date.now() together.
     jest.useFakeTimers();
     startedAt = performance.now();
     skew = 0;
-    store = memoryStore({ now: () => Date.now() + skew });
+    store = new PromptStore({ now: () => Date.now() + skew });
   });
   afterEach(() => void jest.useRealTimers());
   return {
