@@ -1,13 +1,14 @@
 -- Acquires an existing record: expired, released by another attempt, or abandoned by one whose lease has expired.
 -- All conditions are evaluated again, by this statement's clock and on the locked row.
 --
--- $1 to $8 as in begin.sql
--- $9  whether the lease of another attempt may be taken over
--- $10 nonce
+-- $1 to $9 as in begin.sql
+-- $10 whether the lease of another attempt may be taken over
+-- $11 nonce
 --
--- After the nonce: how (expired, released, abandoned), the clock in seconds, fence, attempt, takeovers. Nothing: nothing was
--- changed, because the record has changed, it is late, or another transaction has locked the row. This does not wait for that
--- transaction: it belongs to a running attempt, and the clock of this statement would be wrong after a wait.
+-- After the nonce: how (expired, released, abandoned), the clock in seconds, fence, attempt, takeovers; after a takeover the
+-- earlier attempt's note, if it has one. Nothing: nothing was changed, because the record has changed, it is late, or another
+-- transaction has locked the row. This does not wait for that transaction: it belongs to a running attempt, and the clock of
+-- this statement would be wrong after a wait.
 WITH found AS (
   SELECT
     record_key,
@@ -15,7 +16,8 @@ WITH found AS (
       WHEN expires_at <= date_trunc('milliseconds', statement_timestamp()) THEN 'expired'
       WHEN state = 'released' THEN 'released'
       ELSE 'abandoned'
-    END AS how
+    END AS how,
+    note AS earlier_note
   FROM idempotency_records AS record
   WHERE record_key = $1::bytea
     AND statement_timestamp() < to_timestamp($7::double precision)
@@ -23,7 +25,7 @@ WITH found AS (
       expires_at <= date_trunc('milliseconds', statement_timestamp())
       OR (state = 'released' AND token <> $2::text)
       OR (
-        state = 'in_progress' AND token <> $2::text AND fingerprint = $3::text AND $9::boolean
+        state = 'in_progress' AND token <> $2::text AND fingerprint = $3::text AND $10::boolean
         -- A lease further ahead than its own length (the clock stepped back) counts as one of that length.
         AND least(lease_until, date_trunc('milliseconds', statement_timestamp()) + lease_ms * interval '1 millisecond') <= date_trunc('milliseconds', statement_timestamp())
       )
@@ -44,12 +46,14 @@ taken AS (
     deadline = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
     expires_at = date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond',
     origin = $8::text,
+    note = coalesce($9::text, CASE WHEN how <> 'expired' THEN earlier_note END),
     outcome_header = NULL,
     outcome_body = NULL
   FROM found
   WHERE record.record_key = found.record_key
   RETURNING concat_ws(
-    ' ', $10::text, how, extract(epoch FROM statement_timestamp()), record.fence, record.attempt, record.takeovers
+    ' ', $11::text, how, extract(epoch FROM statement_timestamp()), record.fence, record.attempt, record.takeovers,
+    CASE how WHEN 'abandoned' THEN earlier_note END
   ) AS reply
 )
-SELECT coalesce((SELECT reply FROM taken), $10::text) AS reply
+SELECT coalesce((SELECT reply FROM taken), $11::text) AS reply

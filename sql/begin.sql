@@ -12,7 +12,8 @@
 -- $6  retention of the record in progress, ms
 -- $7  notAfter: when the begin is late, in seconds of this server's clock; Infinity = never
 -- $8  origin, or null
--- $9  nonce
+-- $9  note, or null
+-- $10 nonce
 --
 -- Reply, in all of these files: one row of one column, words of which the first is the nonce, the statement's last parameter
 -- and new for each send. A reply with another nonce is discarded. One column, because every execution prepares and describes
@@ -26,8 +27,8 @@
 -- completed the record and is about to commit: a begin never waits.
 WITH found AS MATERIALIZED (
   SELECT concat_ws(
-    ' ', $9::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
-    extract(epoch FROM expires_at), extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,
+    ' ', $10::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
+    extract(epoch FROM expires_at), '#' || note, extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,
     encode(CASE WHEN fingerprint = $3::text THEN outcome_header END, 'base64'),
     encode(CASE WHEN fingerprint = $3::text THEN outcome_body END, 'base64')
   ) AS reply
@@ -37,15 +38,15 @@ WITH found AS MATERIALIZED (
 inserted AS (
   INSERT INTO idempotency_records (
     record_key, state, token, fence, fingerprint, attempt, takeovers,
-    lease_until, lease_ms, deadline, expires_at, origin
+    lease_until, lease_ms, deadline, expires_at, origin, note
   )
   SELECT
     $1::bytea, 'in_progress', $2::text, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint, $3::text, 1, 0,
     date_trunc('milliseconds', statement_timestamp()) + least($4::bigint, $5::bigint) * interval '1 millisecond', $4::bigint,
     date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
-    date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond', $8::text
+    date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond', $8::text, $9::text
   WHERE NOT EXISTS (SELECT 1 FROM found) AND statement_timestamp() < to_timestamp($7::double precision)
   ON CONFLICT (record_key) DO NOTHING
-  RETURNING concat_ws(' ', $9::text, fence) AS reply
+  RETURNING concat_ws(' ', $10::text, fence) AS reply
 )
-SELECT coalesce((SELECT reply FROM found), (SELECT reply FROM inserted), $9::text) AS reply
+SELECT coalesce((SELECT reply FROM found), (SELECT reply FROM inserted), $10::text) AS reply

@@ -33,6 +33,7 @@ WITH restored AS (
     deadline = NULL,
     expires_at = excluded.expires_at,
     origin = NULL,
+    note = NULL,
     outcome_header = excluded.outcome_header,
     outcome_body = excluded.outcome_body
   WHERE record.expires_at <= date_trunc('milliseconds', statement_timestamp())

@@ -16,6 +16,10 @@ export type Fields = readonly string[];
 type Reply = BeginReply | ExtendReply | CompleteReply | ReleaseReply;
 
 export function encodeReply(reply: Reply): Fields {
+  return [...encodeFields(reply), ...('note' in reply ? [reply.note] : [])];
+}
+
+function encodeFields(reply: Reply): Fields {
   switch (reply.kind) {
     case 'acquired':
     case 'owned':
@@ -41,16 +45,16 @@ export function encodeReply(reply: Reply): Fields {
 
 export function encodeInspection(record: IdempotencyRecord | undefined): Fields {
   if (record === undefined) return ['absent'];
-  const { state, fence, attempt, takeovers, fingerprint, retentionLeftMs } = record;
-  const common = fields(state, fence, attempt, takeovers, fingerprint, retentionLeftMs);
+  const { state, fence, attempt, takeovers, fingerprint, retentionLeftMs, note = '-' } = record;
+  const common = fields(state, fence, attempt, takeovers, fingerprint, retentionLeftMs, note);
   if (record.outcome !== undefined) return [...common, ...encodeOutcome(record.outcome)];
   if (record.leaseLeftMs === undefined) return common;
   return [...common, String(record.leaseLeftMs), record.origin ?? '-'];
 }
 
 export function encodeRecord(record: StoredRecord): string {
-  const { fence, expiresAt, attempt, takeovers, token, fingerprint } = record;
-  const tail = fields(expiresAt, attempt, takeovers, token, fingerprint);
+  const { fence, expiresAt, attempt, takeovers, token, fingerprint, note = '-' } = record;
+  const tail = fields(expiresAt, attempt, takeovers, token, fingerprint, note);
   switch (record.state) {
     case 'in_progress': {
       const { leaseUntil, leaseMs, deadline, origin } = record;

@@ -15,6 +15,7 @@ const HOUR_MS = 3_600_000;
 const TOKENS = ['k1-Zx_9', '-', 'Q'] as OwnerToken[];
 const FINGERPRINTS = ['fA_', '-', 'other'] as Fingerprint[];
 const ORIGINS = [undefined, undefined, 'eyJrIjoiMSJ9', '-x'];
+const NOTES = [undefined, undefined, 'trace', '#'.repeat(120)];
 const DURATIONS = [1, 2, 10, 1_000, 10_000, 60_000];
 const HEADERS = ['', '{"status":201}', '"Zoë" — 😀 \\n %s', '1 c 1 2 3'];
 const BODIES = ['', '\n', 'plain', '\0\r\n\xff\xfe', '1 p 9 9 9 9 9 9 9 a b c\n'];
@@ -105,6 +106,7 @@ class SequenceGenerator {
         notAfter: random.chance(0.75) ? 0 : now + random.pick([-10_000, -1, 0, 1, 10_000]),
         onExpiredLease: random.chance(0.3) ? 'deny' : 'takeover',
         origin: random.pick(ORIGINS),
+        note: random.pick(NOTES),
       },
     };
   }

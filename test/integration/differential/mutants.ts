@@ -110,6 +110,8 @@ export const SQL_MISTAKES: readonly Mistake[] = [
     '$4::bigint',
   ]),
   sql('begin', 'it acquires after notAfter', ['< to_timestamp($7', '<> to_timestamp($7']),
+  sql('begin', 'the note is not stored', ['$8::text, $9::text', '$8::text, NULL']),
+  sql('begin', 'an existing record is returned without its note', [`'#' || note`, 'NULL']),
   sql('acquire', 'the fence comes from the clock alone', [
     'greatest(record.fence + 1,',
     'greatest(0,',
@@ -118,6 +120,15 @@ export const SQL_MISTAKES: readonly Mistake[] = [
   sql('acquire', 'the counters of an expired record are carried over', [
     `attempt = CASE how WHEN 'expired' THEN 1`,
     `attempt = CASE how WHEN 'never' THEN 1`,
+  ]),
+  sql('acquire', 'a takeover without a note loses the earlier one', [
+    `'expired' THEN earlier_note`,
+    `'expired' THEN NULL`,
+  ]),
+  sql('acquire', 'the note of an expired record is carried over', [`<> 'expired'`, `<> 'never'`]),
+  sql('acquire', 'a takeover returns its own note', [
+    `'abandoned' THEN earlier_note`,
+    `'abandoned' THEN record.note`,
   ]),
   sql('renew', 'the lease reaches beyond the hard deadline', [
     'deadline)',
@@ -135,6 +146,7 @@ export const SQL_MISTAKES: readonly Mistake[] = [
   ]),
   sql('complete', 'an outcome is replaced', ["state = 'in_progress'", "state <> 'released'"]),
   sql('complete', "the outcome's retention is ignored", ['$5::bigint *', '($5::bigint + 1) *']),
+  sql('complete', 'the note is lost', ['origin = NULL', 'origin = NULL, note = NULL']),
   sql('complete-released', 'a late success lowers the fence', [
     'greatest(fence, $3::bigint)',
     '$3::bigint',
@@ -148,9 +160,12 @@ export const SQL_MISTAKES: readonly Mistake[] = [
     'greatest(record.fence, excluded.fence)',
     'excluded.fence',
   ]),
+  sql('restore', 'the note of an expired record is kept', ['note = NULL', 'note = record.note']),
   sql('release', 'an outcome can be released', ["state = 'in_progress'", 'true']),
+  sql('release', 'the note is lost', ['origin = NULL', 'origin = NULL, note = NULL']),
   sql('release', 'another attempt can release', ['token = $2::text', 'true']),
   sql('release', 'the fence is not compared', ['fence = $3::bigint', 'true']),
+  sql('read', 'it returns no note', [`'#' || note`, 'NULL']),
   sql('read', 'it returns an expiry that is off by a second', [
     'extract(epoch FROM expires_at)',
     'extract(epoch FROM expires_at) + 1',

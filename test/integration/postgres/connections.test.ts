@@ -305,6 +305,10 @@ describe('A value that cannot be stored without loss', () => {
   it.each([
     ['a record key that is not a digest', { recordKey: 'fA_' as RecordKey }],
     ['an origin with white space', { origin: 'a b' }],
+    ['a note with white space', { note: 'a b' }],
+    ['a note beyond ASCII', { note: 'Zoë' }],
+    ['an empty note', { note: '' }],
+    ['a note of 121 characters', { note: 'x'.repeat(121) }],
   ])('is rejected: %s', async (_, changes) => {
     await expect(ownStore(url).begin(beginCommand(changes))).rejects.toThrow(ValueNotStorableError);
   });

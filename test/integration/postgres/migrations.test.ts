@@ -11,7 +11,7 @@ import {
 import { TableName } from '../../support/internals/stores/postgres/sql.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { useServer } from '../../support/servers/use-server.js';
-import { beginCommand } from '../../support/stores/commands.js';
+import { beginCommand, newToken } from '../../support/stores/commands.js';
 import { CompiledStore } from './support/compiled-store.js';
 import { ownStore, userPool } from './support/fixture.js';
 
@@ -105,7 +105,7 @@ describe('A store whose migrations were not run', () => {
     const store = ownStore(await server.newDatabase(), { schema: 'shop' });
     await expect(store.open()).rejects.toThrow(StoreConfigurationError);
     await expect(store.open()).rejects.toThrow(
-      'Migrations are missing for "shop"."idempotency_records": 1 (records), 2 (abandoned). Run them: await store.migrate(), or npx nestjs-idempotency migrations --schema shop --table idempotency_records | psql --single-transaction',
+      'Migrations are missing for "shop"."idempotency_records": 1 (records), 2 (abandoned), 3 (note). Run them: await store.migrate(), or npx nestjs-idempotency migrations --schema shop --table idempotency_records | psql --single-transaction',
     );
   });
 
@@ -125,10 +125,15 @@ describe('A table of an earlier version', () => {
     const table = new TableName();
     await userPool(url).query(historySql(table));
     await userPool(url).query(migrationSql(MIGRATIONS[0]!, table));
-    const store = ownStore(url);
-    const begin = beginCommand({ origin: 'here' });
-    expect(await store.begin(begin)).toMatchObject({ kind: 'acquired' });
-    return { url, store, begin };
+    const begin = beginCommand();
+    await userPool(url).query(
+      `INSERT INTO idempotency_records (record_key, state, token, fence, fingerprint, attempt, takeovers, lease_until,
+         lease_ms, deadline, expires_at)
+       VALUES ($1, 'in_progress', $2, 1, $3, 1, 0, now() + interval '1 hour', 3600000, now() + interval '1 hour',
+         now() + interval '2 hours')`,
+      [Buffer.from(begin.recordKey, 'base64url'), begin.token, begin.fingerprint],
+    );
+    return { url, store: ownStore(url), begin };
   }
 
   async function indexes(url: string): Promise<string[]> {
@@ -143,7 +148,7 @@ describe('A table of an earlier version', () => {
   it('stops the start with only the missing migrations', async () => {
     const { store } = await firstVersion();
     await expect(store.open()).rejects.toThrow(
-      '"idempotency_records": 2 (abandoned). Run them: await store.migrate(), or npx nestjs-idempotency migrations --schema public --table idempotency_records --from 2 | psql',
+      '"idempotency_records": 2 (abandoned), 3 (note). Run them: await store.migrate(), or npx nestjs-idempotency migrations --schema public --table idempotency_records --from 2 | psql',
     );
   });
 
@@ -154,6 +159,18 @@ describe('A table of an earlier version', () => {
     expect(await indexes(url)).toContainEqual(PARTIAL);
     await store.open();
     expect(await store.begin(begin)).toMatchObject({ kind: 'owned' });
+  });
+
+  it('gets the column of the note without a new table', async () => {
+    const { url, store, begin } = await firstVersion();
+    const file = async () =>
+      (await userPool(url).query(`SELECT pg_relation_filenode('idempotency_records') AS file`))
+        .rows;
+    const before = await file();
+    await store.migrate();
+    expect(await file()).toEqual(before);
+    const duplicate = await store.begin({ ...begin, token: newToken(), note: "a-duplicate's" });
+    expect(duplicate).not.toHaveProperty('note');
   });
 
   it('is migrated by the printed SQL', async () => {

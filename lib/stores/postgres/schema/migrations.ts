@@ -13,6 +13,7 @@ export interface Migration {
 export const MIGRATIONS: readonly Migration[] = [
   { id: 1, name: 'records', file: '001-records' },
   { id: 2, name: 'abandoned', file: '002-abandoned' },
+  { id: 3, name: 'note', file: '003-note' },
 ];
 
 /** The SQL of a migration, which adds itself to the history. */

@@ -48,7 +48,8 @@ FROM found
       WHEN expires_at <= date_trunc('milliseconds', statement_timestamp()) THEN 'expired'
       WHEN state = 'released' THEN 'released'
       ELSE 'abandoned'
-    END AS how
+    END AS how,
+    note AS earlier_note
   FROM idempotency_records AS record
   WHERE record_key = $1::bytea
     AND statement_timestamp() < to_timestamp($7::double precision)
@@ -56,7 +57,7 @@ FROM found
       expires_at <= date_trunc('milliseconds', statement_timestamp())
       OR (state = 'released' AND token <> $2::text)
       OR (
-        state = 'in_progress' AND token <> $2::text AND fingerprint = $3::text AND $9::boolean
+        state = 'in_progress' AND token <> $2::text AND fingerprint = $3::text AND $10::boolean
         AND least(lease_until, date_trunc('milliseconds', statement_timestamp()) + lease_ms * interval '1 millisecond') <= date_trunc('milliseconds', statement_timestamp())
       )
     )
@@ -76,20 +77,22 @@ taken AS (
     deadline = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
     expires_at = date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond',
     origin = $8::text,
+    note = coalesce($9::text, CASE WHEN how <> 'expired' THEN earlier_note END),
     outcome_header = NULL,
     outcome_body = NULL
   FROM found
   WHERE record.record_key = found.record_key
   RETURNING concat_ws(
-    ' ', $10::text, how, extract(epoch FROM statement_timestamp()), record.fence, record.attempt, record.takeovers
+    ' ', $11::text, how, extract(epoch FROM statement_timestamp()), record.fence, record.attempt, record.takeovers,
+    CASE how WHEN 'abandoned' THEN earlier_note END
   ) AS reply
 )
-SELECT coalesce((SELECT reply FROM taken), $10::text) AS reply
+SELECT coalesce((SELECT reply FROM taken), $11::text) AS reply
 `,
   'begin': `WITH found AS MATERIALIZED (
   SELECT concat_ws(
-    ' ', $9::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
-    extract(epoch FROM expires_at), extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,
+    ' ', $10::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
+    extract(epoch FROM expires_at), '#' || note, extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,
     encode(CASE WHEN fingerprint = $3::text THEN outcome_header END, 'base64'),
     encode(CASE WHEN fingerprint = $3::text THEN outcome_body END, 'base64')
   ) AS reply
@@ -99,18 +102,18 @@ SELECT coalesce((SELECT reply FROM taken), $10::text) AS reply
 inserted AS (
   INSERT INTO idempotency_records (
     record_key, state, token, fence, fingerprint, attempt, takeovers,
-    lease_until, lease_ms, deadline, expires_at, origin
+    lease_until, lease_ms, deadline, expires_at, origin, note
   )
   SELECT
     $1::bytea, 'in_progress', $2::text, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint, $3::text, 1, 0,
     date_trunc('milliseconds', statement_timestamp()) + least($4::bigint, $5::bigint) * interval '1 millisecond', $4::bigint,
     date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
-    date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond', $8::text
+    date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond', $8::text, $9::text
   WHERE NOT EXISTS (SELECT 1 FROM found) AND statement_timestamp() < to_timestamp($7::double precision)
   ON CONFLICT (record_key) DO NOTHING
-  RETURNING concat_ws(' ', $9::text, fence) AS reply
+  RETURNING concat_ws(' ', $10::text, fence) AS reply
 )
-SELECT coalesce((SELECT reply FROM found), (SELECT reply FROM inserted), $9::text) AS reply
+SELECT coalesce((SELECT reply FROM found), (SELECT reply FROM inserted), $10::text) AS reply
 `,
   'clamp': `WITH too_far AS (
   SELECT record_key
@@ -292,7 +295,7 @@ SELECT coalesce((SELECT reply FROM free), $3::text) AS reply
 `,
   'read': `SELECT concat_ws(
   ' ', $2::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
-  extract(epoch FROM expires_at), extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,
+  extract(epoch FROM expires_at), '#' || note, extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,
   encode(outcome_header, 'base64'), encode(outcome_body, 'base64')
 ) AS reply
 FROM (SELECT $1::bytea AS requested_key) AS request LEFT JOIN idempotency_records ON record_key = requested_key
@@ -346,6 +349,7 @@ SELECT coalesce((SELECT reply FROM renewed), $6::text) AS reply
     deadline = NULL,
     expires_at = excluded.expires_at,
     origin = NULL,
+    note = NULL,
     outcome_header = excluded.outcome_header,
     outcome_body = excluded.outcome_body
   WHERE record.expires_at <= date_trunc('milliseconds', statement_timestamp())
@@ -394,5 +398,8 @@ CREATE INDEX ON idempotency_records (expires_at);
 -- clamp.sql changes the indexed expires_at anyway.
 -- Writes wait while it is built, which reads each row once.
 CREATE INDEX ON idempotency_records (lease_until) WHERE state = 'in_progress' AND origin IS NOT NULL;
+`,
+  '003-note': `-- Opaque text of the caller, for example the trace of the execution. Null in all existing rows, none of which is rewritten.
+ALTER TABLE idempotency_records ADD COLUMN note text;
 `,
 };

@@ -62,7 +62,9 @@ export async function beginRecord(
       // A concurrent begin inserted the record after this one's snapshot.
     }
     // Its row stays locked: a transactional attempt is running.
-    if (timesLocked > 1) return { kind: 'in_progress', leaseLeftMs: 0 };
+    if (timesLocked > 1) {
+      return transitions.withNote({ kind: 'in_progress', leaseLeftMs: 0 }, record?.note);
+    }
     await deadline.nextRound();
   }
 }

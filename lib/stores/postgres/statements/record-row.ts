@@ -8,6 +8,7 @@ import type {
   RecordState,
   StoredRecord,
 } from '../../../core/record/record.js';
+import { withNote } from '../../../core/store/record-transitions.js';
 import { asBuffer } from '../../../core/util/as-buffer.js';
 import { ValueNotStorableError } from '../../../core/util/errors.js';
 
@@ -19,9 +20,9 @@ export interface RecordSnapshot {
 
 /**
  * @param reply - the words of the reply after the nonce: the clock; then, if the record exists, its state, owner token,
- * fence, fingerprint, attempt, takeovers, end of retention; then those that are not null of the lease's end, its
- * length, the hard deadline, the origin; and for a finished record the header and body of its outcome in base64. Times
- * in seconds.
+ * fence, fingerprint, attempt, takeovers, end of retention; then those that are not null of the note after a `#`, the
+ * lease's end, its length, the hard deadline, the origin; and for a finished record the header and body of its outcome
+ * in base64. Times in seconds.
  */
 export function snapshotOf(reply: readonly string[]): RecordSnapshot {
   const [clock = '', state, ...words] = reply;
@@ -31,7 +32,8 @@ export function snapshotOf(reply: readonly string[]): RecordSnapshot {
 
 function recordOf(state: RecordState, words: readonly string[]): StoredRecord {
   const [token = '', fence, fingerprint = '', attempt, takeovers, expiresAt, ...rest] = words;
-  const base = {
+  const note = rest[0]?.startsWith('#') === true ? rest.shift()?.slice(1) : undefined;
+  const common = {
     token: token as OwnerToken,
     fence: Number(fence),
     fingerprint: fingerprint as Fingerprint,
@@ -39,6 +41,7 @@ function recordOf(state: RecordState, words: readonly string[]): StoredRecord {
     takeovers: Number(takeovers),
     expiresAt: milliseconds(expiresAt),
   };
+  const base = withNote(common, note);
   switch (state) {
     case 'in_progress': {
       const [leaseUntil, leaseMs, deadline, origin] = rest;
@@ -92,6 +95,16 @@ export function originWord(origin: string | undefined): string | null {
     throw new ValueNotStorableError('An origin must be a string without white space.');
   }
   return origin;
+}
+
+export function noteWord(note: string | undefined): string | null {
+  if (note === undefined) return null;
+  if (!/^[!-~]{1,120}$/.test(note)) {
+    throw new ValueNotStorableError(
+      'A note must be 1 to 120 printable ASCII characters without white space.',
+    );
+  }
+  return note;
 }
 
 export function leaseValues({ recordKey, token, fence }: Lease): [Buffer, string, number] {

@@ -1,11 +1,13 @@
 import type { Fingerprint, Lease, RecordKey } from '../../../core/record/record.js';
 import type * as Store from '../../../core/store/idempotency-store.js';
+import { withNote } from '../../../core/store/record-transitions.js';
 import type { Deadline } from '../connection/deadline.js';
 import type { SqlStatements } from '../sql/sql-statements.js';
 import {
   completionValues,
   leaseValues,
   microseconds,
+  noteWord,
   originWord,
   outcomeValues,
   recordKeyBytes,
@@ -16,7 +18,11 @@ import type { SqlValue, StatementRunner } from './statement-runner.js';
 
 export interface RowAcquisition extends Store.Acquisition {
   readonly how: 'expired' | 'released' | 'abandoned';
+  /** Of the attempt before; only after `abandoned`. */
+  readonly note?: string;
 }
+
+const WORDS_OF_COUNTERS = 4;
 
 /** Words per abandoned record. */
 const WORDS_OF_ABANDONED = 4;
@@ -70,10 +76,10 @@ export class RecordTable {
   async acquire(command: Store.Begin, deadline: Deadline): Promise<RowAcquisition | undefined> {
     const mayTakeOver = command.onExpiredLease === 'takeover';
     const values = [...beginValues(command), mayTakeOver];
-    const [how, ...counters] = await this.runner.run(this.statements.acquire, values, deadline);
-    return how === undefined
-      ? undefined
-      : { how: how as RowAcquisition['how'], ...countersOf(counters) };
+    const [how, ...rest] = await this.runner.run(this.statements.acquire, values, deadline);
+    if (how === undefined) return undefined;
+    const acquired = { how: how as RowAcquisition['how'], ...countersOf(rest) };
+    return withNote(acquired, rest[WORDS_OF_COUNTERS]);
   }
 
   async renew(command: Store.Begin, deadline: Deadline): Promise<Store.Acquisition | undefined> {
@@ -157,6 +163,7 @@ function beginValues(command: Store.Begin): SqlValue[] {
     command.recordRetentionMs,
     lateFrom(command.notAfter),
     originWord(command.origin),
+    noteWord(command.note),
   ];
 }
 

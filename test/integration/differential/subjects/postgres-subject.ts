@@ -112,6 +112,7 @@ function storedRecord(row: Record<string, any>): StoredRecord {
     attempt: row.attempt,
     takeovers: row.takeovers,
     expiresAt: row.expires_at.getTime(),
+    ...(row.note === null ? {} : { note: row.note as string }),
   };
   switch (row.state) {
     case 'in_progress':
