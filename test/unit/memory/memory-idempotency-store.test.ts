@@ -122,6 +122,41 @@ describe('expired records', () => {
   });
 });
 
+describe('the replies', () => {
+  it('to commands of one iteration of the event loop come together, after its events', async () => {
+    const store = memoryStore();
+    const replies: string[] = [];
+    for (const key of ['first', 'second', 'third']) {
+      void store.begin(begin(key)).then(({ kind }) => replies.push(`${key} ${kind}`));
+    }
+    expect(store.size).toBe(3);
+    await new Promise(process.nextTick);
+    expect(replies).toEqual([]);
+    await new Promise(setImmediate);
+    expect(replies).toEqual(['first acquired', 'second acquired', 'third acquired']);
+  });
+
+  it.each(['complete', 'release'] as const)(
+    'to %s come before that of a duplicate',
+    async (step) => {
+      const store = await filled(1);
+      const order: string[] = [];
+      const note = ({ kind }: { kind: string }) => order.push(kind);
+      await store.watch('record 0' as RecordKey, () => {
+        void store.begin(begin('record 0', 'other')).then(note);
+      });
+      const reply =
+        step === 'complete'
+          ? store.complete(lease('record 0'), complete({ notify: true }))
+          : store.release(lease('record 0'), { tombstoneMs: 1_000, notify: true, timeoutMs });
+      void reply.then(note);
+      await new Promise(setImmediate);
+      await new Promise(setImmediate);
+      expect(order).toEqual(['ok', step === 'complete' ? 'completed' : 'acquired']);
+    },
+  );
+});
+
 describe('the clock', () => {
   it("is the process' own by default", async () => {
     const earliest = Date.now();
