@@ -91,6 +91,15 @@ describe('expired records', () => {
     expect((await store.inspect('live' as RecordKey))?.state).toBe('in_progress');
   });
 
+  it('are removed although an older one was renewed', async () => {
+    const store = await filled(2);
+    now += RETENTION_MS - 1;
+    await store.begin(begin('record 0'));
+    now += 1;
+    await store.inspect('nothing' as RecordKey);
+    expect(store.size).toBe(1);
+  });
+
   it('do not pile up while keys come and go', async () => {
     const store = memoryStore({ now: () => now });
     let most = 0;
@@ -130,7 +139,9 @@ describe('the replies', () => {
       void store.begin(begin(key)).then(({ kind }) => replies.push(`${key} ${kind}`));
     }
     expect(store.size).toBe(3);
-    await new Promise(process.nextTick);
+    await new Promise<void>((resolve) => {
+      process.nextTick(resolve);
+    });
     expect(replies).toEqual([]);
     await new Promise(setImmediate);
     expect(replies).toEqual(['first acquired', 'second acquired', 'third acquired']);
