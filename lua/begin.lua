@@ -3,23 +3,23 @@ Acquires the right to run the operation: absent, released or abandoned -> in pro
 
 KEYS[1]  the record
 
-ARGV[1]  owner token
-ARGV[2]  fingerprint
-ARGV[3]  lease, ms
-ARGV[4]  max execution, ms
-ARGV[5]  retention of the record in progress, ms
+ARGV[1]  nonce of this send
+ARGV[2]  owner token
+ARGV[3]  fingerprint
+ARGV[4]  retention of the record in progress, ms
+ARGV[5]  '<lease> <max execution> <retention> <origin>', durations in ms; origin '-' for none
 ARGV[6]  notAfter, ms of this server's clock; 0 = no limit
-ARGV[7]  if another attempt's lease has expired: 'takeover' or 'deny'
-ARGV[8]  origin, or '-'
-ARGV[9]  nonce of this send
+ARGV[7]  if another attempt's lease has expired: 'takeover', the default, or 'deny'
+ARGV[8]  note, if any
 
-Replies, each after the nonce
+Replies, each after the nonce; a note after the fields, if the record has one
+  acquired, fence                               there was no record; at the fence's instant, first attempt, no takeovers
   acquired, fence, now (ms), attempt, takeovers
-  takeover, fence, now (ms), attempt, takeovers
+  takeover, fence, now (ms), attempt, takeovers; the earlier attempt's note
   owned, fence, now (ms), attempt, takeovers    an earlier copy of this command acquired it; lease renewed
-  in_progress, ms left of another attempt's lease
-  abandoned, fence, ms since that lease expired, attempt, takeovers
-  completed | failed, retention left (ms), outcome header, outcome body
+  in_progress, ms left of another attempt's lease; note
+  abandoned, fence, ms since that lease expired, attempt, takeovers; note
+  completed | failed, retention left (ms); note; then the record
   mismatch                                      the record has another fingerprint
   stale_begin                                   a delayed copy of an attempt that was released
   late, now (ms)                                past notAfter
@@ -27,78 +27,62 @@ Replies, each after the nonce
 
 The first write is a SET: without free memory Redis rejects it, and with it the whole step.
 
-A record is a line of text, then the outcome; instants in ms of this server's clock:
-  1 p <fence> <lease until> <lease ms> <deadline> <expires at> <attempt> <takeovers> <token> <fingerprint> <origin>\n
-  1 c|f <fence> <expires at> <attempt> <takeovers> <token> <fingerprint>\n<outcome header>\n<outcome body>
-  1 r <fence> <expires at> <attempt> <takeovers> <token> <fingerprint>\n
-in progress, completed or failed, released. The leading 1 is the version of the format.
+A record is two lines of text, then the outcome:
+  2p|c|f|r<fence> <token> <attempt> <takeovers> <fingerprint>[ <note>]\n
+  <since> <lease> <max execution> <retention> <origin>\n                  in progress
+  <expires at>\n<outcome header>\n<outcome body>                         completed or failed
+  <expires at>\n                                                         released
+<since> is an instant of this server's clock in us, from which the durations in ms count; "=" is the fence. <expires at> is
+in ms. The leading 2 is the version of the format.
 ]]
-local nonce = ARGV[9]
-local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local now = math.floor(nowUs / 1000)
-
--- Reading the record: the same lines in every script. A finished one may be long: its first line is all that is read.
-local value = redis.call('GETRANGE', KEYS[1], 0, 255)
-local function readAll() value = redis.call('GET', KEYS[1]) end
--- An empty value is not an absent one, and an origin may be long.
-if value == '' or #value == 256 and not string.find(value, '^1 [cfr] [^\n]*\n') then readAll() end
-local state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin, rest
-if value then
-  state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin =
-    string.match(value, '^1 (p) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+)\n$')
-  if not state then
-    state, fence, expiresAt, attempt, takeovers, token, fingerprint, rest =
-      string.match(value, '^1 ([cfr]) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)\n()')
-  end
-  if not state then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 1') end
-  if tonumber(expiresAt) <= now then state = nil end
+-- include: value
+if value == '' then
+  -- Absent, as for nearly every first request: the server's own words are fence and instant.
+  if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end
+  local instant = time[1] .. string.sub('00000' .. time[2], -6)
+  local record = '2p' .. instant .. ' ' .. ARGV[2] .. ' 1 0 ' .. ARGV[3] .. (ARGV[8] and ' ' .. ARGV[8] or '')
+    .. '\n= ' .. ARGV[5] .. '\n'
+  -- An empty value is not an absent one.
+  if redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4], 'NX') then return nonce .. ' acquired ' .. instant end
 end
 
-local function write()
-  local at = string.format('%.0f', expiresAt)
-  local line = '1 p ' .. fence .. ' ' .. string.format('%.0f', leaseUntil) .. ' ' .. leaseMs .. ' '
-    .. string.format('%.0f', deadline) .. ' ' .. at .. ' ' .. attempt .. ' ' .. takeovers .. ' '
-    .. token .. ' ' .. fingerprint .. ' ' .. origin .. '\n'
-  redis.call('SET', KEYS[1], line, 'PXAT', at)
-end
+-- include: record
+-- include: renew
+local function counters() return ' ' .. string.format('%.0f', now) .. ' ' .. attempt .. ' ' .. takeovers end
 
-local kind = 'acquired'
-local mine = token == ARGV[1]
+local kind = ' acquired '
+local mine = token == ARGV[2]
 if not state then
-  attempt, takeovers = '1', '0'
+  attempt, takeovers, note = '1', '0', ''
 elseif state == 'r' then
-  if mine then return { nonce, 'stale_begin' } end
+  if mine then return nonce .. ' stale_begin' end
   attempt = attempt + 1
-elseif fingerprint ~= ARGV[2] then
-  return { nonce, 'mismatch' }
+elseif fingerprint ~= ARGV[3] then
+  return nonce .. ' mismatch'
 elseif state ~= 'p' then
   if #value == 256 then readAll() end
-  local lineEnd = string.find(value, '\n', rest, true)
-  local header, body = string.sub(value, rest, lineEnd - 1), string.sub(value, lineEnd + 1)
-  return { nonce, state == 'c' and 'completed' or 'failed', expiresAt - now, header, body }
+  return { nonce .. (state == 'c' and ' completed ' or ' failed ') .. string.format('%.0f', expiresAt - now) .. note, value }
 elseif mine then
-  leaseUntil, leaseMs, expiresAt = math.min(now + ARGV[3], deadline), ARGV[3], now + ARGV[5]
-  write()
-  return { nonce, 'owned', fence, now, attempt, takeovers }
+  redis.call('SET', KEYS[1], renewed(string.match(ARGV[5], '^%d+'), ARGV[4]), 'PXAT', now + ARGV[4])
+  return nonce .. ' owned ' .. fence .. counters()
 else
   -- A lease further ahead than its own length: the clock stepped back.
   local clamped = math.min(leaseUntil, now + leaseMs)
   if clamped > now then
-    if clamped < tonumber(leaseUntil) then
-      leaseUntil = clamped
-      write()
+    if clamped < leaseUntil then
+      redis.call('SET', KEYS[1], renewed(leaseMs, string.format('%.0f', expiresAt - now)), 'PXAT', expiresAt)
     end
-    return { nonce, 'in_progress', clamped - now }
+    return nonce .. ' in_progress ' .. string.format('%.0f', clamped - now) .. note
   end
-  if ARGV[7] == 'deny' then return { nonce, 'abandoned', fence, now - clamped, attempt, takeovers } end
-  kind, attempt, takeovers = 'takeover', attempt + 1, takeovers + 1
+  if ARGV[7] == 'deny' then
+    return nonce .. ' abandoned ' .. fence .. ' ' .. string.format('%.0f', now - clamped) .. ' ' .. attempt .. ' ' .. takeovers .. note
+  end
+  kind, attempt, takeovers = ' takeover ', attempt + 1, takeovers + 1
 end
 
-if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return { nonce, 'late', now } end
+if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end
 fence = string.format('%.0f', math.max((fence or 0) + 1, nowUs))
-token, fingerprint, leaseMs, origin = ARGV[1], ARGV[2], ARGV[3], ARGV[8]
-deadline, expiresAt = now + ARGV[4], now + ARGV[5]
-leaseUntil = math.min(now + leaseMs, deadline)
-write()
-return { nonce, kind, fence, now, attempt, takeovers }
+local record = '2p' .. fence .. ' ' .. ARGV[2] .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. ARGV[3]
+  .. (ARGV[8] and ' ' .. ARGV[8] or note) .. '\n' .. string.format('%.0f', nowUs) .. ' ' .. ARGV[5] .. '\n'
+redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4])
+return nonce .. kind .. fence .. counters() .. (kind == ' takeover ' and note or '')

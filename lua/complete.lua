@@ -3,84 +3,79 @@ Stores the outcome, once and for all: in progress -> completed or failed.
 
 KEYS[1]  the record
 
-ARGV[1]  owner token
-ARGV[2]  fence, or 0 to compare the token alone
+ARGV[1]  nonce of this send
+ARGV[2]  '2p<fence> <token> ', as the record begins while in progress; fence 0 to compare the token alone
 ARGV[3]  'c' completed or 'f' failed
 ARGV[4]  retention of the outcome, ms
-ARGV[5]  fingerprint of the outcome's request; written if the record is gone or was released
-ARGV[6]  when the record is gone: 'restore', for a success alone, or 'report'
-ARGV[7]  outcome header, one line
-ARGV[8]  outcome body
-ARGV[9]  how to notify waiters of the record: PUBLISH or SPUBLISH; '-' for not at all
-ARGV[10] nonce of this send
+ARGV[5]  '<fingerprint> <restore | report>': fingerprint of the outcome's request, written if the record is gone or was
+         released; when the record is gone, restore it, for a success alone, or report
+ARGV[6]  outcome header, one line
+ARGV[7]  outcome body
+ARGV[8]  how to notify waiters of the record, if at all: PUBLISH or SPUBLISH
 
 Replies, each after the nonce
-  ok                                               stored
-  ok_late                                          stored, though the lease had expired or another attempt released it
-  already                                          an earlier copy of this command stored it
-  superseded, completed | failed, header, body     another attempt's outcome of the same content stands
-  lost, in_progress | released, fence              another attempt owns the record, or released it
-  lost, completed | failed, fence                  an outcome of another content stands
-  restored                                         there was no record; the success was written back
-  gone                                             there is no record; nothing was written
-  error UNKNOWNRECORD                              the value has an unknown format and is left unchanged
+  ok                                       stored
+  ok_late                                  stored, though the lease had expired or another attempt released it
+  already                                  an earlier copy of this command stored it
+  superseded, completed | failed; then the record    another attempt's outcome of the same content stands
+  lost, in_progress | released, fence      another attempt owns the record, or released it
+  lost, completed | failed, fence          an outcome of another content stands
+  restored                                 there was no record; the success was written back
+  gone                                     there is no record; nothing was written
+  error UNKNOWNRECORD                      the value has an unknown format and is left unchanged
 
-The first write is a PEXPIREAT, which Redis allows without free memory; then it also allows the SET after it.
+Without free memory Redis allows the SET after a PEXPIREAT, or where the script says allow-oom.
 ]]
-local nonce = ARGV[10]
-local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local now = math.floor(nowUs / 1000)
-
--- Reading the record: the same lines in every script. A finished one may be long: its first line is all that is read.
-local value = redis.call('GETRANGE', KEYS[1], 0, 255)
-local function readAll() value = redis.call('GET', KEYS[1]) end
--- An empty value is not an absent one, and an origin may be long.
-if value == '' or #value == 256 and not string.find(value, '^1 [cfr] [^\n]*\n') then readAll() end
-local state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin, rest
-if value then
-  state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin =
-    string.match(value, '^1 (p) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+)\n$')
-  if not state then
-    state, fence, expiresAt, attempt, takeovers, token, fingerprint, rest =
-      string.match(value, '^1 ([cfr]) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)\n()')
+-- include: value
+local line, kind
+if string.sub(value, 1, #ARGV[2]) == ARGV[2] then
+  -- In progress and this attempt's, as nearly always: the first line stays, but for its letter.
+  local lineEnd, since, lease, maxExecution, retention =
+    string.match(value, '^[^\n]*\n()([=%d]%d*) (%d+) (%-?%d+) (%d+) %S', #ARGV[2] + 1)
+  if lineEnd then
+    since = math.floor((since == '=' and string.match(ARGV[2], '%d+', 3) or since) / 1000)
+    if now < since + retention then
+      line = string.sub(value, 3, lineEnd - 1)
+      kind = now < since + math.min(lease, maxExecution) and ' ok' or ' ok_late'
+    end
   end
-  if not state then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 1') end
-  if tonumber(expiresAt) <= now then state = nil end
 end
 
-local kind = 'ok'
-local mine = token == ARGV[1]
-if not state then
-  -- A restored failure could hide the effect of an attempt whose record is gone.
-  if ARGV[6] == 'report' or ARGV[3] == 'f' then return { nonce, 'gone' } end
-  local own = ARGV[2] == '0' and nowUs or tonumber(ARGV[2])
-  kind, fence = 'restored', string.format('%.0f', math.max(fence or 0, own))
-  attempt, takeovers, fingerprint = '1', '0', ARGV[5]
-elseif state == 'p' then
-  if not mine or (ARGV[2] ~= '0' and fence ~= ARGV[2]) then return { nonce, 'lost', 'in_progress', fence } end
-  if now >= tonumber(leaseUntil) then kind = 'ok_late' end
-elseif state == 'r' then
-  if mine or ARGV[3] == 'f' then return { nonce, 'lost', 'released', fence } end
-  kind, fence, fingerprint = 'ok_late', string.format('%.0f', math.max(fence, ARGV[2])), ARGV[5]
-elseif mine then
-  -- No change, but a write for the WAIT after a resend.
-  redis.call('PEXPIREAT', KEYS[1], expiresAt)
-  return { nonce, 'already' }
-else
-  local finished = state == 'c' and 'completed' or 'failed'
-  if fingerprint ~= ARGV[5] then return { nonce, 'lost', finished, fence } end
-  if #value == 256 then readAll() end
-  local lineEnd = string.find(value, '\n', rest, true)
-  local header, body = string.sub(value, rest, lineEnd - 1), string.sub(value, lineEnd + 1)
-  return { nonce, 'superseded', finished, header, body }
+if not line then
+  -- include: record
+  -- include: owner
+  local content, whenGone = string.match(ARGV[5], '^(%S+) (%S+)$')
+  if not state then
+    -- A restored failure could hide the effect of an attempt whose record is gone.
+    if whenGone == 'report' or ARGV[3] == 'f' then return nonce .. ' gone' end
+    local own = ownFence == '0' and nowUs or tonumber(ownFence)
+    kind = ' restored'
+    line = string.format('%.0f', math.max(fence or 0, own)) .. ' ' .. ownToken .. ' 1 0 ' .. content .. '\n'
+  elseif state == 'p' then
+    if not held then return nonce .. ' lost in_progress ' .. fence end
+    kind = now < leaseUntil and ' ok' or ' ok_late'
+    line = string.sub(value, 3, rest - 1)
+  elseif state == 'r' then
+    if mine or ARGV[3] == 'f' then return nonce .. ' lost released ' .. fence end
+    kind = ' ok_late'
+    line = string.format('%.0f', math.max(fence, ownFence)) .. ' ' .. ownToken .. ' ' .. attempt .. ' ' .. takeovers .. ' '
+      .. content .. note .. '\n'
+  elseif mine then
+    -- No change, but a write for the WAIT after a resend.
+    redis.call('PEXPIREAT', KEYS[1], expiresAt)
+    return nonce .. ' already'
+  else
+    local finished = state == 'c' and 'completed' or 'failed'
+    if fingerprint ~= content then return nonce .. ' lost ' .. finished .. ' ' .. fence end
+    if #value == 256 then readAll() end
+    return { nonce .. ' superseded ' .. finished, value }
+  end
 end
 
-local at = string.format('%.0f', now + ARGV[4])
-local record = '1 ' .. ARGV[3] .. ' ' .. fence .. ' ' .. at .. ' ' .. attempt .. ' ' .. takeovers .. ' '
-  .. ARGV[1] .. ' ' .. fingerprint .. '\n' .. ARGV[7] .. '\n' .. ARGV[8]
-redis.call('PEXPIREAT', KEYS[1], at)
+local at = now + ARGV[4]
+local record = '2' .. ARGV[3] .. line .. string.format('%.0f', at) .. '\n' .. ARGV[6] .. '\n' .. ARGV[7]
+redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
 -- The write is done: a failing PUBLISH must not fail it.
-if ARGV[9] ~= '-' then redis.pcall(ARGV[9], KEYS[1], '') end
-return { nonce, kind }
+if ARGV[8] then redis.pcall(ARGV[8], KEYS[1], '') end
+return nonce .. kind

@@ -2,17 +2,8 @@ import { afterAll } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import type { StoreUnderTest } from 'nestjs-idempotency/testing/store';
-import { loadScripts } from '../support/internals/stores/redis/scripts.js';
-import { withClock } from '../support/clocks/injected-clock.js';
+import { clockedScripts, setClock, START_MS } from '../support/redis/clocked-scripts.js';
 import { useRedis } from '../support/redis/use-redis.js';
-
-// A list of seconds and microseconds, as TIME returns.
-const CLOCK_KEY = 'clock-of-the-conformance-kit';
-const scripts = loadScripts((text) =>
-  withClock(text, `redis.call('LRANGE', '${CLOCK_KEY}', 0, 1)`),
-);
-// Far ahead of any real clock: Redis itself expires nothing while the kit steps this one.
-const START_MS = 2_500_000_000_000;
 
 const redis = useRedis();
 let opened: Redis | undefined;
@@ -25,15 +16,10 @@ export const redisUnderTest: StoreUnderTest = {
     let now = START_MS;
     const set = async (ms: number) => {
       now = ms;
-      const time = [Math.floor(now / 1000), (now % 1000) * 1000 + 517];
-      await client
-        .multi()
-        .del(CLOCK_KEY)
-        .rpush(CLOCK_KEY, ...time)
-        .exec();
+      await setClock(client, now * 1_000 + 517);
     };
     await set(now);
-    const store = new RedisIdempotencyStore({ client, scripts });
+    const store = new RedisIdempotencyStore({ client, scripts: clockedScripts });
     const clock = { now: () => now, step: (ms: number) => set(now + ms) };
     return { store, clock, dispose: () => store.close() };
   },

@@ -239,7 +239,7 @@ describe.each(platforms)('on %s with Redis', (platform) => {
     const [name = ''] = await client.keys('*');
     expect(name).toHaveLength(KEY_BYTES);
     expect(name).toMatch(new RegExp(`^${KEY_PREFIX}:1:`));
-    const [, header = '', body = ''] = (await client.get(name))!.split('\n');
+    const [, , header = '', body = ''] = (await client.get(name))!.split('\n');
     const [, , headers] = JSON.parse(header) as [number, number, Record<string, string>];
     expect(Object.entries(headers).flat().join('')).toHaveLength(HEADER_BYTES);
     expect(body).toHaveLength(BODY_BYTES);

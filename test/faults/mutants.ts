@@ -37,15 +37,17 @@ const SUITES = new Map<Scenario, string>([
   [vanishedRecord, 'lost-records'],
 ]);
 
-const OWNER = 'local mine = token == ARGV[1]';
+const OWNER = 'local mine = token == ownToken';
 const IS_LATE =
-  "if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return { nonce, 'late', now } end";
-const RECORD_GONE = "if not state then return { nonce, 'gone' } end\n";
+  "if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end";
+const RECORD_GONE = "if not state then return nonce .. ' gone' end\n";
+const HARMLESS_WRITE = "redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom\n";
+const NEW_RECORD = "redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4], 'NX')";
 
 /** What articles show: no owner token, EXPIRE as heartbeat, DEL on failure; and one for each further rule. */
 export const MUTANTS: readonly Mutant[] = [
   mutant('complete', 'without a check of the owner', lateOwner, 'different successes for one key', [
-    [OWNER, 'local mine = true; fence = ARGV[2]'],
+    [OWNER, 'local mine = true'],
   ]),
   mutant(
     'complete',
@@ -54,7 +56,10 @@ export const MUTANTS: readonly Mutant[] = [
     'different successes for one key',
     [
       ['elseif mine then', 'elseif true then if mine then'],
-      ["return { nonce, 'already' }\nelse", "return { nonce, 'already' } end\nelse"],
+      [
+        "return nonce .. ' already'\n  else",
+        "return nonce .. ' already' end\n    kind, line = ' ok', string.sub(value, 3, rest - 1)\n  else",
+      ],
     ],
   ),
   mutant(
@@ -62,20 +67,20 @@ export const MUTANTS: readonly Mutant[] = [
     'is an EXPIRE of whatever is there: the lease of a long run',
     longRun,
     'effects: 2',
-    [[RECORD_GONE, "redis.call('PEXPIRE', KEYS[1], ARGV[3])\ndo return { nonce, 'ok' } end\n"]],
+    [[RECORD_GONE, "redis.call('PEXPIRE', KEYS[1], ARGV[3])\ndo return nonce .. ' ok' end\n"]],
   ),
   mutant(
     'extend',
     'is an EXPIRE of whatever is there: the retention of an outcome',
     lateHeartbeat,
     'the record',
-    [[RECORD_GONE, "redis.call('PEXPIRE', KEYS[1], ARGV[3])\ndo return { nonce, 'ok' } end\n"]],
+    [[RECORD_GONE, "redis.call('PEXPIRE', KEYS[1], ARGV[3])\ndo return nonce .. ' ok' end\n"]],
   ),
   mutant('release', 'is a DEL: a begin that arrives late', lateBegin, 'the reply to the copy', [
-    ["redis.call('SET', KEYS[1], line, 'PXAT', at)", "redis.call('DEL', KEYS[1])"],
+    ["redis.call('SET', KEYS[1], record, 'PXAT', at)", "redis.call('DEL', KEYS[1])"],
   ]),
   mutant('release', 'is a DEL: an outcome of another', lateRelease, 'executed again', [
-    [RECORD_GONE, "redis.call('DEL', KEYS[1])\ndo return { nonce, 'ok' } end\n"],
+    [RECORD_GONE, "redis.call('DEL', KEYS[1])\ndo return nonce .. ' ok' end\n"],
   ]),
   mutant(
     'begin',
@@ -88,43 +93,40 @@ export const MUTANTS: readonly Mutant[] = [
     [IS_LATE, ''],
   ]),
   mutant('begin', 'that does not recognize a stale copy', lateBegin, 'the reply to the copy', [
-    ["if mine then return { nonce, 'stale_begin' } end", ''],
+    ["if mine then return nonce .. ' stale_begin' end", ''],
   ]),
   mutant('begin', 'that does not check the content', otherBody, 'the reuse in flight', [
-    ['elseif fingerprint ~= ARGV[2] then', 'elseif false then'],
+    ['elseif fingerprint ~= ARGV[3] then', 'elseif false then'],
   ]),
   // A little shorter than the lease: if both ended in the same millisecond, it would sometimes be taken over.
   mutant('begin', 'whose record does not outlive its lease', lateOwner, "the successor's event", [
     [
-      "redis.call('SET', KEYS[1], line, 'PXAT', at)",
-      "redis.call('SET', KEYS[1], line, 'PX', leaseMs - 100)",
+      NEW_RECORD,
+      "redis.call('SET', KEYS[1], record, 'PX', string.match(ARGV[5], '^%d+') - 100, 'NX')",
     ],
   ]),
   mutant('begin', 'that writes a little first, and then the record', outOfMemory, 'a begin', [
-    [
-      "  redis.call('SET', KEYS[1], line",
-      "  redis.call('DEL', KEYS[1])\n  redis.call('SET', KEYS[1], line",
-    ],
+    [`if ${NEW_RECORD}`, `redis.call('DEL', KEYS[1])\n  if ${NEW_RECORD}`],
   ]),
   mutant('complete', 'whose first write needs memory', outOfMemory, 'the events of one worker', [
-    ["redis.call('PEXPIREAT', KEYS[1], at)\n", ''],
+    [HARMLESS_WRITE, ''],
   ]),
   mutant('extend', 'whose first write needs memory', outOfMemory, 'the lease was renewed', [
-    ["redis.call('PEXPIREAT', KEYS[1], at)\n", ''],
+    [HARMLESS_WRITE, ''],
   ]),
   mutant(
     'release',
     'whose first write needs memory',
     outOfMemory,
     'the events of the other worker',
-    [["redis.call('PEXPIREAT', KEYS[1], at)\n", '']],
+    [[HARMLESS_WRITE, '']],
   ),
   mutant(
     'complete',
     'that does not restore a vanished record',
     vanishedRecord,
     'different successes for one key',
-    [["if ARGV[6] == 'report' or ARGV[3] == 'f' then", 'if true then']],
+    [["if whenGone == 'report' or ARGV[3] == 'f' then", 'if true then']],
   ),
 ];
 

@@ -139,7 +139,7 @@ describe('An aimed fault', () => {
     const aim = proxy.aim('inspect', 'lose the reply');
     await expect(client.evalsha(inspect.sha1, 1, 'a key')).rejects.toThrow('NOSCRIPT');
     expect(aim.hits).toBe(0);
-    await expect(client.eval(inspect.text, 1, 'a key')).rejects.toThrow('closed');
+    await expect(client.eval(inspect.text, 1, 'a key', 'nonce')).rejects.toThrow('closed');
     expect(aim.hits).toBe(1);
   });
 

@@ -1,4 +1,4 @@
-import type { Fingerprint, RecordKey } from '../../core/record/record.js';
+import type { RecordKey } from '../../core/record/record.js';
 import type {
   Abandoned,
   AbandonedPage,
@@ -8,7 +8,7 @@ import { StoreUnavailableError } from '../../core/util/errors.js';
 import type { BinaryRedisClient, KeyScanner, OrderedClient } from './connection/client-types.js';
 import type { ConnectionState } from './connection/connection-state.js';
 import type { LuaScript } from './scripts/lua-scripts.js';
-import { kindOf, textAt } from './scripts/replies.js';
+import { parseAbandonedReply } from './scripts/replies.js';
 import type { ReplyOrder } from './scripts/reply-order.js';
 import type { ScriptRunner } from './scripts/script-runner.js';
 import { sendUntilDeadline } from './scripts/send-until-deadline.js';
@@ -81,8 +81,8 @@ export class AbandonedScan {
     const recordKey = key.slice(this.prefix.length) as RecordKey;
     const args = () => [String(overMs)];
     return this.runner.run(this.script, this.keyStart + recordKey, args, timeoutMs, (reply) => {
-      if (kindOf(reply) !== 'abandoned') return undefined;
-      return { recordKey, fingerprint: textAt(reply, 1) as Fingerprint, origin: textAt(reply, 2) };
+      const abandoned = parseAbandonedReply(reply);
+      return abandoned && { recordKey, ...abandoned };
     });
   }
 

@@ -8,7 +8,6 @@ import type { OwnConnection } from './connection/own-connection.js';
 import { resolveCommonOptions, type CommonOptions } from './connection/redis-store-options.js';
 import { RedisSession, type SessionSettings } from './redis-session.js';
 import { loadScripts, type LuaScripts } from './scripts/lua-scripts.js';
-import { bodyArgument, headerLine, originWord } from './scripts/record-text.js';
 import {
   parseBeginReply,
   parseCompleteReply,
@@ -16,7 +15,14 @@ import {
   parseInspectReply,
   parseReleaseReply,
 } from './scripts/replies.js';
+import {
+  beginArguments,
+  completeArguments,
+  extendArguments,
+  releaseArguments,
+} from './scripts/script-arguments.js';
 import type { ArgumentSource, ReplyReader } from './scripts/script-runner.js';
+import type { PublishCommand } from './subscriptions.js';
 
 export interface RedisIdempotencyStoreOptions extends CommonOptions {
   /** The connection. The store does not close it. */
@@ -100,61 +106,23 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   }
 
   override begin(command: Store.Begin): Promise<Store.BeginReply> {
-    const args = () => [
-      command.token,
-      command.fingerprint,
-      String(command.leaseMs),
-      String(command.maxExecutionMs),
-      String(command.recordRetentionMs),
-      String(command.notAfter),
-      command.onExpiredLease,
-      originWord(command.origin),
-    ];
+    const args = () => beginArguments(command);
     return this.run('begin', command.recordKey, args, command, parseBeginReply, true);
   }
 
-  override extend(
-    { recordKey, token, fence }: Lease,
-    command: Store.Extend,
-  ): Promise<Store.ExtendReply> {
-    const args = () => [
-      token,
-      String(fence),
-      String(command.leaseMs),
-      String(command.recordRetentionMs),
-    ];
-    return this.run('extend', recordKey, args, command, parseExtendReply);
+  override extend(lease: Lease, command: Store.Extend): Promise<Store.ExtendReply> {
+    const args = () => extendArguments(lease, command);
+    return this.run('extend', lease.recordKey, args, command, parseExtendReply);
   }
 
-  override complete(
-    { recordKey, token, fence }: Lease,
-    command: Store.Complete,
-  ): Promise<Store.CompleteReply> {
-    const args = () => [
-      token,
-      String(fence),
-      command.state === 'completed' ? 'c' : 'f',
-      String(command.retentionMs),
-      command.fingerprint,
-      command.whenGone,
-      headerLine(command.outcome.header),
-      bodyArgument(command.outcome.body),
-      this.notification(command),
-    ];
-    return this.run('complete', recordKey, args, command, parseCompleteReply, true);
+  override complete(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
+    const args = () => completeArguments(lease, command, this.publishFor(command));
+    return this.run('complete', lease.recordKey, args, command, parseCompleteReply, true);
   }
 
-  override release(
-    { recordKey, token, fence }: Lease,
-    command: Store.Release,
-  ): Promise<Store.ReleaseReply> {
-    const args = () => [
-      token,
-      String(fence),
-      String(command.tombstoneMs),
-      this.notification(command),
-    ];
-    return this.run('release', recordKey, args, command, parseReleaseReply);
+  override release(lease: Lease, command: Store.Release): Promise<Store.ReleaseReply> {
+    const args = () => releaseArguments(lease, command, this.publishFor(command));
+    return this.run('release', lease.recordKey, args, command, parseReleaseReply);
   }
 
   override inspect(
@@ -187,9 +155,9 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     await session?.close();
   }
 
-  private notification({ notify = false }: Store.Complete | Store.Release): string {
+  private publishFor({ notify }: Store.Complete | Store.Release): PublishCommand | undefined {
     const { session, settings } = this;
-    return notify && settings.push ? (session?.publish ?? 'PUBLISH') : '-';
+    return notify === true && settings.push ? (session?.publish ?? 'PUBLISH') : undefined;
   }
 
   /** @param isReplicated - a step that `waitReplicas` protects from a failover. */

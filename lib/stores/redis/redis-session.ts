@@ -5,7 +5,7 @@ import { ConnectionState } from './connection/connection-state.js';
 import type { OwnConnection } from './connection/own-connection.js';
 import type { WaitReplicas } from './connection/redis-store-options.js';
 import { SelectedDatabase } from './connection/selected-database.js';
-import type { LuaScripts } from './scripts/lua-scripts.js';
+import { ScriptForm, type LuaScripts } from './scripts/lua-scripts.js';
 import { openReplicated, ReplicatedRunner } from './scripts/replicated-runner.js';
 import { ReplyOrder, type MismatchListener } from './scripts/reply-order.js';
 import { ClusterLinks, type ScriptLink, type ScriptLinks } from './scripts/script-links.js';
@@ -36,6 +36,7 @@ export class RedisSession {
   private readonly connection: ConnectionState;
   /** Of the client itself; on a cluster, of the cluster as a whole. */
   private readonly order: ReplyOrder;
+  private readonly form = new ScriptForm();
   private replicated: ReplicatedRunner | undefined;
   private isClosed = false;
 
@@ -60,7 +61,7 @@ export class RedisSession {
     };
     const links: ScriptLinks =
       client.isCluster === true ? new ClusterLinks(client, onMismatch) : { linkOf: () => link };
-    this.runner = new ScriptRunner(links, this.connection);
+    this.runner = new ScriptRunner(links, this.connection, this.form);
     this.scan = new AbandonedScan(
       client,
       this.connection,
@@ -80,15 +81,18 @@ export class RedisSession {
       openReplicated(this.client),
       waitReplicas,
       onMismatch,
+      this.form,
     ));
   }
 
-  check(): Promise<readonly StoreWarning[]> {
-    const { client, connection, order, settings } = this;
+  async check(): Promise<readonly StoreWarning[]> {
+    const { client, connection, order, settings, form } = this;
     const checked = checkServer(client, connection, order, settings.waitReplicas?.count);
     // Connects before the first request.
     this.durable();
-    return checked;
+    const { warnings, hasScriptFlags } = await checked;
+    form.found(hasScriptFlags);
+    return warnings;
   }
 
   async close(): Promise<void> {

@@ -12,13 +12,24 @@ const START_CHECK_TIMEOUT_MS = 2_000;
 /** The first version with `SET … PXAT`. */
 const OLDEST_VERSION = [6, 2] as const;
 
+/** The first version with script flags. Valkey has the one that clients of Redis expect of it. */
+const FLAGS_VERSION = [7, 0] as const;
+
+type Version = readonly [major: number, minor: number];
+
+export interface CheckedServer {
+  readonly warnings: readonly StoreWarning[];
+  /** False if unknown. */
+  readonly hasScriptFlags: boolean;
+}
+
 /** Checks the server's configuration; on a cluster, that of one primary. */
 export async function checkServer(
   client: RedisClient,
   watch: ConnectionState,
   order: ReplyOrder,
   requiredReplicas = 0,
-): Promise<readonly StoreWarning[]> {
+): Promise<CheckedServer> {
   let info: string | undefined;
   try {
     const question = () => ({ send: () => readInfo(client), isOwn: isInfo, order });
@@ -26,13 +37,13 @@ export async function checkServer(
   } catch (error) {
     if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
       throw error;
-    return [
+    return unknown(
       hasCode(error, 'idempotency_store_reply_mismatched')
         ? { code: NOT_CHECKED.code, message: error.message }
         : { code: 'redis_unreachable', message: `Cannot reach Redis. ${error.message}` },
-    ];
+    );
   }
-  return info === undefined ? [NOT_CHECKED] : evaluate(fieldsOf(info), requiredReplicas);
+  return info === undefined ? unknown(NOT_CHECKED) : evaluate(fieldsOf(info), requiredReplicas);
 }
 
 const NOT_CHECKED: StoreWarning = {
@@ -40,6 +51,10 @@ const NOT_CHECKED: StoreWarning = {
   message:
     'The user may not run INFO: the configuration of Redis was not checked. Make sure that maxmemory-policy is noeviction.',
 };
+
+function unknown(warning: StoreWarning): CheckedServer {
+  return { warnings: [warning], hasScriptFlags: false };
+}
 
 async function readInfo(client: RedisClient): Promise<string | undefined> {
   try {
@@ -68,9 +83,9 @@ function fieldsOf(info: string): ReadonlyMap<string, string> {
 }
 
 /** What INFO does not contain counts as correct. */
-function evaluate(info: ReadonlyMap<string, string>, requiredReplicas: number): StoreWarning[] {
+function evaluate(info: ReadonlyMap<string, string>, requiredReplicas: number): CheckedServer {
   const version = info.get('redis_version');
-  if (version !== undefined && isOlder(version)) {
+  if (version !== undefined && isOlder(version, OLDEST_VERSION)) {
     throw new StoreConfigurationError(
       `Redis ${version} is too old: the store requires ${OLDEST_VERSION.join('.')} or later.`,
     );
@@ -103,11 +118,13 @@ function evaluate(info: ReadonlyMap<string, string>, requiredReplicas: number): 
       message: `waitReplicas requires ${String(requiredReplicas)} replicas, but the primary has ${String(replicas)}. Until it has more, every idempotent operation is rejected.`,
     });
   }
-  return warnings;
+  return {
+    warnings,
+    hasScriptFlags: version !== undefined && !isOlder(version, FLAGS_VERSION),
+  };
 }
 
-function isOlder(version: string): boolean {
+function isOlder(version: string, [otherMajor, otherMinor]: Version): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);
-  const [oldestMajor, oldestMinor] = OLDEST_VERSION;
-  return major < oldestMajor || (major === oldestMajor && minor < oldestMinor);
+  return major < otherMajor || (major === otherMajor && minor < otherMinor);
 }

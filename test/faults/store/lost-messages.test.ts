@@ -80,7 +80,7 @@ it('A begin without a reply, whose caller gives up, leaves a key that is free at
   const aim = hasty.proxy.aim('begin', 'swallow the reply');
   expect(await hasty.request(request)).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
   await aim.hit;
-  await until(async () => (await recordIn(scene, request)).state === 'r');
+  await until(async () => (await recordIn(scene, request)).state === 'released');
   const withLongTimeout = { ...request, options: labRequest().options };
   expect(await other.run(withLongTimeout)).toMatchObject({ number: 2, isTakeover: false });
 });

@@ -20,6 +20,8 @@ const MUST_OCCUR = [
     ['complete ok_late after a release', 'complete restored over an expired record'],
     ['a failure that is gone although restore was requested'],
     ['a fence of previous + 1', 'a command with fence 0'],
+    ['a takeover without a note of a record with one', 'complete ok of a record with a note'],
+    ['complete ok of an extended record', 'complete ok of a record past its hard deadline'],
   );
 
 /** Counts what occurred, to detect a generator that misses situations. */
@@ -62,6 +64,17 @@ export class Coverage {
       ) {
         this.count('begin in_progress, lease clamped');
       }
+    }
+    if (before.state === 'in_progress' && step.operation === 'complete' && kind.startsWith('ok')) {
+      if (before.note !== undefined) this.count('complete ok of a record with a note');
+      if (before.deadline <= now) this.count('complete ok of a record past its hard deadline');
+      // A record that has not been extended counts from its fence.
+      const since = before.leaseUntil - before.leaseMs;
+      if (since > Math.floor(before.fence / 1000)) this.count('complete ok of an extended record');
+    }
+    if (kind === 'takeover' && step.operation === 'begin') {
+      const keepsNote = before.note !== undefined && step.command.note === undefined;
+      if (keepsNote) this.count('a takeover without a note of a record with one');
     }
     const acquiring = kind === 'acquired' || kind === 'takeover';
     if (acquiring && detail === before.fence + 1 && detail !== step.nowUs) {

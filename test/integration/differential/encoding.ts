@@ -8,8 +8,8 @@ import type {
 import type { Outcome, StoredRecord } from '../../support/internals/core/record.js';
 
 /**
- * Encodes replies and records of the reference as the headers of the Lua files describe, independently of the store's
- * own code. Bytes are written as latin1, one character each.
+ * Encodes replies and records of the reference, independently of the stores' own code: replies as the headers of the Lua
+ * files list their fields. Bytes are written as latin1, one character each.
  */
 export type Fields = readonly string[];
 
@@ -23,15 +23,27 @@ function encodeFields(reply: Reply): Fields {
   switch (reply.kind) {
     case 'acquired':
     case 'owned':
-    case 'takeover':
-      return fields(reply.kind, reply.fence, reply.now, reply.attempt, reply.takeovers);
+    case 'takeover': {
+      const counters = fields(reply.kind, reply.fence, reply.now, reply.attempt, reply.takeovers);
+      return [...counters, ...encodeNote(reply)];
+    }
     case 'in_progress':
-      return fields(reply.kind, reply.leaseLeftMs);
-    case 'abandoned':
-      return fields(reply.kind, reply.fence, reply.overMs, reply.attempt, reply.takeovers);
+      return [...fields(reply.kind, reply.leaseLeftMs), ...encodeNote(reply)];
+    case 'abandoned': {
+      const counters = fields(
+        reply.kind,
+        reply.fence,
+        reply.overMs,
+        reply.attempt,
+        reply.takeovers,
+      );
+      return [...counters, ...encodeNote(reply)];
+    }
     case 'completed':
-    case 'failed':
-      return fields(reply.kind, reply.retentionLeftMs, ...encodeOutcome(reply.outcome));
+    case 'failed': {
+      const head = [...fields(reply.kind, reply.retentionLeftMs), ...encodeNote(reply)];
+      return [...head, ...encodeOutcome(reply.outcome)];
+    }
     case 'late':
       return fields(reply.kind, reply.now);
     case 'superseded':
@@ -45,31 +57,40 @@ function encodeFields(reply: Reply): Fields {
 
 export function encodeInspection(record: IdempotencyRecord | undefined): Fields {
   if (record === undefined) return ['absent'];
-  const { state, fence, attempt, takeovers, fingerprint, retentionLeftMs, note = '-' } = record;
-  const common = fields(state, fence, attempt, takeovers, fingerprint, retentionLeftMs, note);
-  if (record.outcome !== undefined) return [...common, ...encodeOutcome(record.outcome)];
-  if (record.leaseLeftMs === undefined) return common;
-  return [...common, String(record.leaseLeftMs), record.origin ?? '-'];
+  const { state, fence, attempt, takeovers, fingerprint, retentionLeftMs } = record;
+  const common = fields(state, fence, attempt, takeovers, fingerprint, retentionLeftMs);
+  const note = encodeNote(record);
+  if (record.outcome !== undefined) return [...common, ...note, ...encodeOutcome(record.outcome)];
+  if (record.leaseLeftMs === undefined) return [...common, ...note];
+  return [...common, String(record.leaseLeftMs), record.origin ?? '-', ...note];
 }
 
 export function encodeRecord(record: StoredRecord): string {
-  const { fence, expiresAt, attempt, takeovers, token, fingerprint, note = '-' } = record;
-  const tail = fields(expiresAt, attempt, takeovers, token, fingerprint, note);
+  const { fence, expiresAt, attempt, takeovers, token, fingerprint } = record;
+  const tail = [
+    ...fields(expiresAt, attempt, takeovers, token, fingerprint),
+    ...encodeNote(record),
+  ];
   switch (record.state) {
     case 'in_progress': {
       const { leaseUntil, leaseMs, deadline, origin } = record;
-      return `${fields('1 p', fence, leaseUntil, leaseMs, deadline, ...tail, origin ?? '-').join(' ')}\n`;
+      return `${fields('p', fence, leaseUntil, leaseMs, deadline, origin ?? '-', ...tail).join(' ')}\n`;
     }
     case 'released':
-      return `${fields('1 r', fence, ...tail).join(' ')}\n`;
+      return `${fields('r', fence, ...tail).join(' ')}\n`;
     default: {
-      const line = fields(record.state === 'completed' ? '1 c' : '1 f', fence, ...tail).join(' ');
+      const line = fields(record.state === 'completed' ? 'c' : 'f', fence, ...tail).join(' ');
       return [line, ...encodeOutcome(record.outcome)].join('\n');
     }
   }
 }
 
-function encodeOutcome({ header, body }: Outcome): Fields {
+/** One that is present and `undefined` differs from none. */
+function encodeNote(from: object): Fields {
+  return 'note' in from ? [`note ${String(from.note)}`] : [];
+}
+
+export function encodeOutcome({ header, body }: Outcome): Fields {
   return [Buffer.from(header).toString('latin1'), Buffer.from(body).toString('latin1')];
 }
 

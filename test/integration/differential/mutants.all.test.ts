@@ -22,7 +22,7 @@ describe('the comparison detects', () => {
   afterAll(() => redis.disconnect());
 
   it.each(LUA_MISTAKES)('$mistake', async ({ mutate, objection }) => {
-    const check = checkStore(await redisSubject(redis, mutate), { runs: 20_000 });
+    const check = checkStore(await redisSubject(redis, { mutate }), { runs: 20_000 });
     await expect(check).rejects.toThrow(objection);
   });
 

@@ -9,6 +9,11 @@ interface Mistake extends PlantedMistake {
 
 const NOW = `date_trunc('milliseconds', statement_timestamp())`;
 
+const ABSENT = "if value == '' then\n  ";
+const INSTANT = "time[1] .. string.sub('00000' .. time[2], -6)";
+const OWN_RECORD = 'string.sub(value, 1, #ARGV[2]) == ARGV[2]';
+const HELD_BY_TOKEN = ["mine and (ownFence == '0' or fence == ownFence)", 'mine'] as const;
+
 /** Mistakes that other libraries have made, or that are easy to make here. */
 export const LUA_MISTAKES: readonly Mistake[] = [
   lua('begin', 'a resent begin of the owner acquires again', [
@@ -16,7 +21,7 @@ export const LUA_MISTAKES: readonly Mistake[] = [
     'elseif false then',
   ]),
   lua('begin', 'another request with the same key is not detected', [
-    'elseif fingerprint ~= ARGV[2] then',
+    'elseif fingerprint ~= ARGV[3] then',
     'elseif false then',
   ]),
   lua('begin', 'a released attempt can begin again', [
@@ -29,15 +34,44 @@ export const LUA_MISTAKES: readonly Mistake[] = [
   ]),
   lua('begin', 'a lease too far ahead is not clamped', [
     'math.min(leaseUntil, now + leaseMs)',
-    'tonumber(leaseUntil)',
+    'leaseUntil',
   ]),
   lua('begin', 'the clamped lease is not stored', [
-    'if clamped < tonumber(leaseUntil) then',
+    'if clamped < leaseUntil then',
     'if false then',
   ]),
   lua('begin', 'notAfter is the first millisecond that is too late', [
     'now > tonumber(ARGV[6])',
     'now >= tonumber(ARGV[6])',
+  ]),
+  lua('begin', 'notAfter does not hold for a record that does not exist', [
+    `${ABSENT}if ARGV[6] ~= '0' and`,
+    `${ABSENT}if false and`,
+  ]),
+  lua('begin', 'the first fence lacks the zeros of its microseconds', [
+    `local instant = ${INSTANT}`,
+    'local instant = time[1] .. time[2]',
+  ]),
+  lua('begin', 'a new record outlives its retention', [
+    "now + ARGV[4], 'NX'",
+    "now + ARGV[4] + 1, 'NX'",
+  ]),
+  lua('begin', 'the note of a new record is lost', ["(ARGV[8] and ' ' .. ARGV[8] or '')", "''"]),
+  lua('begin', 'a takeover without a note loses the earlier one', [
+    'ARGV[8] or note)',
+    "ARGV[8] or '')",
+  ]),
+  lua('begin', 'an expired record leaves its note behind', [
+    "attempt, takeovers, note = '1', '0', ''",
+    "attempt, takeovers, note = '1', '0', note or ''",
+  ]),
+  lua('begin', 'a takeover does not reply the earlier note', [
+    "(kind == ' takeover ' and note or '')",
+    "''",
+  ]),
+  lua('begin', 'a renewed lease counts from another instant', [
+    `${INSTANT} .. ' ' .. lease`,
+    "time[1] .. time[2] .. ' ' .. lease",
   ]),
   lua('begin', 'the fence comes from the clock alone', [
     'math.max((fence or 0) + 1, nowUs)',
@@ -45,42 +79,73 @@ export const LUA_MISTAKES: readonly Mistake[] = [
   ]),
   lua('begin', 'a takeover is not counted', ['takeovers + 1', 'takeovers']),
   lua('begin', 'the lease reaches beyond the hard deadline', [
-    'leaseUntil = math.min(now + leaseMs, deadline)',
-    'leaseUntil = now + leaseMs',
+    'leaseUntil = math.min(since + leaseMs, deadline)',
+    'leaseUntil = since + leaseMs',
   ]),
   lua('begin', 'a large number loses its last digits', [
     "string.format('%.0f', math.max((fence or 0) + 1, nowUs))",
     'tostring(math.max((fence or 0) + 1, nowUs))',
   ]),
   lua('begin', 'a record still exists in the millisecond of its expiry', [
-    'tonumber(expiresAt) <= now',
-    'tonumber(expiresAt) < now',
+    'expiresAt <= now',
+    'expiresAt < now',
   ]),
   lua('extend', 'the heartbeat is an unconditional PEXPIRE', [
     "if state ~= 'p' then",
-    "if state ~= 'p' then redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', now + ARGV[4]))",
+    "if state ~= 'p' then redis.call('PEXPIREAT', KEYS[1], now + ARGV[4])",
   ]),
-  lua('extend', 'the owner is not compared', ['not mine or (', 'false or (']),
+  lua('extend', 'the owner is not compared', ['if not held', 'if false']),
+  lua('extend', 'the fence is not compared', HELD_BY_TOKEN),
   lua('extend', 'a hung attempt can extend its lease', [
-    'if now >= tonumber(deadline) then',
+    'if now >= deadline then',
     'if false then',
   ]),
   lua('extend', 'the hard deadline comes a millisecond later', [
-    'now >= tonumber(deadline)',
-    'now > tonumber(deadline)',
+    'now >= deadline',
+    'now > deadline',
   ]),
-  lua('complete', 'the owner is not compared', ['not mine or (', 'false or (']),
-  lua('complete', 'the fence is not compared', ['not mine or (', 'not mine or false and (']),
+  lua('extend', 'the hard deadline moves with the lease', ['deadline - now', 'deadline - since']),
+  lua('extend', 'a passed hard deadline is not read', ['(%-?%d+)', '(%d+)']),
+  lua('complete', 'its fast path does not compare the owner', [
+    OWN_RECORD,
+    "string.sub(value, 1, #string.match(ARGV[2], '^%S+ ')) == string.match(ARGV[2], '^%S+ ')",
+  ]),
+  lua('complete', 'its fast path does not compare the fence', [
+    OWN_RECORD,
+    "string.match(value, '^2p%d+( %S+ )') == string.match(ARGV[2], ' %S+ ')",
+  ]),
+  lua('complete', 'its fast path writes over an expired record', [
+    'if now < since + retention then',
+    'if true then',
+  ]),
+  lua('complete', 'its fast path ends a lease a millisecond later', [
+    'now < since + math.min(lease, maxExecution)',
+    'now <= since + math.min(lease, maxExecution)',
+  ]),
+  lua('complete', 'its fast path ignores the hard deadline', [
+    'math.min(lease, maxExecution)',
+    'lease',
+  ]),
+  lua('complete', 'its fast path counts an extended lease from the fence', [
+    "since == '=' and",
+    'true and',
+  ]),
+  lua('complete', 'the owner is not compared', ['if not held', 'if false']),
+  lua('complete', 'the fence is not compared', HELD_BY_TOKEN),
+  lua('complete', 'an attempt without a fence is never on time', [
+    "kind = now < leaseUntil and ' ok' or ' ok_late'",
+    "kind = ' ok_late'",
+  ]),
   lua('complete', 'an outcome is replaced by its own copy', [
-    'elseif mine then',
-    'elseif false then',
+    "elseif mine then\n    redis.call('PEXPIREAT', KEYS[1], expiresAt)\n    return nonce .. ' already'",
+    "elseif mine then\n    kind, line = ' ok', string.sub(value, 3, rest - 1)",
   ]),
   lua('complete', 'an outcome with another fingerprint is returned', [
-    'if fingerprint ~= ARGV[5] then',
+    'if fingerprint ~= content then',
     'if false then',
   ]),
   lua('complete', 'an outcome is never returned', [
-    'if fingerprint ~= ARGV[5] then',
+    'if fingerprint ~= content then',
     'if true then',
   ]),
   lua('complete', 'a late failure of another attempt is accepted', [
@@ -88,19 +153,23 @@ export const LUA_MISTAKES: readonly Mistake[] = [
     'mine',
   ]),
   lua('complete', 'a failure is restored', ["'report' or ARGV[3] == 'f'", "'report'"]),
-  lua('complete', 'a late success lowers the fence', ['math.max(fence, ARGV[2])', 'ARGV[2]']),
+  lua('complete', 'a late success lowers the fence', ['math.max(fence, ownFence)', 'ownFence']),
+  lua('complete', 'a late success loses the note', ['content .. note', 'content']),
   lua('complete', 'a restored outcome lowers the fence', ['math.max(fence or 0, own)', 'own']),
   lua('complete', "the outcome's retention is ignored", ['now + ARGV[4]', 'now + ARGV[4] + 1']),
   lua('release', 'the record is deleted', [
-    "redis.call('SET', KEYS[1], line, 'PXAT', at)",
+    "redis.call('SET', KEYS[1], record, 'PXAT', at)",
     "redis.call('DEL', KEYS[1])",
   ]),
   lua('release', 'an outcome can be released', ["if state ~= 'p' then", "if state == 'r' then"]),
-  lua('release', 'another attempt can release', ['token ~= ARGV[1]', 'false']),
-  lua('release', 'the fence is not compared', ["ARGV[2] ~= '0' and fence ~= ARGV[2]", 'false']),
+  lua('release', 'another attempt can release', [
+    "if not mine then return nonce .. ' lost' end",
+    'held = held or not mine',
+  ]),
+  lua('release', 'the fence is not compared', HELD_BY_TOKEN),
   lua('inspect', 'it returns a lease that is not clamped', [
     'math.min(leaseUntil, now + leaseMs)',
-    'tonumber(leaseUntil)',
+    'leaseUntil',
   ]),
 ];
 

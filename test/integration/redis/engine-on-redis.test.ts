@@ -27,7 +27,7 @@ const loadAll = async () => {
 async function recordStates(keyPrefix: string): Promise<Record<string, number>> {
   const states: Record<string, number> = {};
   for (const key of await client.keys(`${keyPrefix}:*`)) {
-    const state = (await client.get(key))!.split(' ')[1]!;
+    const state = (await client.get(key))![1]!;
     states[state] = (states[state] ?? 0) + 1;
   }
   return states;

@@ -1,37 +1,44 @@
 import { describe, expect, it } from '@jest/globals';
 import { loadScripts } from '../../support/internals/stores/redis/scripts.js';
 
-const [FIRST, LAST] = ["local time = redis.call('TIME')", 'if tonumber(expiresAt) <= now'];
-
-/** From the clock to the end of the block that reads the record. */
-function readingBlock(text: string): string {
-  const start = text.indexOf(FIRST);
-  const end = text.indexOf('\nend\n', text.indexOf(LAST, start));
-  if (start < 0 || end < 0) throw new Error('The script has no block that reads the record.');
-  return text.slice(start, end);
-}
+const scripts = Object.entries(loadScripts());
 
 describe('the six scripts', () => {
-  const scripts = Object.entries(loadScripts());
-
-  it('read the record with the same lines, byte for byte', () => {
-    expect(scripts.map(([name]) => name)).toEqual([
-      'abandoned',
-      'begin',
-      'complete',
-      'extend',
-      'inspect',
-      'release',
+  it('are these, with flags where they write for an attempt that already runs', () => {
+    expect(scripts.map(([name, { flagged }]) => [name, flagged !== undefined])).toEqual([
+      ['abandoned', true],
+      ['begin', false],
+      ['complete', true],
+      ['extend', true],
+      ['inspect', false],
+      ['release', true],
     ]);
-    const blocks = new Set(scripts.map(([, { text }]) => readingBlock(text)));
-    expect(blocks.size).toBe(1);
-    const [block] = blocks;
-    expect(block).toContain("redis.call('GET', KEYS[1])");
-    expect(block).toContain('UNKNOWNRECORD');
   });
 
-  it.each(scripts)('read record and time once: %s', (_, { text }) => {
-    expect(text.match(/redis\.call\('GET'/g)).toHaveLength(1);
-    expect(text.match(/redis\.call\('TIME'/g)).toHaveLength(1);
+  it.each(scripts)('hold what they include, and read record and time once: %s', (_, { text }) => {
+    expect(text).not.toContain('-- include');
+    for (const read of ["'TIME'", "'GETRANGE', KEYS[1], 0, 255", "'GET', KEYS[1]"]) {
+      expect(text.split(`redis.call(${read})`)).toHaveLength(2);
+    }
   });
+});
+
+describe('the scripts with flags', () => {
+  const flagged = scripts.flatMap(([name, { text, flagged }]) =>
+    flagged === undefined ? [] : [[name, text, flagged.text] as const],
+  );
+
+  it.each(flagged)(
+    'are the same but for the flag and the PEXPIREAT before a SET: %s',
+    (_, text, other) => {
+      const [flag, ...lines] = other.split('\n');
+      expect(flag).toBe('#!lua flags=allow-oom');
+      const without = text.split('\n').filter((line) => !line.endsWith(' -- without allow-oom'));
+      expect(lines).toEqual(without);
+      expect(text.split('\n').length - lines.length).toBe(1);
+      expect(text).toMatch(
+        /redis\.call\('PEXPIREAT', KEYS\[1\], at\) -- without allow-oom\n *redis\.call\('SET', KEYS\[1\], .*, 'PXAT', at\)\n/,
+      );
+    },
+  );
 });

@@ -23,21 +23,29 @@ let store: RedisIdempotencyStore;
 let lease: Lease;
 
 /** A running attempt on a server that ran out of memory. */
-beforeEach(async () => {
+async function startAttempt(): Promise<void> {
   client = userClient(server.url);
   store = new RedisIdempotencyStore({ client });
   await client.config('SET', 'maxmemory', '0', 'maxmemory-policy', 'noeviction');
   const begin = beginCommand();
   const reply = await store.begin(begin);
   lease = leaseOf(begin, reply.kind === 'acquired' ? reply.fence : -1);
-});
+}
 
 async function useUpMemory(): Promise<void> {
   await client.config('SET', 'maxmemory', '1');
   await expect(client.set('x', 'y')).rejects.toThrow('OOM');
 }
 
-describe('Without memory', () => {
+describe.each([
+  ['with script flags, whose server was checked', true],
+  ['without script flags', false],
+])('Without memory, %s', (_, isChecked) => {
+  beforeEach(async () => {
+    await startAttempt();
+    if (isChecked) await store.open();
+  });
+
   it('begin is rejected and nothing changes', async () => {
     await useUpMemory();
     const size = await client.dbsize();
@@ -70,6 +78,16 @@ describe('Without memory', () => {
     expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'already' });
   });
 
+  it('a running attempt completes by one write, or by a harmless one before it', async () => {
+    await useUpMemory();
+    await client.config('RESETSTAT');
+    expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'ok' });
+    const writes = [...(await client.info('commandstats')).matchAll(/cmdstat_(set|pexpireat):/g)];
+    expect(writes.map(([, name]) => name).sort()).toEqual(
+      isChecked ? ['set'] : ['pexpireat', 'set'],
+    );
+  });
+
   it('a running attempt releases', async () => {
     await useUpMemory();
     expect(await store.release(lease, releaseCommand())).toEqual({ kind: 'ok' });
@@ -99,6 +117,8 @@ describe('Without memory', () => {
 });
 
 describe('complete returned already', () => {
+  beforeEach(startAttempt);
+
   it('after a write with the same expiry, so that WAIT has something to wait for', async () => {
     await store.complete(lease, completeCommand());
     const expiry = await client.pexpiretime(`idem:1:${lease.recordKey}`);

@@ -33,31 +33,31 @@ async function acquire(changes = {}) {
 }
 
 describe('A record in Redis', () => {
-  it('is one key with one line of text while it is in progress', async () => {
+  it('is one key with two lines of text while it is in progress', async () => {
     const { begin, reply, key } = await acquire({ origin: 'orders.create' });
     const { fence, now } = reply;
     const expiresAt = now + begin.recordRetentionMs;
     expect(await client.get(key)).toBe(
-      `1 p ${fence} ${now + 10_000} 10000 ${now + begin.maxExecutionMs} ${expiresAt} 1 0 ${begin.token} ${FINGERPRINT} orders.create\n`,
+      `2p${fence} ${begin.token} 1 0 ${FINGERPRINT}\n= 10000 ${begin.maxExecutionMs} ${begin.recordRetentionMs} orders.create\n`,
     );
     expect(await client.pexpiretime(key)).toBe(expiresAt);
   });
 
-  it('is a line, the header and the bytes once it is completed', async () => {
+  it('is two lines, the header and the bytes once it is completed', async () => {
     const { begin, lease, key } = await acquire();
     await store.complete(lease, completeCommand());
     const expiresAt = await client.pexpiretime(key);
     expect(await client.get(key)).toBe(
-      `1 c ${lease.fence} ${expiresAt} 1 0 ${begin.token} ${FINGERPRINT}\n{"status":201}\n{"id":1}`,
+      `2c${lease.fence} ${begin.token} 1 0 ${FINGERPRINT}\n${expiresAt}\n{"status":201}\n{"id":1}`,
     );
   });
 
-  it('is a tombstone of one line once it is released', async () => {
+  it('is a tombstone of two lines once it is released', async () => {
     const { begin, lease, key } = await acquire();
     await store.release(lease, releaseCommand());
     const expiresAt = await client.pexpiretime(key);
     expect(await client.get(key)).toBe(
-      `1 r ${lease.fence} ${expiresAt} 1 0 ${begin.token} ${FINGERPRINT}\n`,
+      `2r${lease.fence} ${begin.token} 1 0 ${FINGERPRINT}\n${expiresAt}\n`,
     );
   });
 
@@ -109,7 +109,7 @@ describe('An outcome', () => {
     await expect(store.complete(lease, completeCommand({ outcome }))).rejects.toThrow(
       ValueNotStorableError,
     );
-    expect(await client.get(key)).toMatch(/^1 p /);
+    expect(await client.get(key)).toMatch(/^2p/);
   });
 });
 
@@ -119,8 +119,33 @@ describe('An origin', () => {
   });
 });
 
+describe('A note', () => {
+  it.each(['', 'two words', 'line\nfeed', 'é', '\x7f', 'x'.repeat(121)])(
+    'of %j is rejected',
+    async (note) => {
+      await expect(store.begin(beginCommand({ note }))).rejects.toThrow(ValueNotStorableError);
+    },
+  );
+
+  it('ends the first line of every state', async () => {
+    const { begin, lease, key } = await acquire({ note: 'a~!' });
+    const endOfFirstLine = / 1 0 \S+ a~!\n/;
+    expect(await client.get(key)).toMatch(endOfFirstLine);
+    await store.complete(lease, completeCommand());
+    expect(await client.get(key)).toMatch(endOfFirstLine);
+    expect(await store.begin({ ...begin, token: newToken() })).toMatchObject({ note: 'a~!' });
+    const other = await acquire({ note: 'a~!' });
+    await store.release(other.lease, releaseCommand());
+    expect(await client.get(other.key)).toMatch(endOfFirstLine);
+  });
+});
+
 describe('After the warm-up', () => {
-  it('each operation is one EVALSHA', async () => {
+  it.each([
+    ['with script flags', true, {}],
+    ['without script flags', false, { pexpireat: 2 }],
+  ])('each operation is one EVALSHA, %s', async (_, isChecked, further) => {
+    if (isChecked) await store.open();
     const steps = async () => {
       const { begin, lease } = await acquire();
       await store.extend(lease, extendCommand());
@@ -136,20 +161,19 @@ describe('After the warm-up', () => {
         ([, name, count]) => [name, Number(count)],
       ),
     );
-    // Calls by the scripts: TIME and the record's first bytes in each of the five, GET without a record, SET once in
-    // begin, PEXPIREAT and SET in extend and complete.
+    // Calls by the scripts: TIME and the record's first bytes in each of the five, SET once in begin, extend and complete; without
+    // flags PEXPIREAT before those of the latter two.
     expect(calls).toEqual({
       evalsha: 5,
       time: 5,
       getrange: 5,
-      get: 1,
       set: 3,
-      pexpireat: 2,
+      ...further,
     });
   });
 
   it('a large outcome is read only for a reply that contains it', async () => {
-    const { begin, lease } = await acquire();
+    const { begin, lease } = await acquire({ note: '~'.repeat(120) });
     const outcome = { header: '{}', body: Buffer.alloc(2 ** 20) };
     await store.complete(lease, completeCommand({ outcome }));
     const stats = async (step: () => Promise<{ kind: string } | undefined>) => {

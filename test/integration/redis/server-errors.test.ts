@@ -10,7 +10,7 @@ import {
 import { loadScripts } from '../../support/internals/stores/redis/scripts.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
-import { NONCE, startScriptedServer } from './support/canned-server.js';
+import { ACQUIRED, startScriptedServer, startServerWithoutFlags } from './support/canned-server.js';
 import {
   beginCommand,
   completeCommand,
@@ -132,7 +132,6 @@ describe('While the server does not execute commands', () => {
   });
 
   // Errors that a single real server does not produce, from a scripted server.
-  const acquired = `*6\r\n${NONCE}\r\n$8\r\nacquired\r\n$1\r\n7\r\n:1\r\n:1\r\n:0`;
   it.each([
     '-TRYAGAIN Multiple keys request during rehashing of slot',
     '-ASK 3999 127.0.0.1:6381',
@@ -140,7 +139,7 @@ describe('While the server does not execute commands', () => {
     '-ERR max number of clients reached',
     "-ERR Error running script (call to f_abc): @user_script:5: @user_script: 5: -READONLY You can't write against a read only replica. ",
   ])('and returns %s, a begin is sent again', async (error) => {
-    const server = closeAfterTest(await startScriptedServer([error, error, acquired]));
+    const server = closeAfterTest(await startScriptedServer([error, error, ACQUIRED]));
     const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
     const command = beginCommand({ timeoutMs: 2_000 });
     expect(await store.begin(command)).toMatchObject({ kind: 'acquired', fence: 7 });
@@ -150,7 +149,7 @@ describe('While the server does not execute commands', () => {
     "-ERR Error running script (call to f_abc): @user_script:5: @user_script: 5: -OOM command not allowed when used memory > 'maxmemory'.",
     '-MISCONF Redis is configured to save RDB snapshots, but it is currently not able to persist on disk.',
   ])('and returns %s, a begin is unavailable at once', async (error) => {
-    const server = closeAfterTest(await startScriptedServer([error, acquired]));
+    const server = closeAfterTest(await startScriptedServer([error, ACQUIRED]));
     const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
     await expect(store.begin(beginCommand())).rejects.toThrow(StoreUnavailableError);
   });
@@ -169,6 +168,27 @@ describe('While the server does not execute commands', () => {
     await expect(store.begin(beginCommand({ timeoutMs: 100 }))).rejects.toThrow(
       StoreOutcomeUnknownError,
     );
+  });
+});
+
+describe('A server that compiles no script with flags, although another one of its cluster does', () => {
+  it.each([
+    "-ERR Error compiling script (new function): user_script:1: unexpected symbol near '#' ",
+    '-ERR Unexpected flag in script shebang: allow-oom',
+  ])('and returns %s, gets the script without them', async (error) => {
+    const { url } = closeAfterTest(await startServerWithoutFlags(error));
+    const client = userClient(url, { protocol: 2 });
+    const waitReplicas = { count: 1, timeoutMs: 1_000 };
+    for (const store of [
+      new RedisIdempotencyStore({ client }),
+      new RedisIdempotencyStore({ client, waitReplicas }),
+    ]) {
+      await store.open();
+      const lease = leaseOf(beginCommand(), 1);
+      expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'ok' });
+      expect(await store.extend(lease, extendCommand())).toEqual({ kind: 'ok' });
+      await store.close();
+    }
   });
 });
 
@@ -215,11 +235,11 @@ describe('A configuration that cannot work fails with a configuration error', ()
   });
 
   it.each([
-    ['of a later version', '2 p 1 2 3\n'],
+    ['of another version', '1 p 1790000000000000 1790000010000\n'],
     ['of other software', 'hello'],
     ['that is empty', ''],
-    ['that was cut off', '1 p 1700000000000000 1700'],
-    ['of an unknown state', '1 x 5 99999999999999 1 0 t f\n'],
+    ['that was cut off', '2p1790000000000000 t 1 0 f\n= 10000 3'],
+    ['of an unknown state', '2x5 t 1 0 f\n99999999999999\n'],
   ])('when the key holds a value %s, which stays unchanged', async (_what, value) => {
     const { client, store } = await setUp();
     const command = beginCommand();

@@ -60,9 +60,9 @@ describe('With waitReplicas', () => {
   it('a begin and a completion are on the replica when they return', async () => {
     const store = durableStore();
     const lease = await acquire(store, beginCommand());
-    expect(await valueAt(onReplica, lease)).toMatch(/^1 p /);
+    expect(await valueAt(onReplica, lease)).toMatch(/^2p/);
     await store.complete(lease, completeCommand());
-    expect(await valueAt(onReplica, lease)).toMatch(/^1 c /);
+    expect(await valueAt(onReplica, lease)).toMatch(/^2c/);
   });
 
   it('concurrent steps share a WAIT', async () => {
@@ -87,7 +87,7 @@ describe('With waitReplicas', () => {
     await expect(attempt).rejects.toThrow('0 of the 1 replicas');
     // WAIT on another connection covers only the commands of that connection.
     expect(await onPrimary.wait(1, 10)).toBe(1);
-    expect(await valueAt(onPrimary, begin)).toMatch(/^1 p /);
+    expect(await valueAt(onPrimary, begin)).toMatch(/^2p/);
   });
 
   it('a request whose begin no replica confirms is rejected, and its key is free', async () => {
@@ -95,7 +95,7 @@ describe('With waitReplicas', () => {
     const request = newRequest();
     replica.kill('SIGSTOP');
     expect(await worker.begin(request)).toEqual({ kind: 'reject', reason: 'store_unavailable' });
-    await until(async () => (await valueAt(onPrimary, request))?.startsWith('1 r ') ?? false);
+    await until(async () => (await valueAt(onPrimary, request))?.startsWith('2r') ?? false);
     replica.kill('SIGCONT');
     expect(await worker.run(request)).toMatchObject({ number: 2, isTakeover: false });
   });
@@ -109,7 +109,7 @@ describe('With waitReplicas', () => {
     replica.kill('SIGSTOP');
     await attempt.release();
     expect(await waiting).toEqual({ kind: 'reject', reason: 'store_unavailable' });
-    await until(async () => (await valueAt(onPrimary, request))?.startsWith('1 r ') ?? false);
+    await until(async () => (await valueAt(onPrimary, request))?.startsWith('2r') ?? false);
   });
 
   it('a completion that no replica confirms is sent again until one does', async () => {
@@ -118,12 +118,12 @@ describe('With waitReplicas', () => {
     const attempt = await worker.run(request);
     replica.kill('SIGSTOP');
     const settlement = attempt.complete(success('paid'));
-    await until(async () => (await valueAt(onPrimary, request))?.startsWith('1 c ') ?? false);
+    await until(async () => (await valueAt(onPrimary, request))?.startsWith('2c') ?? false);
     await until(() => worker.store.sentOf('complete').length > 1);
     expect(worker.eventsOf('completed')).toEqual([]);
     replica.kill('SIGCONT');
     expect(await settlement).toEqual({ kind: 'own' });
-    expect(await valueAt(onReplica, request)).toMatch(/^1 c .*paid$/s);
+    expect(await valueAt(onReplica, request)).toMatch(/^2c.*paid$/s);
   });
 
   it('a command that writes nothing does not wait', async () => {

@@ -92,8 +92,16 @@ const KILLED = /Script killed by user/i;
 
 /** A proxy's error about its server says nothing about the command: unknown. */
 function classifyPlain(message: string): SendFailure {
-  if (KILLED.test(message)) return 'not_executed';
+  if (KILLED.test(message) || WITHOUT_FLAGS.test(message)) return 'not_executed';
   return STAYS.test(message) ? 'misconfigured' : 'unknown';
+}
+
+/** Of Redis 6.2, and of a server that has flags, but not this one. */
+const WITHOUT_FLAGS = /Error compiling script.* near '#'|in script shebang/i;
+
+/** Whether the server did not compile a script because of its flags. Without them, it would. */
+export function isFlagsRejection(error: unknown): boolean {
+  return isErrorReply(error) && WITHOUT_FLAGS.test(error.message);
 }
 
 type ErrorReply = Error & { readonly name: 'ReplyError' };

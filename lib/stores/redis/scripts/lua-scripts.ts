@@ -1,20 +1,56 @@
 import { createHash } from 'node:crypto';
+import { isFlagsRejection } from '../connection/error-classification.js';
 import { LUA_TEXTS } from './lua-texts.generated.js';
 
 export interface LuaScript {
   readonly text: string;
   /** Identifies the script in EVALSHA. */
   readonly sha1: string;
+  /** The same script for a server with script flags: Redis ≥ 7, Valkey. */
+  readonly flagged?: LuaScript | undefined;
 }
 
 export type LuaScripts = Readonly<Record<keyof typeof LUA_TEXTS, LuaScript>>;
+
+/** Must be the first line. The scripts with it write without free memory, as an attempt that already runs must. */
+const ALLOW_OOM = '#!lua flags=allow-oom\n';
+
+/** Lines that a script with the flag does not need. */
+const WITHOUT_ALLOW_OOM = /^.* -- without allow-oom\n/gm;
 
 /** The shipped scripts. A test may replace the clock in their text. */
 export function loadScripts(transform = (text: string): string => text): LuaScripts {
   const load = (shipped: string): LuaScript => {
     const text = transform(shipped);
-    return { text, sha1: createHash('sha1').update(text).digest('hex') };
+    const flagged = text.replace(WITHOUT_ALLOW_OOM, '');
+    return {
+      ...scriptOf(text),
+      flagged: flagged === text ? undefined : scriptOf(ALLOW_OOM + flagged),
+    };
   };
   const scripts = Object.entries(LUA_TEXTS).map(([name, text]) => [name, load(text)]);
   return Object.fromEntries(scripts) as LuaScripts;
+}
+
+/** The form of the scripts that the servers in use compile. */
+export class ScriptForm {
+  private hasFlags = false;
+
+  /** @param hasFlags - whether a server has said so. Another one of its cluster may still not. */
+  found(hasFlags: boolean): void {
+    this.hasFlags = hasFlags;
+  }
+
+  of(script: LuaScript): LuaScript {
+    return this.hasFlags ? (script.flagged ?? script) : script;
+  }
+
+  /** After a server that does not know the flags, every server gets the form that all of them compile. */
+  failed(error: unknown): void {
+    if (isFlagsRejection(error)) this.hasFlags = false;
+  }
+}
+
+function scriptOf(text: string): LuaScript {
+  return { text, sha1: createHash('sha1').update(text).digest('hex') };
 }

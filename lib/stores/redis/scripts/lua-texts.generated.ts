@@ -1,179 +1,231 @@
 // Made from lua/ by "npm run texts": change the files there.
 
 export const LUA_TEXTS = {
-  'abandoned': `local nonce = ARGV[2]
-if redis.call('GETRANGE', KEYS[1], 0, 3) ~= '1 p ' then return { nonce, 'other' } end
+  'abandoned': `local nonce = ARGV[1]
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
 local value = redis.call('GETRANGE', KEYS[1], 0, 255)
+if string.sub(value, 1, 2) ~= '2p' then return nonce .. ' other' end
 local function readAll() value = redis.call('GET', KEYS[1]) end
-if value == '' or #value == 256 and not string.find(value, '^1 [cfr] [^\\n]*\\n') then readAll() end
-local state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin, rest
+if value == '' or #value == 256 and not string.find(value, '^2[cfr][^\\n]*\\n%d+\\n') then readAll() end
+local state, fence, token, attempt, takeovers, fingerprint, note, rest
+local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 if value then
-  state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin =
-    string.match(value, '^1 (p) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+)\\n$')
-  if not state then
-    state, fence, expiresAt, attempt, takeovers, token, fingerprint, rest =
-      string.match(value, '^1 ([cfr]) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)\\n()')
+  state, fence, token, attempt, takeovers, fingerprint, note, rest =
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()')
+  if state == 'p' then
+    since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
+    if since then
+      since = math.floor((since == '=' and fence or since) / 1000)
+      deadline, expiresAt = since + deadline, since + expiresAt
+      leaseUntil = math.min(since + leaseMs, deadline)
+    end
+  elseif state then
+    expiresAt = tonumber(string.match(value, '^(%d+)\\n', rest))
   end
-  if not state then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 1') end
-  if tonumber(expiresAt) <= now then state = nil end
+  if not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
+  if expiresAt <= now then state = nil end
 end
-if not state or origin == '-' then return { nonce, 'other' } end
+local function renewed(lease, retention)
+  return string.sub(value, 1, rest - 1) .. time[1] .. string.sub('00000' .. time[2], -6) .. ' ' .. lease .. ' '
+    .. string.format('%.0f', deadline - now) .. ' ' .. retention .. ' ' .. origin .. '\\n'
+end
+if not state or origin == '-' then return nonce .. ' other' end
 local clamped = math.min(leaseUntil, now + leaseMs)
-if clamped < tonumber(leaseUntil) then
-  local line = '1 p ' .. fence .. ' ' .. string.format('%.0f', clamped) .. ' ' .. leaseMs .. ' ' .. deadline .. ' ' .. expiresAt
-    .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. token .. ' ' .. fingerprint .. ' ' .. origin .. '\\n'
-  redis.call('PEXPIREAT', KEYS[1], expiresAt)
-  redis.call('SET', KEYS[1], line, 'PXAT', expiresAt)
+if clamped < leaseUntil then
+  local at = expiresAt
+  redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
+  redis.call('SET', KEYS[1], renewed(leaseMs, string.format('%.0f', expiresAt - now)), 'PXAT', at)
 end
-if now - clamped < tonumber(ARGV[1]) then return { nonce, 'other' } end
-return { nonce, 'abandoned', fingerprint, origin }
+if now - clamped < tonumber(ARGV[2]) then return nonce .. ' other' end
+return nonce .. ' abandoned ' .. fingerprint .. ' ' .. origin
 `,
-  'begin': `local nonce = ARGV[9]
+  'begin': `local nonce = ARGV[1]
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
 local value = redis.call('GETRANGE', KEYS[1], 0, 255)
+if value == '' then
+  if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end
+  local instant = time[1] .. string.sub('00000' .. time[2], -6)
+  local record = '2p' .. instant .. ' ' .. ARGV[2] .. ' 1 0 ' .. ARGV[3] .. (ARGV[8] and ' ' .. ARGV[8] or '')
+    .. '\\n= ' .. ARGV[5] .. '\\n'
+  if redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4], 'NX') then return nonce .. ' acquired ' .. instant end
+end
 local function readAll() value = redis.call('GET', KEYS[1]) end
-if value == '' or #value == 256 and not string.find(value, '^1 [cfr] [^\\n]*\\n') then readAll() end
-local state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin, rest
+if value == '' or #value == 256 and not string.find(value, '^2[cfr][^\\n]*\\n%d+\\n') then readAll() end
+local state, fence, token, attempt, takeovers, fingerprint, note, rest
+local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 if value then
-  state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin =
-    string.match(value, '^1 (p) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+)\\n$')
-  if not state then
-    state, fence, expiresAt, attempt, takeovers, token, fingerprint, rest =
-      string.match(value, '^1 ([cfr]) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)\\n()')
+  state, fence, token, attempt, takeovers, fingerprint, note, rest =
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()')
+  if state == 'p' then
+    since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
+    if since then
+      since = math.floor((since == '=' and fence or since) / 1000)
+      deadline, expiresAt = since + deadline, since + expiresAt
+      leaseUntil = math.min(since + leaseMs, deadline)
+    end
+  elseif state then
+    expiresAt = tonumber(string.match(value, '^(%d+)\\n', rest))
   end
-  if not state then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 1') end
-  if tonumber(expiresAt) <= now then state = nil end
+  if not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
+  if expiresAt <= now then state = nil end
 end
-local function write()
-  local at = string.format('%.0f', expiresAt)
-  local line = '1 p ' .. fence .. ' ' .. string.format('%.0f', leaseUntil) .. ' ' .. leaseMs .. ' '
-    .. string.format('%.0f', deadline) .. ' ' .. at .. ' ' .. attempt .. ' ' .. takeovers .. ' '
-    .. token .. ' ' .. fingerprint .. ' ' .. origin .. '\\n'
-  redis.call('SET', KEYS[1], line, 'PXAT', at)
+local function renewed(lease, retention)
+  return string.sub(value, 1, rest - 1) .. time[1] .. string.sub('00000' .. time[2], -6) .. ' ' .. lease .. ' '
+    .. string.format('%.0f', deadline - now) .. ' ' .. retention .. ' ' .. origin .. '\\n'
 end
-local kind = 'acquired'
-local mine = token == ARGV[1]
+local function counters() return ' ' .. string.format('%.0f', now) .. ' ' .. attempt .. ' ' .. takeovers end
+local kind = ' acquired '
+local mine = token == ARGV[2]
 if not state then
-  attempt, takeovers = '1', '0'
+  attempt, takeovers, note = '1', '0', ''
 elseif state == 'r' then
-  if mine then return { nonce, 'stale_begin' } end
+  if mine then return nonce .. ' stale_begin' end
   attempt = attempt + 1
-elseif fingerprint ~= ARGV[2] then
-  return { nonce, 'mismatch' }
+elseif fingerprint ~= ARGV[3] then
+  return nonce .. ' mismatch'
 elseif state ~= 'p' then
   if #value == 256 then readAll() end
-  local lineEnd = string.find(value, '\\n', rest, true)
-  local header, body = string.sub(value, rest, lineEnd - 1), string.sub(value, lineEnd + 1)
-  return { nonce, state == 'c' and 'completed' or 'failed', expiresAt - now, header, body }
+  return { nonce .. (state == 'c' and ' completed ' or ' failed ') .. string.format('%.0f', expiresAt - now) .. note, value }
 elseif mine then
-  leaseUntil, leaseMs, expiresAt = math.min(now + ARGV[3], deadline), ARGV[3], now + ARGV[5]
-  write()
-  return { nonce, 'owned', fence, now, attempt, takeovers }
+  redis.call('SET', KEYS[1], renewed(string.match(ARGV[5], '^%d+'), ARGV[4]), 'PXAT', now + ARGV[4])
+  return nonce .. ' owned ' .. fence .. counters()
 else
   local clamped = math.min(leaseUntil, now + leaseMs)
   if clamped > now then
-    if clamped < tonumber(leaseUntil) then
-      leaseUntil = clamped
-      write()
+    if clamped < leaseUntil then
+      redis.call('SET', KEYS[1], renewed(leaseMs, string.format('%.0f', expiresAt - now)), 'PXAT', expiresAt)
     end
-    return { nonce, 'in_progress', clamped - now }
+    return nonce .. ' in_progress ' .. string.format('%.0f', clamped - now) .. note
   end
-  if ARGV[7] == 'deny' then return { nonce, 'abandoned', fence, now - clamped, attempt, takeovers } end
-  kind, attempt, takeovers = 'takeover', attempt + 1, takeovers + 1
+  if ARGV[7] == 'deny' then
+    return nonce .. ' abandoned ' .. fence .. ' ' .. string.format('%.0f', now - clamped) .. ' ' .. attempt .. ' ' .. takeovers .. note
+  end
+  kind, attempt, takeovers = ' takeover ', attempt + 1, takeovers + 1
 end
-if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return { nonce, 'late', now } end
+if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end
 fence = string.format('%.0f', math.max((fence or 0) + 1, nowUs))
-token, fingerprint, leaseMs, origin = ARGV[1], ARGV[2], ARGV[3], ARGV[8]
-deadline, expiresAt = now + ARGV[4], now + ARGV[5]
-leaseUntil = math.min(now + leaseMs, deadline)
-write()
-return { nonce, kind, fence, now, attempt, takeovers }
+local record = '2p' .. fence .. ' ' .. ARGV[2] .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. ARGV[3]
+  .. (ARGV[8] and ' ' .. ARGV[8] or note) .. '\\n' .. string.format('%.0f', nowUs) .. ' ' .. ARGV[5] .. '\\n'
+redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4])
+return nonce .. kind .. fence .. counters() .. (kind == ' takeover ' and note or '')
 `,
-  'complete': `local nonce = ARGV[10]
+  'complete': `local nonce = ARGV[1]
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
 local value = redis.call('GETRANGE', KEYS[1], 0, 255)
-local function readAll() value = redis.call('GET', KEYS[1]) end
-if value == '' or #value == 256 and not string.find(value, '^1 [cfr] [^\\n]*\\n') then readAll() end
-local state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin, rest
-if value then
-  state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin =
-    string.match(value, '^1 (p) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+)\\n$')
-  if not state then
-    state, fence, expiresAt, attempt, takeovers, token, fingerprint, rest =
-      string.match(value, '^1 ([cfr]) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)\\n()')
+local line, kind
+if string.sub(value, 1, #ARGV[2]) == ARGV[2] then
+  local lineEnd, since, lease, maxExecution, retention =
+    string.match(value, '^[^\\n]*\\n()([=%d]%d*) (%d+) (%-?%d+) (%d+) %S', #ARGV[2] + 1)
+  if lineEnd then
+    since = math.floor((since == '=' and string.match(ARGV[2], '%d+', 3) or since) / 1000)
+    if now < since + retention then
+      line = string.sub(value, 3, lineEnd - 1)
+      kind = now < since + math.min(lease, maxExecution) and ' ok' or ' ok_late'
+    end
   end
-  if not state then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 1') end
-  if tonumber(expiresAt) <= now then state = nil end
 end
-local kind = 'ok'
-local mine = token == ARGV[1]
-if not state then
-  if ARGV[6] == 'report' or ARGV[3] == 'f' then return { nonce, 'gone' } end
-  local own = ARGV[2] == '0' and nowUs or tonumber(ARGV[2])
-  kind, fence = 'restored', string.format('%.0f', math.max(fence or 0, own))
-  attempt, takeovers, fingerprint = '1', '0', ARGV[5]
-elseif state == 'p' then
-  if not mine or (ARGV[2] ~= '0' and fence ~= ARGV[2]) then return { nonce, 'lost', 'in_progress', fence } end
-  if now >= tonumber(leaseUntil) then kind = 'ok_late' end
-elseif state == 'r' then
-  if mine or ARGV[3] == 'f' then return { nonce, 'lost', 'released', fence } end
-  kind, fence, fingerprint = 'ok_late', string.format('%.0f', math.max(fence, ARGV[2])), ARGV[5]
-elseif mine then
-  redis.call('PEXPIREAT', KEYS[1], expiresAt)
-  return { nonce, 'already' }
-else
-  local finished = state == 'c' and 'completed' or 'failed'
-  if fingerprint ~= ARGV[5] then return { nonce, 'lost', finished, fence } end
-  if #value == 256 then readAll() end
-  local lineEnd = string.find(value, '\\n', rest, true)
-  local header, body = string.sub(value, rest, lineEnd - 1), string.sub(value, lineEnd + 1)
-  return { nonce, 'superseded', finished, header, body }
+if not line then
+local function readAll() value = redis.call('GET', KEYS[1]) end
+if value == '' or #value == 256 and not string.find(value, '^2[cfr][^\\n]*\\n%d+\\n') then readAll() end
+local state, fence, token, attempt, takeovers, fingerprint, note, rest
+local since, leaseMs, leaseUntil, deadline, expiresAt, origin
+if value then
+  state, fence, token, attempt, takeovers, fingerprint, note, rest =
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()')
+  if state == 'p' then
+    since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
+    if since then
+      since = math.floor((since == '=' and fence or since) / 1000)
+      deadline, expiresAt = since + deadline, since + expiresAt
+      leaseUntil = math.min(since + leaseMs, deadline)
+    end
+  elseif state then
+    expiresAt = tonumber(string.match(value, '^(%d+)\\n', rest))
+  end
+  if not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
+  if expiresAt <= now then state = nil end
 end
-local at = string.format('%.0f', now + ARGV[4])
-local record = '1 ' .. ARGV[3] .. ' ' .. fence .. ' ' .. at .. ' ' .. attempt .. ' ' .. takeovers .. ' '
-  .. ARGV[1] .. ' ' .. fingerprint .. '\\n' .. ARGV[7] .. '\\n' .. ARGV[8]
-redis.call('PEXPIREAT', KEYS[1], at)
+local ownFence, ownToken = string.match(ARGV[2], '^2p(%d+) (%S+) $')
+local mine = token == ownToken
+local held = mine and (ownFence == '0' or fence == ownFence)
+  local content, whenGone = string.match(ARGV[5], '^(%S+) (%S+)$')
+  if not state then
+    if whenGone == 'report' or ARGV[3] == 'f' then return nonce .. ' gone' end
+    local own = ownFence == '0' and nowUs or tonumber(ownFence)
+    kind = ' restored'
+    line = string.format('%.0f', math.max(fence or 0, own)) .. ' ' .. ownToken .. ' 1 0 ' .. content .. '\\n'
+  elseif state == 'p' then
+    if not held then return nonce .. ' lost in_progress ' .. fence end
+    kind = now < leaseUntil and ' ok' or ' ok_late'
+    line = string.sub(value, 3, rest - 1)
+  elseif state == 'r' then
+    if mine or ARGV[3] == 'f' then return nonce .. ' lost released ' .. fence end
+    kind = ' ok_late'
+    line = string.format('%.0f', math.max(fence, ownFence)) .. ' ' .. ownToken .. ' ' .. attempt .. ' ' .. takeovers .. ' '
+      .. content .. note .. '\\n'
+  elseif mine then
+    redis.call('PEXPIREAT', KEYS[1], expiresAt)
+    return nonce .. ' already'
+  else
+    local finished = state == 'c' and 'completed' or 'failed'
+    if fingerprint ~= content then return nonce .. ' lost ' .. finished .. ' ' .. fence end
+    if #value == 256 then readAll() end
+    return { nonce .. ' superseded ' .. finished, value }
+  end
+end
+local at = now + ARGV[4]
+local record = '2' .. ARGV[3] .. line .. string.format('%.0f', at) .. '\\n' .. ARGV[6] .. '\\n' .. ARGV[7]
+redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
-if ARGV[9] ~= '-' then redis.pcall(ARGV[9], KEYS[1], '') end
-return { nonce, kind }
+if ARGV[8] then redis.pcall(ARGV[8], KEYS[1], '') end
+return nonce .. kind
 `,
-  'extend': `local nonce = ARGV[5]
+  'extend': `local nonce = ARGV[1]
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
 local value = redis.call('GETRANGE', KEYS[1], 0, 255)
 local function readAll() value = redis.call('GET', KEYS[1]) end
-if value == '' or #value == 256 and not string.find(value, '^1 [cfr] [^\\n]*\\n') then readAll() end
-local state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin, rest
+if value == '' or #value == 256 and not string.find(value, '^2[cfr][^\\n]*\\n%d+\\n') then readAll() end
+local state, fence, token, attempt, takeovers, fingerprint, note, rest
+local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 if value then
-  state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin =
-    string.match(value, '^1 (p) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+)\\n$')
-  if not state then
-    state, fence, expiresAt, attempt, takeovers, token, fingerprint, rest =
-      string.match(value, '^1 ([cfr]) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)\\n()')
+  state, fence, token, attempt, takeovers, fingerprint, note, rest =
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()')
+  if state == 'p' then
+    since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
+    if since then
+      since = math.floor((since == '=' and fence or since) / 1000)
+      deadline, expiresAt = since + deadline, since + expiresAt
+      leaseUntil = math.min(since + leaseMs, deadline)
+    end
+  elseif state then
+    expiresAt = tonumber(string.match(value, '^(%d+)\\n', rest))
   end
-  if not state then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 1') end
-  if tonumber(expiresAt) <= now then state = nil end
+  if not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
+  if expiresAt <= now then state = nil end
 end
-if not state then return { nonce, 'gone' } end
-local mine = token == ARGV[1]
-if state ~= 'p' then return { nonce, mine and 'not_in_progress' or 'lost' } end
-if not mine or (ARGV[2] ~= '0' and fence ~= ARGV[2]) then return { nonce, 'lost' } end
-if now >= tonumber(deadline) then return { nonce, 'max_execution' } end
-local at = string.format('%.0f', now + ARGV[4])
-local leaseEnd = string.format('%.0f', math.min(now + ARGV[3], deadline))
-local line = '1 p ' .. fence .. ' ' .. leaseEnd .. ' ' .. ARGV[3] .. ' ' .. deadline .. ' ' .. at .. ' '
-  .. attempt .. ' ' .. takeovers .. ' ' .. token .. ' ' .. fingerprint .. ' ' .. origin .. '\\n'
-redis.call('PEXPIREAT', KEYS[1], at)
-redis.call('SET', KEYS[1], line, 'PXAT', at)
-return { nonce, now >= tonumber(leaseUntil) and 'revived' or 'ok' }
+local ownFence, ownToken = string.match(ARGV[2], '^2p(%d+) (%S+) $')
+local mine = token == ownToken
+local held = mine and (ownFence == '0' or fence == ownFence)
+local function renewed(lease, retention)
+  return string.sub(value, 1, rest - 1) .. time[1] .. string.sub('00000' .. time[2], -6) .. ' ' .. lease .. ' '
+    .. string.format('%.0f', deadline - now) .. ' ' .. retention .. ' ' .. origin .. '\\n'
+end
+if not state then return nonce .. ' gone' end
+if state ~= 'p' then return nonce .. (mine and ' not_in_progress' or ' lost') end
+if not held then return nonce .. ' lost' end
+if now >= deadline then return nonce .. ' max_execution' end
+local at = now + ARGV[4]
+redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
+redis.call('SET', KEYS[1], renewed(ARGV[3], ARGV[4]), 'PXAT', at)
+return nonce .. (now < leaseUntil and ' ok' or ' revived')
 `,
   'inspect': `local nonce = ARGV[1]
 local time = redis.call('TIME')
@@ -181,59 +233,73 @@ local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
 local value = redis.call('GETRANGE', KEYS[1], 0, 255)
 local function readAll() value = redis.call('GET', KEYS[1]) end
-if value == '' or #value == 256 and not string.find(value, '^1 [cfr] [^\\n]*\\n') then readAll() end
-local state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin, rest
+if value == '' or #value == 256 and not string.find(value, '^2[cfr][^\\n]*\\n%d+\\n') then readAll() end
+local state, fence, token, attempt, takeovers, fingerprint, note, rest
+local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 if value then
-  state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin =
-    string.match(value, '^1 (p) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+)\\n$')
-  if not state then
-    state, fence, expiresAt, attempt, takeovers, token, fingerprint, rest =
-      string.match(value, '^1 ([cfr]) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)\\n()')
+  state, fence, token, attempt, takeovers, fingerprint, note, rest =
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()')
+  if state == 'p' then
+    since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
+    if since then
+      since = math.floor((since == '=' and fence or since) / 1000)
+      deadline, expiresAt = since + deadline, since + expiresAt
+      leaseUntil = math.min(since + leaseMs, deadline)
+    end
+  elseif state then
+    expiresAt = tonumber(string.match(value, '^(%d+)\\n', rest))
   end
-  if not state then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 1') end
-  if tonumber(expiresAt) <= now then state = nil end
+  if not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
+  if expiresAt <= now then state = nil end
 end
-if not state then return { nonce, 'absent' } end
-local left = expiresAt - now
+if not state then return nonce .. ' absent' end
+local fields = ' ' .. fence .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. fingerprint .. ' '
+  .. string.format('%.0f', expiresAt - now)
 if state == 'p' then
   local leaseLeft = math.min(leaseUntil, now + leaseMs) - now
-  return { nonce, 'in_progress', fence, attempt, takeovers, fingerprint, left, leaseLeft, origin }
+  return nonce .. ' in_progress' .. fields .. ' ' .. string.format('%.0f', leaseLeft) .. ' ' .. origin .. note
 end
-if state == 'r' then return { nonce, 'released', fence, attempt, takeovers, fingerprint, left } end
+if state == 'r' then return nonce .. ' released' .. fields .. note end
 if #value == 256 then readAll() end
-local lineEnd = string.find(value, '\\n', rest, true)
-local header, body = string.sub(value, rest, lineEnd - 1), string.sub(value, lineEnd + 1)
-local name = state == 'c' and 'completed' or 'failed'
-return { nonce, name, fence, attempt, takeovers, fingerprint, left, header, body }
+return { nonce .. (state == 'c' and ' completed' or ' failed') .. fields .. note, value }
 `,
-  'release': `local nonce = ARGV[5]
+  'release': `local nonce = ARGV[1]
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
 local value = redis.call('GETRANGE', KEYS[1], 0, 255)
 local function readAll() value = redis.call('GET', KEYS[1]) end
-if value == '' or #value == 256 and not string.find(value, '^1 [cfr] [^\\n]*\\n') then readAll() end
-local state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin, rest
+if value == '' or #value == 256 and not string.find(value, '^2[cfr][^\\n]*\\n%d+\\n') then readAll() end
+local state, fence, token, attempt, takeovers, fingerprint, note, rest
+local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 if value then
-  state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin =
-    string.match(value, '^1 (p) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+)\\n$')
-  if not state then
-    state, fence, expiresAt, attempt, takeovers, token, fingerprint, rest =
-      string.match(value, '^1 ([cfr]) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)\\n()')
+  state, fence, token, attempt, takeovers, fingerprint, note, rest =
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()')
+  if state == 'p' then
+    since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
+    if since then
+      since = math.floor((since == '=' and fence or since) / 1000)
+      deadline, expiresAt = since + deadline, since + expiresAt
+      leaseUntil = math.min(since + leaseMs, deadline)
+    end
+  elseif state then
+    expiresAt = tonumber(string.match(value, '^(%d+)\\n', rest))
   end
-  if not state then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 1') end
-  if tonumber(expiresAt) <= now then state = nil end
+  if not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
+  if expiresAt <= now then state = nil end
 end
-if not state then return { nonce, 'gone' } end
-if token ~= ARGV[1] then return { nonce, 'lost' } end
-if state ~= 'p' then return { nonce, state == 'r' and 'already' or 'not_in_progress' } end
-if ARGV[2] ~= '0' and fence ~= ARGV[2] then return { nonce, 'lost' } end
-local at = string.format('%.0f', now + ARGV[3])
-local line = '1 r ' .. fence .. ' ' .. at .. ' ' .. attempt .. ' ' .. takeovers .. ' '
-  .. token .. ' ' .. fingerprint .. '\\n'
-redis.call('PEXPIREAT', KEYS[1], at)
-redis.call('SET', KEYS[1], line, 'PXAT', at)
-if ARGV[4] ~= '-' then redis.pcall(ARGV[4], KEYS[1], '') end
-return { nonce, 'ok' }
+local ownFence, ownToken = string.match(ARGV[2], '^2p(%d+) (%S+) $')
+local mine = token == ownToken
+local held = mine and (ownFence == '0' or fence == ownFence)
+if not state then return nonce .. ' gone' end
+if not mine then return nonce .. ' lost' end
+if state ~= 'p' then return nonce .. (state == 'r' and ' already' or ' not_in_progress') end
+if not held then return nonce .. ' lost' end
+local at = now + ARGV[3]
+local record = '2r' .. string.sub(value, 3, rest - 1) .. string.format('%.0f', at) .. '\\n'
+redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
+redis.call('SET', KEYS[1], record, 'PXAT', at)
+if ARGV[4] then redis.pcall(ARGV[4], KEYS[1], '') end
+return nonce .. ' ok'
 `,
 };

@@ -15,7 +15,7 @@ import { ReconnectOnEnd, CorkedWrites } from '../connection/own-connection.js';
 import type { WaitReplicas } from '../connection/redis-store-options.js';
 import { databaseOf, SelectedDatabase } from '../connection/selected-database.js';
 import { StallDetector } from '../connection/stall-detector.js';
-import type { LuaScript } from './lua-scripts.js';
+import type { LuaScript, ScriptForm } from './lua-scripts.js';
 import { isReplyTo, kindOf, type ScriptReply } from './replies.js';
 import { ReplyOrder, type MismatchListener } from './reply-order.js';
 import { ClusterLinks, type ScriptLink, type ScriptLinks } from './script-links.js';
@@ -59,6 +59,7 @@ export class ReplicatedRunner {
     private readonly client: ReplicatedClient,
     readonly required: WaitReplicas,
     onMismatch: MismatchListener,
+    private readonly form: ScriptForm,
   ) {
     client.on('error', () => undefined);
     const stallTimeoutMs = STALL_TIMEOUT_MS + required.timeoutMs;
@@ -86,7 +87,7 @@ export class ReplicatedRunner {
     timeoutMs: number,
     read: ReplyReader<Result>,
   ): Promise<Result> {
-    const prepare = () => new ReplicatedCommand(this, { script, key, args: args() });
+    const prepare = () => new ReplicatedCommand(this, this.form, { script, key, args: args() });
     return sendUntilDeadline(this.connection, timeoutMs, prepare, read);
   }
 
@@ -124,7 +125,7 @@ async function follow(
   redirection: unknown,
 ): Promise<never> {
   const nonce = newNonce();
-  const reply = await client.evalBuffer(script.text, 1, key, ...args, nonce);
+  const reply = await client.evalBuffer(script.text, 1, key, nonce, ...args);
   if (!isReplyTo(nonce, reply)) throw order.broken();
   throw new Error('The command was executed after a redirection, without waiting for replicas.', {
     cause: redirection,
@@ -136,11 +137,13 @@ class ReplicatedCommand implements Transmission<ScriptReply> {
 
   constructor(
     private readonly runner: ReplicatedRunner,
-    private readonly call: ScriptRequest,
+    private readonly form: ScriptForm,
+    private readonly request: ScriptRequest,
   ) {}
 
   async send(sending: Sending): Promise<ScriptReply> {
-    const { runner, call } = this;
+    const { runner, form, request } = this;
+    const call = { ...request, script: form.of(request.script) };
     this.order = undefined;
     const link = runner.linkOf(call.key);
     this.order = link.order;
@@ -154,6 +157,10 @@ class ReplicatedCommand implements Transmission<ScriptReply> {
       this.order = next.order;
       return next.isRouted === true ? follow(next, call, error) : runner.enqueue(next, call, true);
     }
+  }
+
+  failed(error: unknown): void {
+    this.form.failed(error);
   }
 
   /** `inStep` has rejected the replies of other commands. */
@@ -198,7 +205,7 @@ class ReplicatedQueue {
       this.corkedWrites.cork();
       const replies = calls.map(({ script, key, args, isByText }) => {
         const nonce = newNonce();
-        const ownArgs = [keyPrefix + key, ...args, nonce];
+        const ownArgs = [keyPrefix + key, nonce, ...args];
         const sent = isByText
           ? client.evalBuffer(script.text, 1, ...ownArgs)
           : client.evalshaBuffer(script.sha1, 1, ...ownArgs);

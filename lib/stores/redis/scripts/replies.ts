@@ -5,25 +5,32 @@ import type {
   RecordState,
 } from '../../../core/record/record.js';
 import type {
+  AbandonedRecord,
+  Acquisition,
   BeginReply,
   CompleteReply,
   ExtendReply,
   IdempotencyRecord,
   ReleaseReply,
 } from '../../../core/store/idempotency-store.js';
+import { withNote } from '../../../core/store/record-transitions.js';
 import { StoreConfigurationError } from '../../../core/util/errors.js';
-import { NO_ORIGIN } from './record-text.js';
+import { NO_ORIGIN } from './script-arguments.js';
 
-/** Nonce, kind, data. Text, and numbers that the script has as text, are bytes; other numbers may be strings. */
-export type ScriptReply = readonly ReplyField[];
+/** `<nonce> <kind> <field> …`; with a finished record, a list of that and the record. */
+export type ScriptReply = Buffer | readonly [head: Buffer, record: Buffer];
 
-type ReplyField = Buffer | string | number;
+const SPACE = 0x20;
+const LINE_FEED = 0x0a;
 
 /** Check this before anything else: the position of a reply does not prove that it belongs to a command. */
 export function isReplyTo(nonce: string, reply: unknown): reply is ScriptReply {
-  if (!Array.isArray(reply)) return false;
-  const firstWord: unknown = reply[0];
-  return Buffer.isBuffer(firstWord) && firstWord.toString('latin1') === nonce;
+  const head: unknown = Array.isArray(reply) ? reply[0] : reply;
+  return (
+    Buffer.isBuffer(head) &&
+    head[nonce.length] === SPACE &&
+    head.toString('latin1', 0, nonce.length) === nonce
+  );
 }
 
 /** The reply of Redis to each command between MULTI and EXEC. */
@@ -31,72 +38,96 @@ export function isQueued(reply: unknown): boolean {
   return (typeof reply === 'string' || Buffer.isBuffer(reply)) && reply.toString() === 'QUEUED';
 }
 
+/** The words of a reply: the nonce, the kind, and its fields. */
+type Words = readonly string[];
+
+const KIND = 1;
+const FIRST = 2;
+
+function wordsOf(reply: ScriptReply): Words {
+  const head = Buffer.isBuffer(reply) ? reply : reply[0];
+  return head.toString().split(' ');
+}
+
 export function kindOf(reply: ScriptReply): string {
-  return textAt(reply, 0);
+  return textAt(wordsOf(reply), KIND);
 }
 
-export function textAt(reply: ScriptReply, index: number): string {
-  return fieldAt(reply, index).toString();
+function textAt(words: Words, index: number): string {
+  const word = words[index];
+  if (word === undefined) throw incomplete();
+  return word;
 }
 
-function numberAt(reply: ScriptReply, index: number): number {
-  return Number(textAt(reply, index));
+function numberAt(words: Words, index: number): number {
+  return Number(textAt(words, index));
 }
 
-/** An outcome takes two fields: header and bytes. */
-function outcomeAt(reply: ScriptReply, index: number): Outcome {
-  return { header: textAt(reply, index), body: fieldAt(reply, index + 1) as Buffer };
+/** A record's third line is its outcome's header; the body follows. */
+function outcomeOf(reply: ScriptReply): Outcome {
+  const record: unknown = Buffer.isBuffer(reply) ? undefined : reply[1];
+  if (!Buffer.isBuffer(record)) throw incomplete();
+  const start = record.indexOf(LINE_FEED, record.indexOf(LINE_FEED) + 1) + 1;
+  const end = record.indexOf(LINE_FEED, start);
+  if (start === 0 || end < 0) throw incomplete();
+  return { header: record.toString('utf8', start, end), body: record.subarray(end + 1) };
 }
 
-function unknownReply(reply: ScriptReply): StoreConfigurationError {
+function incomplete(): StoreConfigurationError {
+  return new StoreConfigurationError('The reply from a script of the store lacks a field');
+}
+
+function unknownReply(kind: string): StoreConfigurationError {
   return new StoreConfigurationError(
-    `Unexpected reply from a script of the store: ${kindOf(reply).slice(0, 40)}`,
+    `Unexpected reply from a script of the store: ${kind.slice(0, 40)}`,
   );
-}
-
-function fieldAt(reply: ScriptReply, index: number): ReplyField {
-  // The nonce comes first.
-  const field = reply[index + 1];
-  if (field === undefined)
-    throw new StoreConfigurationError('The reply from a script of the store lacks a field');
-  return field;
 }
 
 /** The replies of lua/begin.lua; below, those of its neighbours. */
 export function parseBeginReply(reply: ScriptReply): BeginReply {
-  const kind = kindOf(reply);
+  const words = wordsOf(reply);
+  const kind = textAt(words, KIND);
   switch (kind) {
     case 'acquired':
+      return { kind, ...(words.length > FIRST + 1 ? acquisition(words) : first(words)) };
     case 'owned':
+      return { kind, ...acquisition(words) };
     case 'takeover':
-      return {
-        kind,
-        fence: numberAt(reply, 1),
-        now: numberAt(reply, 2),
-        attempt: numberAt(reply, 3),
-        takeovers: numberAt(reply, 4),
-      };
+      return withNote({ kind, ...acquisition(words) }, words[FIRST + 4]);
     case 'completed':
-    case 'failed':
-      return { kind, retentionLeftMs: numberAt(reply, 1), outcome: outcomeAt(reply, 2) };
+    case 'failed': {
+      const finished = { kind, outcome: outcomeOf(reply), retentionLeftMs: numberAt(words, FIRST) };
+      return withNote(finished, words[FIRST + 1]);
+    }
     case 'in_progress':
-      return { kind, leaseLeftMs: numberAt(reply, 1) };
-    case 'abandoned':
-      return {
-        kind,
-        fence: numberAt(reply, 1),
-        overMs: numberAt(reply, 2),
-        attempt: numberAt(reply, 3),
-        takeovers: numberAt(reply, 4),
-      };
+      return withNote({ kind, leaseLeftMs: numberAt(words, FIRST) }, words[FIRST + 1]);
+    case 'abandoned': {
+      const { now: overMs, ...rest } = acquisition(words);
+      return withNote({ kind, overMs, ...rest }, words[FIRST + 4]);
+    }
     case 'mismatch':
     case 'stale_begin':
       return { kind };
     case 'late':
-      return { kind, now: numberAt(reply, 1) };
+      return { kind, now: numberAt(words, FIRST) };
     default:
-      throw unknownReply(reply);
+      throw unknownReply(kind);
   }
+}
+
+/** Of a record that did not exist: its fence is the instant in microseconds. */
+function first(words: Words): Acquisition {
+  const fence = numberAt(words, FIRST);
+  return { fence, now: Math.floor(fence / 1_000), attempt: 1, takeovers: 0 };
+}
+
+function acquisition(words: Words): Acquisition {
+  return {
+    fence: numberAt(words, FIRST),
+    now: numberAt(words, FIRST + 1),
+    attempt: numberAt(words, FIRST + 2),
+    takeovers: numberAt(words, FIRST + 3),
+  };
 }
 
 export function parseExtendReply(reply: ScriptReply): ExtendReply {
@@ -110,12 +141,13 @@ export function parseExtendReply(reply: ScriptReply): ExtendReply {
     case 'not_in_progress':
       return { kind };
     default:
-      throw unknownReply(reply);
+      throw unknownReply(kind);
   }
 }
 
 export function parseCompleteReply(reply: ScriptReply): CompleteReply {
-  const kind = kindOf(reply);
+  const words = wordsOf(reply);
+  const kind = textAt(words, KIND);
   switch (kind) {
     case 'ok':
     case 'ok_late':
@@ -124,11 +156,13 @@ export function parseCompleteReply(reply: ScriptReply): CompleteReply {
     case 'gone':
       return { kind };
     case 'superseded':
-      return { kind, state: textAt(reply, 1) as FinishedState, outcome: outcomeAt(reply, 2) };
-    case 'lost':
-      return { kind, state: textAt(reply, 1) as RecordState, fence: numberAt(reply, 2) };
+      return { kind, state: textAt(words, FIRST) as FinishedState, outcome: outcomeOf(reply) };
+    case 'lost': {
+      const state = textAt(words, FIRST) as RecordState;
+      return { kind, state, fence: numberAt(words, FIRST + 1) };
+    }
     default:
-      throw unknownReply(reply);
+      throw unknownReply(kind);
   }
 }
 
@@ -142,36 +176,49 @@ export function parseReleaseReply(reply: ScriptReply): ReleaseReply {
     case 'gone':
       return { kind };
     default:
-      throw unknownReply(reply);
+      throw unknownReply(kind);
   }
 }
 
 export function parseInspectReply(reply: ScriptReply): IdempotencyRecord | undefined {
-  const state = kindOf(reply);
+  const words = wordsOf(reply);
+  const state = textAt(words, KIND);
   switch (state) {
     case 'absent':
       return undefined;
     case 'in_progress': {
-      const origin = textAt(reply, 7);
-      const record = { state, ...commonFields(reply), leaseLeftMs: numberAt(reply, 6) };
-      return origin === NO_ORIGIN ? record : { ...record, origin };
+      const leaseLeftMs = numberAt(words, FIRST + 5);
+      const origin = textAt(words, FIRST + 6);
+      const record = { state, ...commonFields(words), leaseLeftMs };
+      return withNote(origin === NO_ORIGIN ? record : { ...record, origin }, words[FIRST + 7]);
     }
     case 'completed':
-    case 'failed':
-      return { state, ...commonFields(reply), outcome: outcomeAt(reply, 6) };
+    case 'failed': {
+      const record = { state, ...commonFields(words), outcome: outcomeOf(reply) };
+      return withNote(record, words[FIRST + 5]);
+    }
     case 'released':
-      return { state, ...commonFields(reply) };
+      return withNote({ state, ...commonFields(words) }, words[FIRST + 5]);
     default:
-      throw unknownReply(reply);
+      throw unknownReply(state);
   }
 }
 
-function commonFields(reply: ScriptReply): Omit<IdempotencyRecord, 'state'> {
+function commonFields(words: Words): Omit<IdempotencyRecord, 'state'> {
   return {
-    fence: numberAt(reply, 1),
-    attempt: numberAt(reply, 2),
-    takeovers: numberAt(reply, 3),
-    fingerprint: textAt(reply, 4) as Fingerprint,
-    retentionLeftMs: numberAt(reply, 5),
+    fence: numberAt(words, FIRST),
+    attempt: numberAt(words, FIRST + 1),
+    takeovers: numberAt(words, FIRST + 2),
+    fingerprint: textAt(words, FIRST + 3) as Fingerprint,
+    retentionLeftMs: numberAt(words, FIRST + 4),
   };
+}
+
+/** Of lua/abandoned.lua. @returns `undefined` if the record is not abandoned. */
+export function parseAbandonedReply(
+  reply: ScriptReply,
+): Pick<AbandonedRecord, 'fingerprint' | 'origin'> | undefined {
+  const words = wordsOf(reply);
+  if (words[KIND] !== 'abandoned') return undefined;
+  return { fingerprint: textAt(words, FIRST) as Fingerprint, origin: textAt(words, FIRST + 1) };
 }

@@ -10,7 +10,7 @@ const CHECK_PAUSE_MS = 5;
 const MAX_CHECKS = 100;
 
 /** Replies as the scripts do, and requires no further permission. */
-const PROBE = 'return {ARGV[1]}';
+const PROBE = "return ARGV[1] .. ' probe'";
 
 /** Streams destroyed here: one connection may have two orders, its own and its cluster's. */
 const ended = new WeakSet();

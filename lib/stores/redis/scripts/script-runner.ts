@@ -2,7 +2,7 @@ import { newNonce } from '../../../core/util/nonce.js';
 import type { ScriptArgument } from '../connection/client-types.js';
 import type { ConnectionState } from '../connection/connection-state.js';
 import { classifyFailure, isRedirection } from '../connection/error-classification.js';
-import type { LuaScript } from './lua-scripts.js';
+import type { LuaScript, ScriptForm } from './lua-scripts.js';
 import { isReplyTo, type ScriptReply } from './replies.js';
 import type { ReplyOrder } from './reply-order.js';
 import type { ScriptLink, ScriptLinks } from './script-links.js';
@@ -18,6 +18,7 @@ export class ScriptRunner {
   constructor(
     private readonly links: ScriptLinks,
     private readonly watch: ConnectionState,
+    private readonly form: ScriptForm,
   ) {}
 
   run<Result>(
@@ -27,7 +28,7 @@ export class ScriptRunner {
     timeoutMs: number,
     read: ReplyReader<Result>,
   ): Promise<Result> {
-    const prepare = () => new ScriptCommand(this.links, script, key, args());
+    const prepare = () => new ScriptCommand(this.links, this.form, script, key, args());
     return sendUntilDeadline(this.watch, timeoutMs, prepare, read);
   }
 }
@@ -38,6 +39,7 @@ class ScriptCommand implements Transmission<ScriptReply> {
 
   constructor(
     private readonly links: ScriptLinks,
+    private readonly form: ScriptForm,
     private readonly script: LuaScript,
     private readonly key: string,
     private readonly args: readonly ScriptArgument[],
@@ -48,19 +50,23 @@ class ScriptCommand implements Transmission<ScriptReply> {
   }
 
   send(): Promise<unknown> {
-    const { links, script, key, args } = this;
+    const { links, form, script, key, args } = this;
     this.link = undefined;
     const { client, keyPrefix, corkedWrites } = this.takeLink(links.linkOf(key));
     corkedWrites?.cork();
-    return client.evalshaBuffer(script.sha1, 1, keyPrefix + key, ...args, this.nonce);
+    return client.evalshaBuffer(form.of(script).sha1, 1, keyPrefix + key, this.nonce, ...args);
   }
 
   sendAgain(failure: unknown): Promise<unknown> | undefined {
-    const { script, key, args } = this;
+    const { form, script, key, args } = this;
     const link = this.linkAfter(failure);
     if (link === undefined) return undefined;
     const { client, keyPrefix } = this.takeLink(link);
-    return client.evalBuffer(script.text, 1, keyPrefix + key, ...args, this.nonce);
+    return client.evalBuffer(form.of(script).text, 1, keyPrefix + key, this.nonce, ...args);
+  }
+
+  failed(error: unknown): void {
+    this.form.failed(error);
   }
 
   isOwn(reply: unknown): reply is ScriptReply {

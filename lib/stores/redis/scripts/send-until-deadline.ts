@@ -30,6 +30,8 @@ export interface Transmission<Reply> {
   send(sending: Sending): Promise<unknown>;
   /** Sends it another way at once, if that helps against the failure. */
   sendAgain?(failure: unknown): Promise<unknown> | undefined;
+  /** Notified of each attempt's failure. */
+  failed?(error: unknown): void;
   /** Whether it is the reply to the last attempt. */
   isOwn(reply: unknown): reply is Reply;
   /** That of the connection of the last attempt. */
@@ -176,6 +178,7 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
 
   private rejected(error: unknown): void {
     this.watch.stallDetector?.settled();
+    this.transmission.failed?.(error);
     if (hasCode(error, 'idempotency_store_reply_mismatched')) this.mismatched(error);
     else if (this.isInFlight) this.ended(classifyFailure(error), describeFailure(error));
   }

@@ -1,9 +1,10 @@
 import type { OperationRequest } from '../../../support/internals/core/operation.js';
+import { decodeRecord } from '../../../support/redis/decode-record.js';
 import type { Scene } from './scene.js';
 
-/** The fields of a record in progress; instants in milliseconds of the server's clock. */
+/** The record; instants in milliseconds of the server's clock. */
 export async function recordIn(scene: Scene, request: OperationRequest) {
-  const line = (await scene.admin.get(scene.redisKey(request))) ?? '';
-  const [, state, fence, leaseUntil] = line.split(' ');
-  return { state, fence: Number(fence), leaseUntil: Number(leaseUntil) };
+  const record = decodeRecord((await scene.admin.get(scene.redisKey(request))) ?? '');
+  const leaseUntil = record.state === 'in_progress' ? record.leaseUntil : Number.NaN;
+  return { state: record.state, leaseUntil };
 }

@@ -8,6 +8,7 @@ import {
 import type { LimitsOptions, OperationRequest } from '../../../support/internals/core/operation.js';
 import { loadScripts, type LuaScripts } from '../../../support/internals/stores/redis/scripts.js';
 import { openConnection } from '../../../support/internals/stores/redis/connection.js';
+import { scriptTexts } from '../../../support/redis/script-texts.js';
 import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import type { Expectations } from '../../../lab/faults/expectations.js';
 import type { DrivenTime } from './driven-time.js';
@@ -46,7 +47,7 @@ export class Scene {
   /** A further process, connected, and the server knows its scripts. */
   async worker({ connection = {}, ...options }: WorkerOptions = {}): Promise<RemoteWorker> {
     const { scripts = loadScripts() } = this.options;
-    for (const { text } of Object.values(scripts)) await this.admin.script('LOAD', text);
+    for (const [, { text }] of scriptTexts(scripts)) await this.admin.script('LOAD', text);
     const proxy = await RedisProxy.start(this.port, { scripts });
     const store = this.storeAt(proxy.url, connection);
     await store.open();

@@ -1,16 +1,32 @@
 import type { Redis } from 'ioredis';
-import { loadScripts, type LuaScripts } from '../../../support/internals/stores/redis/scripts.js';
+import {
+  loadScripts,
+  type LuaScript,
+  type LuaScripts,
+} from '../../../support/internals/stores/redis/scripts.js';
 import { withClock } from '../../../support/clocks/injected-clock.js';
+import { decodeRecord } from '../../../support/redis/decode-record.js';
 import { NO_RECORD, type Observation, type Subject } from '../compare.js';
+import { encodeOutcome, encodeRecord } from '../encoding.js';
 import type { Mutation } from '../mutants.js';
 import type { Step } from '../step.js';
 
 type Operation = keyof LuaScripts;
 type InstrumentedScripts = Readonly<Record<Operation, string>>;
+type Sent = Exclude<Step, { operation: 'lose' }>;
+
+interface RedisSubjectOptions {
+  /** Runs the texts for a server without script flags. */
+  readonly isWithoutFlags?: boolean;
+  readonly mutate?: Mutation;
+}
 
 /** Runs the scripts on a dedicated Redis. All sequences are sent in one round trip. */
-export async function redisSubject(redis: Redis, mutate?: Mutation): Promise<Subject> {
-  const scripts = await loadInstrumentedScripts(redis, mutate);
+export async function redisSubject(
+  redis: Redis,
+  options: RedisSubjectOptions = {},
+): Promise<Subject> {
+  const scripts = await loadInstrumentedScripts(redis, options);
   return async (sequences) => {
     const pipeline = redis.pipeline();
     pipeline.flushall();
@@ -19,53 +35,86 @@ export async function redisSubject(redis: Redis, mutate?: Mutation): Promise<Sub
       for (const step of steps) {
         if (step.operation === 'lose') pipeline.del(key);
         else {
-          const args = [scripts[step.operation], '1', key, ...scriptArguments(step)];
-          pipeline.callBuffer('EVALSHA', args);
+          const args = ['3', key, ...clock(step), NONCE, ...ownArguments(step)];
+          pipeline.callBuffer('EVALSHA', [scripts[step.operation], ...args]);
         }
       }
     });
     const results = (await pipeline.exec())!.slice(1).values();
     return sequences.map((steps) =>
-      steps.map(({ operation }) => {
+      steps.map((step) => {
         const [error, response] = results.next().value!;
         if (error !== null) throw error;
-        return operation === 'lose' ? { reply: undefined, ...NO_RECORD } : observe(response);
+        return step.operation === 'lose'
+          ? { reply: undefined, ...NO_RECORD }
+          : observe(step, response);
       }),
     );
   };
 }
 
-function observe(response: unknown): Observation {
-  const [reply, record, expiresAt] = response as [unknown[], Buffer | null, number];
+function observe(step: Sent, response: unknown): Observation {
+  const [reply, record, expiresAt] = response as [unknown, Buffer | null, number];
   return {
-    // A script that fails returns an error instead of fields.
-    reply: Array.isArray(reply) ? afterNonce(reply.map(text)) : [String(reply)],
-    record: record === null ? null : text(record),
+    reply: fieldsOf(step, reply),
+    record: record === null ? null : readable(latin1(record)),
     expiresAt,
   };
 }
 
-/** Makes a reply without the leading nonce differ from every other. */
-function afterNonce([nonce, ...fields]: string[]): string[] {
-  return nonce === NONCE ? fields : ['no nonce', ...fields];
+/** A text that is no record differs from every other. */
+function readable(record: string): string {
+  try {
+    return encodeRecord(decodeRecord(record));
+  } catch (error) {
+    return String(error);
+  }
 }
 
-function text(field: unknown): string {
-  return Buffer.isBuffer(field) ? field.toString('latin1') : String(field);
+/** The number of fields, before which a note stands where the reply has one. */
+const FIELDS: Readonly<Partial<Record<Operation, Readonly<Record<string, number>>>>> = {
+  begin: { takeover: 4, in_progress: 1, abandoned: 4, completed: 1, failed: 1 },
+  inspect: { in_progress: 7, completed: 5, failed: 5, released: 5 },
+};
+
+/** The kind and the fields. A reply that does not start with the nonce, such as an error, differs from every other. */
+function fieldsOf({ operation }: Sent, reply: unknown): string[] {
+  const [head, record] = Array.isArray(reply) ? (reply as unknown[]) : [reply];
+  if (!Buffer.isBuffer(head)) return [String(head)];
+  const [nonce, kind = '', ...fields] = latin1(head).split(' ');
+  if (nonce !== NONCE) return ['no nonce', kind, ...fields];
+  // The first begin of a record replies its fence, and means that instant.
+  if (kind === 'acquired' && fields.length === 1) {
+    fields.push(String(Math.floor(Number(fields[0]) / 1_000)), '1', '0');
+  }
+  const note = fields.splice(FIELDS[operation]?.[kind] ?? fields.length);
+  const outcome = Buffer.isBuffer(record) ? outcomeIn(record) : [];
+  return [kind, ...fields, ...note.map((each) => `note ${each}`), ...outcome];
+}
+
+function outcomeIn(record: Buffer): readonly string[] {
+  const decoded = decodeRecord(latin1(record));
+  return 'outcome' in decoded ? encodeOutcome(decoded.outcome) : ['no outcome'];
+}
+
+function latin1(bytes: Buffer): string {
+  return bytes.toString('latin1');
 }
 
 /**
- * Loads the shipped scripts with two changes: the call passes the clock, and the reply contains the record after the
+ * Loads the shipped scripts with two changes: the call passes the clock, as further keys, and the reply contains the record after the
  * step and the instant at which Redis would delete it.
  */
 async function loadInstrumentedScripts(
   redis: Redis,
-  mutate: Mutation = (_file, text) => text,
+  { isWithoutFlags = false, mutate = (_file, text) => text }: RedisSubjectOptions,
 ): Promise<InstrumentedScripts> {
-  const shipped = Object.entries(loadScripts()) as [Operation, { text: string }][];
-  const loaded = shipped.map(async ([operation, { text }]) => {
-    const clocked = withClock(mutate(operation, text), '{ ARGV[#ARGV - 1], ARGV[#ARGV] }');
-    const instrumented = `local function step()
+  const shipped = Object.entries(loadScripts()) as [Operation, LuaScript][];
+  const loaded = shipped.map(async ([operation, script]) => {
+    const { text } = isWithoutFlags ? script : (script.flagged ?? script);
+    const [, flags = '', body = ''] = /^(#![^\n]*\n)?([^]*)$/.exec(text)!;
+    const clocked = withClock(mutate(operation, body), '{ KEYS[2], KEYS[3] }');
+    const instrumented = `${flags}local function step()
 ${clocked}
 end
 return { step(), redis.call('GET', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1]) }`;
@@ -75,47 +124,41 @@ return { step(), redis.call('GET', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1]) 
 }
 
 /** Sent with each step; every reply must start with it. */
-const NONCE = 'the nonce';
+const NONCE = 'the-nonce';
 
-/** The arguments as the headers of the Lua files list them, then the clock. */
-function scriptArguments(step: Exclude<Step, { operation: 'lose' }>): (string | Buffer)[] {
-  const clock = [String(Math.floor(step.nowUs / 1_000_000)), String(step.nowUs % 1_000_000)];
-  return [...ownArguments(step), NONCE, ...clock];
+function clock({ nowUs }: Step): string[] {
+  return [String(Math.floor(nowUs / 1_000_000)), String(nowUs % 1_000_000)];
 }
 
-function ownArguments(step: Exclude<Step, { operation: 'lose' }>): (string | Buffer)[] {
+/** The arguments as the headers of the Lua files list them, after the nonce. */
+function ownArguments(step: Sent): (string | Buffer)[] {
   switch (step.operation) {
     case 'begin': {
       const { token, fingerprint, leaseMs, maxExecutionMs, recordRetentionMs } = step.command;
-      const { notAfter, onExpiredLease, origin } = step.command;
-      const durations = [leaseMs, maxExecutionMs, recordRetentionMs, notAfter].map(String);
-      return [token, fingerprint, ...durations, onExpiredLease, origin ?? '-'];
+      const { notAfter, onExpiredLease, origin = '-', note } = step.command;
+      const durations = `${leaseMs} ${maxExecutionMs} ${recordRetentionMs} ${origin}`;
+      const args = [token, fingerprint, String(recordRetentionMs), durations, String(notAfter)];
+      return [...args, onExpiredLease, ...(note === undefined ? [] : [note])];
     }
-    case 'extend': {
-      const { leaseMs, recordRetentionMs } = step.command;
-      return [step.lease.token, ...[step.lease.fence, leaseMs, recordRetentionMs].map(String)];
-    }
+    case 'extend':
+      return [
+        ownStart(step),
+        ...[step.command.leaseMs, step.command.recordRetentionMs].map(String),
+      ];
     case 'complete': {
       const { state, outcome, retentionMs, fingerprint, whenGone } = step.command;
-      const { token, fence } = step.lease;
       const letter = state === 'completed' ? 'c' : 'f';
+      const content = `${fingerprint} ${whenGone}`;
       const { header, body } = outcome;
-      const bytes = Buffer.from(body);
-      return [
-        token,
-        String(fence),
-        letter,
-        String(retentionMs),
-        fingerprint,
-        whenGone,
-        header,
-        bytes,
-        '-',
-      ];
+      return [ownStart(step), letter, String(retentionMs), content, header, Buffer.from(body)];
     }
     case 'release':
-      return [step.lease.token, String(step.lease.fence), String(step.command.tombstoneMs), '-'];
+      return [ownStart(step), String(step.command.tombstoneMs)];
     case 'inspect':
       return [];
   }
+}
+
+function ownStart({ lease }: Extract<Sent, { readonly lease: object }>): string {
+  return `2p${lease.fence} ${lease.token} `;
 }

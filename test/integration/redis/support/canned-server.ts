@@ -23,17 +23,32 @@ export function startScriptedServer(
   const left = [...replies];
   return reply(([command, ...args]) => {
     if (!command!.startsWith('eval')) return '+OK';
-    const nonce = args.at(-1)!;
-    return left.shift()?.replace(NONCE, `$${nonce.length}\r\n${nonce}`);
+    const [, , , nonce = ''] = args;
+    return left.shift()?.replace(NONCE, nonce);
   });
 }
 
 /** The placeholder for the nonce in a reply. */
-export const NONCE = '<nonce>';
+const NONCE = '<nonce>';
+
+/** The reply of a begin that acquired a record. */
+export const ACQUIRED = `+${NONCE} acquired 7 1 1 0`;
 
 /** Lets a client connect, and replies to INFO with `info`. */
 export function startInfoServer(info: string): Promise<CannedServer> {
   return reply(([command]) => (command === 'info' ? `$${info.length}\r\n${info}` : '+OK'));
+}
+
+/** Says that it has script flags, but compiles no script with them: another server of its cluster may. */
+export function startServerWithoutFlags(flagsError: string): Promise<CannedServer> {
+  const info = 'redis_version:7.2.0\r\n';
+  return reply(([command, text = '', , , nonce = '']) => {
+    if (command === 'info') return `$${info.length}\r\n${info}`;
+    if (command === 'wait') return ':1';
+    if (command === 'evalsha') return '-NOSCRIPT No matching script. Please use EVAL.';
+    if (command !== 'eval') return '+OK';
+    return text.startsWith('#!') ? flagsError : `+${nonce} ok`;
+  });
 }
 
 /** `replyTo` returns the reply; `undefined` sends none. */

@@ -91,6 +91,9 @@ export async function untilInStep(store: RedisIdempotencyStore): Promise<void> {
   });
 }
 
+/** Its place among the arguments of EVALSHA: after the SHA-1, the number of keys and the key. */
+const NONCE = 3;
+
 /** The planted mistake: any reply in the place of a command's reply is accepted. */
 export function believing<Client extends Redis | Cluster>(client: Client): Client {
   if (client instanceof Cluster) {
@@ -102,7 +105,10 @@ export function believing<Client extends Redis | Cluster>(client: Client): Clien
   const send = binary.evalshaBuffer.bind(client);
   binary.evalshaBuffer = async (...args) => {
     const reply = await send(...args);
-    return Array.isArray(reply) ? [Buffer.from(String(args.at(-1))), ...reply.slice(1)] : reply;
+    const own = String(args[NONCE]);
+    const renamed = (head: Buffer) => Buffer.from(head.toString().replace(/^\S+/, own));
+    if (Array.isArray(reply)) return [renamed(reply[0] as Buffer), ...reply.slice(1)];
+    return Buffer.isBuffer(reply) ? renamed(reply) : reply;
   };
   return client;
 }

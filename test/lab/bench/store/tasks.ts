@@ -96,10 +96,9 @@ function begin(store: RedisIdempotencyStore, recordKey: RecordKey) {
 }
 
 // As long as those of the store, so that the same bytes go both ways.
-const IN_PROGRESS = `1 p 1790000000000000 1790000010000 10000 1790000300000 1790086700000 1 0 ${TOKEN} ${FINGERPRINT} -\n`;
-const COMPLETED = Buffer.from(
-  `1 c 1790000000000000 1790086400000 1 0 ${TOKEN} ${FINGERPRINT}\n${HEADER}\n`,
-);
+const FIRST_LINE = `1790000000000000 ${TOKEN} 1 0 ${FINGERPRINT}`;
+const IN_PROGRESS = `2p${FIRST_LINE}\n= 10000 300000 86700000 -\n`;
+const COMPLETED = Buffer.from(`2c${FIRST_LINE}\n1790086400000\n${HEADER}\n`);
 
 /** What ioredis does not declare: replies as bytes. */
 interface BinaryClient {

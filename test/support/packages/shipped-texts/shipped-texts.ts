@@ -66,12 +66,19 @@ function members({ folder, ending, keepsComments = false }: Texts): string {
     .filter((file) => file.endsWith(ending))
     .sort()
     .map((file) => {
-      const source = readFileSync(join(projectRoot, folder, file), 'utf8');
+      const source = withIncluded(folder, readFileSync(join(projectRoot, folder, file), 'utf8'));
       const text = keepsComments ? source : withoutComments(source);
       const literal = text.replace(/[\\`]|\$\{/g, String.raw`\$&`);
       return `  '${file.slice(0, -ending.length)}': \`${literal}\`,\n`;
     })
     .join('');
+}
+
+/** Replaces `-- include: name` by the file of that name in the subfolder `shared`: a server knows one text at a time. */
+function withIncluded(folder: string, text: string): string {
+  return text.replace(/^ *-- include: (\w+)\n/gm, (_, name: string) =>
+    readFileSync(join(projectRoot, folder, 'shared', `${name}.lua`), 'utf8'),
+  );
 }
 
 /** Servers need no comments: without blank lines and those that are a comment and nothing else. */

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { loadScripts, type LuaScripts } from '../../internals/stores/redis/scripts.js';
+import { scriptTexts } from '../script-texts.js';
 import { Aim, type AimedFault, type AimOptions, type Capture, type Target } from './aim.js';
 import { CapturedCommand } from './captured-command.js';
 import { RedisLink, type Conditions } from './redis-link.js';
@@ -41,7 +42,7 @@ export class RedisProxy {
     { canAim = true, scripts = loadScripts() }: RedisProxyOptions,
   ) {
     this.scriptNames = new Map(
-      Object.entries(scripts).flatMap(([name, { sha1, text }]) => [
+      scriptTexts(scripts).flatMap(([name, { sha1, text }]) => [
         [sha1, name],
         [text, name],
       ]),

@@ -1,4 +1,5 @@
 export {
   loadScripts,
+  type LuaScript,
   type LuaScripts,
 } from '../../../../../lib/stores/redis/scripts/lua-scripts.js';
