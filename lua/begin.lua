@@ -19,7 +19,7 @@ Replies, each after the nonce; a note after the fields, if the record has one
   owned, fence, now (ms), attempt, takeovers    an earlier copy of this command acquired it; lease renewed
   in_progress, ms left of another attempt's lease; note
   abandoned, fence, ms since that lease expired, attempt, takeovers; note
-  completed | failed, retention left (ms); note; then the record
+  completed | failed; note; then retention left (ms) and the record
   mismatch                                      the record has another fingerprint
   stale_begin                                   a delayed copy of an attempt that was released
   late, now (ms)                                past notAfter
@@ -46,6 +46,14 @@ if value == '' then
   if redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4], 'NX') then return nonce .. ' acquired ' .. instant end
 end
 
+-- Finished, as for every repetition: the head decides, and only a replay reads on.
+local finished, content, mark, expires = string.match(value, '^2([cf])%d+ %S+ %d+ %d+ (%S+)( ?%S*)\n(%d+)\n')
+if finished and now < tonumber(expires) then
+  if content ~= ARGV[3] then return nonce .. ' mismatch' end
+  if #value == 256 then value = redis.call('GET', KEYS[1]) end
+  return { nonce .. (finished == 'c' and ' completed' or ' failed') .. mark, expires - now, value }
+end
+
 -- include: record
 -- include: renew
 local function counters() return ' ' .. string.format('%.0f', now) .. ' ' .. attempt .. ' ' .. takeovers end
@@ -60,8 +68,8 @@ elseif state == 'r' then
 elseif fingerprint ~= ARGV[3] then
   return nonce .. ' mismatch'
 elseif state ~= 'p' then
-  if #value == 256 then readAll() end
-  return { nonce .. (state == 'c' and ' completed ' or ' failed ') .. string.format('%.0f', expiresAt - now) .. note, value }
+  -- A head beyond the first bytes.
+  return { nonce .. (state == 'c' and ' completed' or ' failed') .. note, expiresAt - now, value }
 elseif mine then
   redis.call('SET', KEYS[1], renewed(string.match(ARGV[5], '^%d+'), ARGV[4]), 'PXAT', now + ARGV[4])
   return nonce .. ' owned ' .. fence .. counters()

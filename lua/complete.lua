@@ -72,8 +72,8 @@ if not line then
   end
 end
 
-local at = now + ARGV[4]
-local record = '2' .. ARGV[3] .. line .. string.format('%.0f', at) .. '\n' .. ARGV[6] .. '\n' .. ARGV[7]
+local at = string.format('%.0f', now + ARGV[4])
+local record = '2' .. ARGV[3] .. line .. at .. '\n' .. ARGV[6] .. '\n' .. ARGV[7]
 redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
 -- The write is done: a failing PUBLISH must not fail it.

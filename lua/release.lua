@@ -26,8 +26,8 @@ if not mine then return nonce .. ' lost' end
 if state ~= 'p' then return nonce .. (state == 'r' and ' already' or ' not_in_progress') end
 if not held then return nonce .. ' lost' end
 
-local at = now + ARGV[3]
-local record = '2r' .. string.sub(value, 3, rest - 1) .. string.format('%.0f', at) .. '\n'
+local at = string.format('%.0f', now + ARGV[3])
+local record = '2r' .. string.sub(value, 3, rest - 1) .. at .. '\n'
 redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
 -- The write is done: a failing PUBLISH must not fail it.

@@ -23,27 +23,15 @@ function encodeFields(reply: Reply): Fields {
   switch (reply.kind) {
     case 'acquired':
     case 'owned':
-    case 'takeover': {
-      const counters = fields(reply.kind, reply.fence, reply.now, reply.attempt, reply.takeovers);
-      return [...counters, ...encodeNote(reply)];
-    }
+    case 'takeover':
+      return fields(reply.kind, reply.fence, reply.now, reply.attempt, reply.takeovers);
     case 'in_progress':
-      return [...fields(reply.kind, reply.leaseLeftMs), ...encodeNote(reply)];
-    case 'abandoned': {
-      const counters = fields(
-        reply.kind,
-        reply.fence,
-        reply.overMs,
-        reply.attempt,
-        reply.takeovers,
-      );
-      return [...counters, ...encodeNote(reply)];
-    }
+      return fields(reply.kind, reply.leaseLeftMs);
+    case 'abandoned':
+      return fields(reply.kind, reply.fence, reply.overMs, reply.attempt, reply.takeovers);
     case 'completed':
-    case 'failed': {
-      const head = [...fields(reply.kind, reply.retentionLeftMs), ...encodeNote(reply)];
-      return [...head, ...encodeOutcome(reply.outcome)];
-    }
+    case 'failed':
+      return fields(reply.kind, reply.retentionLeftMs, ...encodeOutcome(reply.outcome));
     case 'late':
       return fields(reply.kind, reply.now);
     case 'superseded':
@@ -57,24 +45,20 @@ function encodeFields(reply: Reply): Fields {
 
 export function encodeInspection(record: IdempotencyRecord | undefined): Fields {
   if (record === undefined) return ['absent'];
-  const { state, fence, attempt, takeovers, fingerprint, retentionLeftMs } = record;
-  const common = fields(state, fence, attempt, takeovers, fingerprint, retentionLeftMs);
-  const note = encodeNote(record);
-  if (record.outcome !== undefined) return [...common, ...note, ...encodeOutcome(record.outcome)];
-  if (record.leaseLeftMs === undefined) return [...common, ...note];
-  return [...common, String(record.leaseLeftMs), record.origin ?? '-', ...note];
+  const { state, fence, attempt, takeovers, fingerprint, retentionLeftMs, note = '-' } = record;
+  const common = fields(state, fence, attempt, takeovers, fingerprint, retentionLeftMs, note);
+  if (record.outcome !== undefined) return [...common, ...encodeOutcome(record.outcome)];
+  if (record.leaseLeftMs === undefined) return common;
+  return [...common, String(record.leaseLeftMs), record.origin ?? '-'];
 }
 
 export function encodeRecord(record: StoredRecord): string {
-  const { fence, expiresAt, attempt, takeovers, token, fingerprint } = record;
-  const tail = [
-    ...fields(expiresAt, attempt, takeovers, token, fingerprint),
-    ...encodeNote(record),
-  ];
+  const { fence, expiresAt, attempt, takeovers, token, fingerprint, note = '-' } = record;
+  const tail = fields(expiresAt, attempt, takeovers, token, fingerprint, note);
   switch (record.state) {
     case 'in_progress': {
       const { leaseUntil, leaseMs, deadline, origin } = record;
-      return `${fields('p', fence, leaseUntil, leaseMs, deadline, origin ?? '-', ...tail).join(' ')}\n`;
+      return `${fields('p', fence, leaseUntil, leaseMs, deadline, ...tail, origin ?? '-').join(' ')}\n`;
     }
     case 'released':
       return `${fields('r', fence, ...tail).join(' ')}\n`;
@@ -83,11 +67,6 @@ export function encodeRecord(record: StoredRecord): string {
       return [line, ...encodeOutcome(record.outcome)].join('\n');
     }
   }
-}
-
-/** One that is present and `undefined` differs from none. */
-function encodeNote(from: object): Fields {
-  return 'note' in from ? [`note ${String(from.note)}`] : [];
 }
 
 export function encodeOutcome({ header, body }: Outcome): Fields {

@@ -20,6 +20,20 @@ export const LUA_MISTAKES: readonly Mistake[] = [
     'elseif mine then',
     'elseif false then',
   ]),
+  lua('begin', 'another request with the key of a finished one is not detected', [
+    'if content ~= ARGV[3] then',
+    'if false then',
+  ]),
+  lua('begin', 'a replay exists in the millisecond of its expiry', [
+    'now < tonumber(expires)',
+    'now <= tonumber(expires)',
+  ]),
+  lua('begin', 'a replay takes a failure for a success', ["finished == 'c' and", 'true and']),
+  lua('begin', 'a replay lacks the note', ["or ' failed') .. mark", "or ' failed')"]),
+  lua('begin', 'a replay is the head of a longer record', [
+    "if #value == 256 then value = redis.call('GET', KEYS[1]) end\n",
+    '',
+  ]),
   lua('begin', 'another request with the same key is not detected', [
     'elseif fingerprint ~= ARGV[3] then',
     'elseif false then',

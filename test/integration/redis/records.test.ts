@@ -223,6 +223,25 @@ describe('After the warm-up', () => {
     expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'ok' });
   });
 
+  it('a fingerprint longer than the first read is compared and replayed', async () => {
+    const fingerprint = 'f'.repeat(300) as Fingerprint;
+    const { begin, lease } = await acquire({ fingerprint, note: 'n' });
+    await store.complete(lease, completeCommand({ state: 'failed' }));
+    const { outcome } = completeCommand();
+    expect(await store.begin({ ...begin, token: newToken() })).toEqual({
+      kind: 'failed',
+      outcome,
+      retentionLeftMs: expect.any(Number),
+      note: 'n',
+    });
+    expect(await store.begin({ ...begin, fingerprint: FINGERPRINT })).toEqual({ kind: 'mismatch' });
+    const other = { ...lease, token: newToken() };
+    expect(await store.complete(other, completeCommand({ fingerprint }))).toMatchObject({
+      kind: 'superseded',
+      outcome,
+    });
+  });
+
   it('a client that turns numbers into strings gets the same replies', async () => {
     store = new RedisIdempotencyStore({ client: userClient(server.url, { stringNumbers: true }) });
     const { begin, reply } = await acquire();

@@ -239,6 +239,7 @@ describe('A configuration that cannot work fails with a configuration error', ()
     ['of other software', 'hello'],
     ['that is empty', ''],
     ['that was cut off', '2p1790000000000000 t 1 0 f\n= 10000 3'],
+    ['that was cut off once finished', '2c1790000000000000 t 1 0 f\n179'],
     ['of an unknown state', '2x5 t 1 0 f\n99999999999999\n'],
   ])('when the key holds a value %s, which stays unchanged', async (_what, value) => {
     const { client, store } = await setUp();

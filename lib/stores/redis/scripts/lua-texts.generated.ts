@@ -5,28 +5,32 @@ export const LUA_TEXTS = {
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
-local value = redis.call('GETRANGE', KEYS[1], 0, 255)
+local value = redis.call('GETRANGE', KEYS[1], '0', '255')
 if string.sub(value, 1, 2) ~= '2p' then return nonce .. ' other' end
-local function readAll() value = redis.call('GET', KEYS[1]) end
-if value == '' or #value == 256 and not string.find(value, '^2[cfr][^\\n]*\\n%d+\\n') then readAll() end
-local state, fence, token, attempt, takeovers, fingerprint, note, rest
+local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
 local since, leaseMs, leaseUntil, deadline, expiresAt, origin
-if value then
-  state, fence, token, attempt, takeovers, fingerprint, note, rest =
-    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()')
-  if state == 'p' then
-    since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
-    if since then
-      since = math.floor((since == '=' and fence or since) / 1000)
-      deadline, expiresAt = since + deadline, since + expiresAt
-      leaseUntil = math.min(since + leaseMs, deadline)
-    end
-  elseif state then
-    expiresAt = tonumber(string.match(value, '^(%d+)\\n', rest))
-  end
-  if not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
-  if expiresAt <= now then state = nil end
+local function readAll() value = redis.call('GET', KEYS[1]) end
+local function readHead()
+  state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space =
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
 end
+readHead()
+if value == '' or #value == 256 and (not state or state == 'p') then
+  readAll()
+  if value then readHead() end
+end
+if state == 'p' then
+  since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
+  if since then
+    since = math.floor((since == '=' and fence or since) / 1000)
+    deadline, expiresAt = since + deadline, since + expiresAt
+    leaseUntil = math.min(since + leaseMs, deadline)
+  end
+elseif space == '\\n' then
+  expiresAt = tonumber(word)
+end
+if value and not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
+if value and expiresAt <= now then state = nil end
 local function renewed(lease, retention)
   return string.sub(value, 1, rest - 1) .. time[1] .. string.sub('00000' .. time[2], -6) .. ' ' .. lease .. ' '
     .. string.format('%.0f', deadline - now) .. ' ' .. retention .. ' ' .. origin .. '\\n'
@@ -45,7 +49,7 @@ return nonce .. ' abandoned ' .. fingerprint .. ' ' .. origin
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
-local value = redis.call('GETRANGE', KEYS[1], 0, 255)
+local value = redis.call('GETRANGE', KEYS[1], '0', '255')
 if value == '' then
   if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end
   local instant = time[1] .. string.sub('00000' .. time[2], -6)
@@ -53,26 +57,36 @@ if value == '' then
     .. '\\n= ' .. ARGV[5] .. '\\n'
   if redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4], 'NX') then return nonce .. ' acquired ' .. instant end
 end
-local function readAll() value = redis.call('GET', KEYS[1]) end
-if value == '' or #value == 256 and not string.find(value, '^2[cfr][^\\n]*\\n%d+\\n') then readAll() end
-local state, fence, token, attempt, takeovers, fingerprint, note, rest
-local since, leaseMs, leaseUntil, deadline, expiresAt, origin
-if value then
-  state, fence, token, attempt, takeovers, fingerprint, note, rest =
-    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()')
-  if state == 'p' then
-    since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
-    if since then
-      since = math.floor((since == '=' and fence or since) / 1000)
-      deadline, expiresAt = since + deadline, since + expiresAt
-      leaseUntil = math.min(since + leaseMs, deadline)
-    end
-  elseif state then
-    expiresAt = tonumber(string.match(value, '^(%d+)\\n', rest))
-  end
-  if not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
-  if expiresAt <= now then state = nil end
+local finished, content, mark, expires = string.match(value, '^2([cf])%d+ %S+ %d+ %d+ (%S+)( ?%S*)\\n(%d+)\\n')
+if finished and now < tonumber(expires) then
+  if content ~= ARGV[3] then return nonce .. ' mismatch' end
+  if #value == 256 then value = redis.call('GET', KEYS[1]) end
+  return { nonce .. (finished == 'c' and ' completed' or ' failed') .. mark, expires - now, value }
 end
+local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
+local since, leaseMs, leaseUntil, deadline, expiresAt, origin
+local function readAll() value = redis.call('GET', KEYS[1]) end
+local function readHead()
+  state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space =
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
+end
+readHead()
+if value == '' or #value == 256 and (not state or state == 'p') then
+  readAll()
+  if value then readHead() end
+end
+if state == 'p' then
+  since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
+  if since then
+    since = math.floor((since == '=' and fence or since) / 1000)
+    deadline, expiresAt = since + deadline, since + expiresAt
+    leaseUntil = math.min(since + leaseMs, deadline)
+  end
+elseif space == '\\n' then
+  expiresAt = tonumber(word)
+end
+if value and not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
+if value and expiresAt <= now then state = nil end
 local function renewed(lease, retention)
   return string.sub(value, 1, rest - 1) .. time[1] .. string.sub('00000' .. time[2], -6) .. ' ' .. lease .. ' '
     .. string.format('%.0f', deadline - now) .. ' ' .. retention .. ' ' .. origin .. '\\n'
@@ -88,8 +102,7 @@ elseif state == 'r' then
 elseif fingerprint ~= ARGV[3] then
   return nonce .. ' mismatch'
 elseif state ~= 'p' then
-  if #value == 256 then readAll() end
-  return { nonce .. (state == 'c' and ' completed ' or ' failed ') .. string.format('%.0f', expiresAt - now) .. note, value }
+  return { nonce .. (state == 'c' and ' completed' or ' failed') .. note, expiresAt - now, value }
 elseif mine then
   redis.call('SET', KEYS[1], renewed(string.match(ARGV[5], '^%d+'), ARGV[4]), 'PXAT', now + ARGV[4])
   return nonce .. ' owned ' .. fence .. counters()
@@ -117,7 +130,7 @@ return nonce .. kind .. fence .. counters() .. (kind == ' takeover ' and note or
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
-local value = redis.call('GETRANGE', KEYS[1], 0, 255)
+local value = redis.call('GETRANGE', KEYS[1], '0', '255')
 local line, kind
 if string.sub(value, 1, #ARGV[2]) == ARGV[2] then
   local lineEnd, since, lease, maxExecution, retention =
@@ -131,26 +144,30 @@ if string.sub(value, 1, #ARGV[2]) == ARGV[2] then
   end
 end
 if not line then
-local function readAll() value = redis.call('GET', KEYS[1]) end
-if value == '' or #value == 256 and not string.find(value, '^2[cfr][^\\n]*\\n%d+\\n') then readAll() end
-local state, fence, token, attempt, takeovers, fingerprint, note, rest
+local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
 local since, leaseMs, leaseUntil, deadline, expiresAt, origin
-if value then
-  state, fence, token, attempt, takeovers, fingerprint, note, rest =
-    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()')
-  if state == 'p' then
-    since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
-    if since then
-      since = math.floor((since == '=' and fence or since) / 1000)
-      deadline, expiresAt = since + deadline, since + expiresAt
-      leaseUntil = math.min(since + leaseMs, deadline)
-    end
-  elseif state then
-    expiresAt = tonumber(string.match(value, '^(%d+)\\n', rest))
-  end
-  if not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
-  if expiresAt <= now then state = nil end
+local function readAll() value = redis.call('GET', KEYS[1]) end
+local function readHead()
+  state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space =
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
 end
+readHead()
+if value == '' or #value == 256 and (not state or state == 'p') then
+  readAll()
+  if value then readHead() end
+end
+if state == 'p' then
+  since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
+  if since then
+    since = math.floor((since == '=' and fence or since) / 1000)
+    deadline, expiresAt = since + deadline, since + expiresAt
+    leaseUntil = math.min(since + leaseMs, deadline)
+  end
+elseif space == '\\n' then
+  expiresAt = tonumber(word)
+end
+if value and not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
+if value and expiresAt <= now then state = nil end
 local ownFence, ownToken = string.match(ARGV[2], '^2p(%d+) (%S+) $')
 local mine = token == ownToken
 local held = mine and (ownFence == '0' or fence == ownFence)
@@ -179,8 +196,8 @@ local held = mine and (ownFence == '0' or fence == ownFence)
     return { nonce .. ' superseded ' .. finished, value }
   end
 end
-local at = now + ARGV[4]
-local record = '2' .. ARGV[3] .. line .. string.format('%.0f', at) .. '\\n' .. ARGV[6] .. '\\n' .. ARGV[7]
+local at = string.format('%.0f', now + ARGV[4])
+local record = '2' .. ARGV[3] .. line .. at .. '\\n' .. ARGV[6] .. '\\n' .. ARGV[7]
 redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
 if ARGV[8] then redis.pcall(ARGV[8], KEYS[1], '') end
@@ -190,27 +207,31 @@ return nonce .. kind
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
-local value = redis.call('GETRANGE', KEYS[1], 0, 255)
-local function readAll() value = redis.call('GET', KEYS[1]) end
-if value == '' or #value == 256 and not string.find(value, '^2[cfr][^\\n]*\\n%d+\\n') then readAll() end
-local state, fence, token, attempt, takeovers, fingerprint, note, rest
+local value = redis.call('GETRANGE', KEYS[1], '0', '255')
+local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
 local since, leaseMs, leaseUntil, deadline, expiresAt, origin
-if value then
-  state, fence, token, attempt, takeovers, fingerprint, note, rest =
-    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()')
-  if state == 'p' then
-    since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
-    if since then
-      since = math.floor((since == '=' and fence or since) / 1000)
-      deadline, expiresAt = since + deadline, since + expiresAt
-      leaseUntil = math.min(since + leaseMs, deadline)
-    end
-  elseif state then
-    expiresAt = tonumber(string.match(value, '^(%d+)\\n', rest))
-  end
-  if not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
-  if expiresAt <= now then state = nil end
+local function readAll() value = redis.call('GET', KEYS[1]) end
+local function readHead()
+  state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space =
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
 end
+readHead()
+if value == '' or #value == 256 and (not state or state == 'p') then
+  readAll()
+  if value then readHead() end
+end
+if state == 'p' then
+  since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
+  if since then
+    since = math.floor((since == '=' and fence or since) / 1000)
+    deadline, expiresAt = since + deadline, since + expiresAt
+    leaseUntil = math.min(since + leaseMs, deadline)
+  end
+elseif space == '\\n' then
+  expiresAt = tonumber(word)
+end
+if value and not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
+if value and expiresAt <= now then state = nil end
 local ownFence, ownToken = string.match(ARGV[2], '^2p(%d+) (%S+) $')
 local mine = token == ownToken
 local held = mine and (ownFence == '0' or fence == ownFence)
@@ -231,27 +252,31 @@ return nonce .. (now < leaseUntil and ' ok' or ' revived')
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
-local value = redis.call('GETRANGE', KEYS[1], 0, 255)
-local function readAll() value = redis.call('GET', KEYS[1]) end
-if value == '' or #value == 256 and not string.find(value, '^2[cfr][^\\n]*\\n%d+\\n') then readAll() end
-local state, fence, token, attempt, takeovers, fingerprint, note, rest
+local value = redis.call('GETRANGE', KEYS[1], '0', '255')
+local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
 local since, leaseMs, leaseUntil, deadline, expiresAt, origin
-if value then
-  state, fence, token, attempt, takeovers, fingerprint, note, rest =
-    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()')
-  if state == 'p' then
-    since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
-    if since then
-      since = math.floor((since == '=' and fence or since) / 1000)
-      deadline, expiresAt = since + deadline, since + expiresAt
-      leaseUntil = math.min(since + leaseMs, deadline)
-    end
-  elseif state then
-    expiresAt = tonumber(string.match(value, '^(%d+)\\n', rest))
-  end
-  if not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
-  if expiresAt <= now then state = nil end
+local function readAll() value = redis.call('GET', KEYS[1]) end
+local function readHead()
+  state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space =
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
 end
+readHead()
+if value == '' or #value == 256 and (not state or state == 'p') then
+  readAll()
+  if value then readHead() end
+end
+if state == 'p' then
+  since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
+  if since then
+    since = math.floor((since == '=' and fence or since) / 1000)
+    deadline, expiresAt = since + deadline, since + expiresAt
+    leaseUntil = math.min(since + leaseMs, deadline)
+  end
+elseif space == '\\n' then
+  expiresAt = tonumber(word)
+end
+if value and not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
+if value and expiresAt <= now then state = nil end
 if not state then return nonce .. ' absent' end
 local fields = ' ' .. fence .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. fingerprint .. ' '
   .. string.format('%.0f', expiresAt - now)
@@ -267,27 +292,31 @@ return { nonce .. (state == 'c' and ' completed' or ' failed') .. fields .. note
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
-local value = redis.call('GETRANGE', KEYS[1], 0, 255)
-local function readAll() value = redis.call('GET', KEYS[1]) end
-if value == '' or #value == 256 and not string.find(value, '^2[cfr][^\\n]*\\n%d+\\n') then readAll() end
-local state, fence, token, attempt, takeovers, fingerprint, note, rest
+local value = redis.call('GETRANGE', KEYS[1], '0', '255')
+local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
 local since, leaseMs, leaseUntil, deadline, expiresAt, origin
-if value then
-  state, fence, token, attempt, takeovers, fingerprint, note, rest =
-    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()')
-  if state == 'p' then
-    since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
-    if since then
-      since = math.floor((since == '=' and fence or since) / 1000)
-      deadline, expiresAt = since + deadline, since + expiresAt
-      leaseUntil = math.min(since + leaseMs, deadline)
-    end
-  elseif state then
-    expiresAt = tonumber(string.match(value, '^(%d+)\\n', rest))
-  end
-  if not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
-  if expiresAt <= now then state = nil end
+local function readAll() value = redis.call('GET', KEYS[1]) end
+local function readHead()
+  state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space =
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
 end
+readHead()
+if value == '' or #value == 256 and (not state or state == 'p') then
+  readAll()
+  if value then readHead() end
+end
+if state == 'p' then
+  since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
+  if since then
+    since = math.floor((since == '=' and fence or since) / 1000)
+    deadline, expiresAt = since + deadline, since + expiresAt
+    leaseUntil = math.min(since + leaseMs, deadline)
+  end
+elseif space == '\\n' then
+  expiresAt = tonumber(word)
+end
+if value and not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
+if value and expiresAt <= now then state = nil end
 local ownFence, ownToken = string.match(ARGV[2], '^2p(%d+) (%S+) $')
 local mine = token == ownToken
 local held = mine and (ownFence == '0' or fence == ownFence)
@@ -295,8 +324,8 @@ if not state then return nonce .. ' gone' end
 if not mine then return nonce .. ' lost' end
 if state ~= 'p' then return nonce .. (state == 'r' and ' already' or ' not_in_progress') end
 if not held then return nonce .. ' lost' end
-local at = now + ARGV[3]
-local record = '2r' .. string.sub(value, 3, rest - 1) .. string.format('%.0f', at) .. '\\n'
+local at = string.format('%.0f', now + ARGV[3])
+local record = '2r' .. string.sub(value, 3, rest - 1) .. at .. '\\n'
 redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
 if ARGV[4] then redis.pcall(ARGV[4], KEYS[1], '') end

@@ -17,8 +17,11 @@ import { withNote } from '../../../core/store/record-transitions.js';
 import { StoreConfigurationError } from '../../../core/util/errors.js';
 import { NO_ORIGIN } from './script-arguments.js';
 
-/** `<nonce> <kind> <field> …`; with a finished record, a list of that and the record. */
-export type ScriptReply = Buffer | readonly [head: Buffer, record: Buffer];
+/**
+ * `<nonce> <kind> <field> …`; with a finished record, a list of that, of a number if the script has one, and of the record.
+ * A client may be set to return numbers as strings.
+ */
+export type ScriptReply = Buffer | readonly [head: Buffer, ...data: (Buffer | number | string)[]];
 
 const SPACE = 0x20;
 const LINE_FEED = 0x0a;
@@ -65,7 +68,7 @@ function numberAt(words: Words, index: number): number {
 
 /** A record's third line is its outcome's header; the body follows. */
 function outcomeOf(reply: ScriptReply): Outcome {
-  const record: unknown = Buffer.isBuffer(reply) ? undefined : reply[1];
+  const record = Buffer.isBuffer(reply) ? undefined : reply.at(-1);
   if (!Buffer.isBuffer(record)) throw incomplete();
   const start = record.indexOf(LINE_FEED, record.indexOf(LINE_FEED) + 1) + 1;
   const end = record.indexOf(LINE_FEED, start);
@@ -96,8 +99,8 @@ export function parseBeginReply(reply: ScriptReply): BeginReply {
       return withNote({ kind, ...acquisition(words) }, words[FIRST + 4]);
     case 'completed':
     case 'failed': {
-      const finished = { kind, outcome: outcomeOf(reply), retentionLeftMs: numberAt(words, FIRST) };
-      return withNote(finished, words[FIRST + 1]);
+      const finished = { kind, outcome: outcomeOf(reply), retentionLeftMs: Number(reply[1]) };
+      return withNote(finished, words[FIRST]);
     }
     case 'in_progress':
       return withNote({ kind, leaseLeftMs: numberAt(words, FIRST) }, words[FIRST + 1]);

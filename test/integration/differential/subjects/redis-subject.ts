@@ -73,13 +73,16 @@ function readable(record: string): string {
 
 /** The number of fields, before which a note stands where the reply has one. */
 const FIELDS: Readonly<Partial<Record<Operation, Readonly<Record<string, number>>>>> = {
-  begin: { takeover: 4, in_progress: 1, abandoned: 4, completed: 1, failed: 1 },
+  begin: { takeover: 4, in_progress: 1, abandoned: 4, completed: 0, failed: 0 },
   inspect: { in_progress: 7, completed: 5, failed: 5, released: 5 },
 };
 
+/** The number of fields that inspect replies in every state. */
+const INSPECTED = 5;
+
 /** The kind and the fields. A reply that does not start with the nonce, such as an error, differs from every other. */
 function fieldsOf({ operation }: Sent, reply: unknown): string[] {
-  const [head, record] = Array.isArray(reply) ? (reply as unknown[]) : [reply];
+  const [head, ...data] = Array.isArray(reply) ? (reply as unknown[]) : [reply];
   if (!Buffer.isBuffer(head)) return [String(head)];
   const [nonce, kind = '', ...fields] = latin1(head).split(' ');
   if (nonce !== NONCE) return ['no nonce', kind, ...fields];
@@ -88,8 +91,13 @@ function fieldsOf({ operation }: Sent, reply: unknown): string[] {
     fields.push(String(Math.floor(Number(fields[0]) / 1_000)), '1', '0');
   }
   const note = fields.splice(FIELDS[operation]?.[kind] ?? fields.length);
-  const outcome = Buffer.isBuffer(record) ? outcomeIn(record) : [];
-  return [kind, ...fields, ...note.map((each) => `note ${each}`), ...outcome];
+  // With a finished record, begin replies the retention left as a number.
+  const numbers = data.filter((each) => !Buffer.isBuffer(each)).map(String);
+  const outcome = data.filter((each) => Buffer.isBuffer(each)).flatMap(outcomeIn);
+  if (operation !== 'inspect') return [kind, ...fields, ...numbers, ...outcome, ...note];
+  if (kind === 'absent') return [kind];
+  const common = fields.splice(0, INSPECTED);
+  return [kind, ...common, ...(note.length === 0 ? ['-'] : note), ...fields, ...outcome];
 }
 
 function outcomeIn(record: Buffer): readonly string[] {
