@@ -129,8 +129,7 @@ export abstract class OperationRun<Response> implements SettlementRules {
     if (!this.isConflict(error)) return false;
     this.attempt.transaction?.conflicted();
     const pauseMs = this.pauseAfterConflict();
-    if (pauseMs === undefined || this.state.phase === 'respondedEarly') return false;
-    return this.startOver(pauseMs);
+    return pauseMs === undefined ? false : this.startOver(pauseMs);
   }
 
   /** Counts a conflict. @returns the pause in milliseconds before the next run; `undefined` if there is none. */
@@ -143,11 +142,17 @@ export abstract class OperationRun<Response> implements SettlementRules {
 
   /** Replaces the operation's transaction; the last one's writes are rolled back. @returns whether it may run. */
   async startOver(pauseMs = 0): Promise<boolean> {
-    const { phase, facts } = this.state;
-    if (facts.isActive || phase === 'settled') return false;
+    if (!this.mayStartOver) return false;
     if ((await this.attempt.transaction?.restart(pauseMs)) !== true) return false;
     this.scope.startOver();
-    return true;
+    // An outer interceptor may have responded meanwhile.
+    return this.mayStartOver;
+  }
+
+  private get mayStartOver(): boolean {
+    const { state } = this;
+    const hasResponse = state.phase === 'respondedEarly' && state.hasBegun;
+    return !state.facts.isActive && !hasResponse && state.phase !== 'settled';
   }
 
   /** Signals what no response waits for. */

@@ -204,7 +204,8 @@ function runHandler(
   } else if (execution.isTransactional) {
     // An outer interceptor retries: the writes of the last run must not become part of this one.
     void execution.startOver().then((mayRun) => {
-      exchange.restoreHead(execution.statusBefore, execution.headersBefore);
+      if (!rawResponse.headersSent)
+        exchange.restoreHead(execution.statusBefore, execution.headersBefore);
       if (mayRun && !subscriber.closed) {
         subscribe(execution, next, exchange, subscriber);
         return;

@@ -92,6 +92,8 @@ export function throwProblem(
  * some adapters would overwrite them with `application/json`, and another body from a filter would get them.
  */
 export function setProblemHeaders(exchange: HttpExchange, problem: IdempotencyProblem): void {
+  // An outer interceptor has responded, for example a timeout.
+  if (exchange.rawResponse.headersSent) return;
   for (const [name, value] of Object.entries(problem.headers)) {
     // An existing type or language was meant for the operation's response.
     if (name in DOCUMENT_FIELDS) exchange.removeHeader(name);

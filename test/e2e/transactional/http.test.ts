@@ -172,7 +172,9 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
   it('runs again after a conflict, up to "transaction.conflictRetries" times', async () => {
     const scenario = app.scenario();
     scenario.plan = ['conflict', 'conflict'];
+    events.length = 0;
     const first = await scenario.post('/persistent');
+    expect(eventTypes()).toEqual(['acquired', 'conflicted', 'conflicted', 'completed']);
     expect(first).toMatchObject({ status: 201, json: { execution: 3 } });
     expect(await bank.committed(scenario)).toEqual([3]);
     expect([1, 2, 3].map((run) => first.header(`x-run-${run}`))).toEqual([

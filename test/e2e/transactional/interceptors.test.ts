@@ -1,18 +1,133 @@
+import {
+  Controller,
+  HttpException,
+  Post,
+  UseInterceptors,
+  type CallHandler,
+  type ExecutionContext,
+  type NestInterceptor,
+} from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
+import {
+  IdempotencyEvents,
+  Idempotent,
+  requireIdempotencyContext,
+  requireIdempotencyTransaction,
+} from 'nestjs-idempotency';
+import { from, merge, mergeMap, take, throwError } from 'rxjs';
+import { Around, givingUp } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
+import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
+import { onceSettled } from '../../support/http/once-settled.js';
+import type { Reply } from '../../support/http/reply.js';
+import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
+import { until } from '../../support/waiting/until.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { useBank } from './support/bank.js';
-import { Transfers, TransfersController } from './support/transfers.controller.js';
+import {
+  Transfers,
+  TransfersController,
+  type Transaction,
+} from './support/transfers.controller.js';
 
 const bank = useBank();
+
+/** A conflict with another transaction, as pg throws it. */
+const conflict = () => Object.assign(new Error('planned'), { code: '40001' });
+
+/** Responds to the scenario's first request when its timeout fires, and still waits for the handler. */
+class RespondsItself implements NestInterceptor {
+  intercept(context: ExecutionContext, next: CallHandler) {
+    const http = context.switchToHttp();
+    const scenario = scenarioOf(http.getRequest());
+    if (scenario.arrived.count === 1) {
+      const reply = http.getResponse<Reply>();
+      void scenario.timeout.pass().then(() => reply.status(202).send({ accepted: true }));
+    }
+    return next.handle();
+  }
+}
+
+/** Fails with a conflict beside the handler when the scenario's timeout fires. */
+const conflictingBeside: Around = (next, scenario) => {
+  const conflicts = from(scenario.timeout.pass()).pipe(
+    mergeMap(() => {
+      scenario.timeout.close();
+      return throwError(conflict);
+    }),
+  );
+  return merge(next.handle(), conflicts).pipe(take(1));
+};
+
+@Controller()
+class ConflictsController {
+  constructor(private readonly transfers: Transfers) {}
+
+  @Post('responded')
+  @Idempotent({ transaction: { conflictRetries: 2 } })
+  @UseInterceptors(RespondsItself)
+  async responded(@InScenario() scenario: Scenario) {
+    return this.#execute(scenario);
+  }
+
+  @Post('given-up')
+  @Idempotent({ transaction: { conflictRetries: 2 } })
+  @Around(givingUp)
+  async givenUp(@InScenario() scenario: Scenario) {
+    return this.#execute(scenario);
+  }
+
+  @Post('beside')
+  @Around(conflictingBeside)
+  @Idempotent({ transaction: { conflictRetries: 2 } })
+  async beside(@InScenario() scenario: Scenario) {
+    return this.#execute(scenario);
+  }
+
+  @Post('kept')
+  @Idempotent({ transaction: { conflictRetries: 2 }, outcome: () => true })
+  async kept(@InScenario() scenario: Scenario) {
+    return this.#execute(scenario);
+  }
+
+  @Post('kept-without-retries')
+  @Idempotent({ transaction: true, outcome: () => true })
+  async keptWithoutRetries(@InScenario() scenario: Scenario) {
+    return this.#execute(scenario);
+  }
+
+  /** Fails as planned after its write. */
+  async #execute(scenario: Scenario) {
+    scenario.notes.push('run');
+    const { signal } = requireIdempotencyContext();
+    signal.addEventListener('abort', () => scenario.notes.push('lost'));
+    const execution = scenario.executions + 1;
+    await this.transfers.add(scenario, execution);
+    scenario.started.add();
+    await scenario.gate.pass();
+    switch (scenario.planned(execution)) {
+      case 'conflict':
+        throw conflict();
+      case 'decline':
+        throw new HttpException('planned', 409, { cause: conflict() });
+      case 'fail':
+        throw new Error('planned');
+      case 'terminated':
+        await requireIdempotencyTransaction<Transaction>().query(
+          'SELECT pg_terminate_backend(pg_backend_pid())',
+        );
+    }
+    return { execution };
+  }
+}
 
 describe.each(platforms)('Around a transactional handler on %s', (platform) => {
   const app = useServer(() =>
     startApp({
       platform,
-      controllers: [TransfersController],
+      controllers: [TransfersController, ConflictsController],
       providers: [Transfers],
       store: bank.newStore(),
       options: {
@@ -57,5 +172,99 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
     expect((await scenario.post('/unkept')).json).toEqual({ execution: 2 });
     expect(await bank.committed(scenario)).toEqual([1, 2]);
     expect(scenario.notes).toEqual(['committed', 'committed']);
+  });
+
+  it.each([
+    ['has responded', '/responded', 202],
+    ['has timed out', '/given-up', 503],
+  ])(
+    'an outer interceptor that %s does not get another execution after a conflict',
+    async (_, path, status) => {
+      const scenario = app.scenario();
+      scenario.plan = ['conflict'];
+      scenario.gate.close();
+      scenario.timeout.close();
+      const pending = scenario.start('POST', path);
+      await scenario.started.reached(1);
+      scenario.timeout.open();
+      expect((await pending.response).status).toBe(status);
+      scenario.gate.open();
+      const second = await onceSettled(() => scenario.post(path));
+      expect(second).toMatchObject({ status: 201, json: { execution: 2 } });
+      expect(await bank.committed(scenario)).toEqual([2]);
+    },
+  );
+
+  it('an outer interceptor that responds between two executions does not get the second', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['conflict'];
+    scenario.timeout.close();
+    const unsubscribe = app.nest.get(IdempotencyEvents, { strict: false }).subscribe(({ type }) => {
+      if (type === 'conflicted') scenario.timeout.open();
+    });
+    expect((await scenario.post('/responded')).status).toBe(202);
+    unsubscribe();
+    const second = await onceSettled(() => scenario.post('/responded'));
+    expect(second).toMatchObject({ status: 201, json: { execution: 2 } });
+    expect(await bank.committed(scenario)).toEqual([2]);
+  });
+
+  it('a conflict does not run again after the connection was lost', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['conflict'];
+    scenario.gate.close();
+    const pending = scenario.start('POST', '/kept');
+    await scenario.started.reached(1);
+    expect(await bank.terminateIdleTransactions()).toBe(1);
+    await until(() => scenario.notes.includes('lost'));
+    scenario.gate.open();
+    expectProblem(await pending.response, 'transaction-conflict');
+    expect(scenario.notes).toEqual(['run', 'lost']);
+    expect((await scenario.post('/kept')).json).toEqual({ execution: 2 });
+    expect(await bank.committed(scenario)).toEqual([2]);
+  });
+
+  it('a conflict of an inner interceptor does not replace the transaction of a running handler', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    scenario.timeout.close();
+    const pending = scenario.start('POST', '/beside');
+    await scenario.started.reached(1);
+    scenario.timeout.open();
+    expectProblem(await pending.response, 'transaction-conflict');
+    expectProblem(await scenario.post('/beside'), 'in-progress');
+    expect(scenario.executions).toBe(1);
+    scenario.gate.open();
+    const second = await onceSettled(() => scenario.post('/beside'));
+    expect(second).toMatchObject({ status: 201, json: { execution: 2 } });
+    expect(await bank.committed(scenario)).toEqual([2]);
+  });
+
+  it.each([
+    ['conflict', 'transaction-conflict'],
+    ['terminated', 'store-unavailable'],
+  ] as const)(
+    'a policy that keeps everything does not keep a failure by "%s"',
+    async (plan, problem) => {
+      const scenario = app.scenario();
+      scenario.plan = [plan];
+      expectProblem(await scenario.post('/kept-without-retries'), problem);
+      const second = await scenario.post('/kept-without-retries');
+      expect(second).toMatchObject({ status: 201, json: { execution: 2 } });
+      expect(await bank.committed(scenario)).toEqual([2]);
+    },
+  );
+
+  it.each([
+    ['an error without a conflict', 'fail', 500],
+    ['a response of the handler that was caused by a conflict', 'decline', 409],
+  ])('%s does not run again', async (_, plan, status) => {
+    const scenario = app.scenario();
+    scenario.plan = [plan];
+    const first = await scenario.post('/kept');
+    expect(first.status).toBe(status);
+    expectReplay(await scenario.post('/kept'), first);
+    expect(scenario.executions).toBe(1);
+    expect(await bank.committed(scenario)).toEqual([]);
   });
 });
