@@ -211,6 +211,15 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
     expect(book.of(id)).toBe(1);
   });
 
+  it('returns a value that the policy does not keep as it is, without encoding it', async () => {
+    const call = { operation: 'counted', key: randomUUID(), scope: 'acme', outcome: () => false };
+    const service = app.nest.get(IdempotencyService, { strict: false });
+    let runs = 0;
+    const run = () => service.run(call, () => new Map([['runs', (runs += 1)]]));
+    expect(await run()).toEqual(new Map([['runs', 1]]));
+    expect(await run()).toEqual(new Map([['runs', 2]]));
+  });
+
   it('replaces a rejection by what "onRejected" returns or throws', async () => {
     const [id, throwing] = [randomUUID(), `throw-${randomUUID()}`];
     expect(await payments.withFallback({ id, amount: 1 })).toEqual({ instead: 'none' });

@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { Catch, Controller, type ExecutionContext } from '@nestjs/common';
+import { Catch, Controller, type ExecutionContext, type NestInterceptor } from '@nestjs/common';
 import { EventPattern, type RmqContext } from '@nestjs/microservices';
 import { IdempotencyContext, Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
 import { payloadKey } from 'nestjs-idempotency/message';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { EMPTY, type Observable } from 'rxjs';
+import { EMPTY, map, type Observable } from 'rxjs';
 import { until } from '../../support/waiting/until.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
@@ -95,6 +95,26 @@ describe('an event', () => {
     await emitOrder(queue, 1);
     await deadLettered.holds(2);
     expect(runs).toBe(1);
+  });
+
+  it('whose inner interceptor fails after the handler is dead-lettered, as a kept failure, and does not run again', async () => {
+    const { queue, deadLettered } = await openLimitedQueue(10);
+    let runs = 0;
+    const failing: NestInterceptor = {
+      intercept: (_, next) =>
+        next.handle().pipe(
+          map(() => {
+            throw new Error('planned');
+          }),
+        ),
+    };
+    const controller = orders(() => (runs += 1), {}, failing);
+    const { events } = await consumers.start(queue, controller, { store: memoryStore() });
+    await emitOrder(queue, 1);
+    await emitOrder(queue, 1);
+    await deadLettered.holds(2);
+    expect(runs).toBe(1);
+    expect(events.map(({ type }) => type)).toContain('response_diverged');
   });
 
   it('passes its attempt to the handler', async () => {

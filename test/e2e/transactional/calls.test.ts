@@ -126,6 +126,57 @@ describe('A transactional call', () => {
     expect(await committed(key)).toEqual([2]);
   });
 
+  it('runs again after a conflict at the commit, as often in total', async () => {
+    let commits = 0;
+    let failing = 2;
+    const unitOfWork = Object.create(bank.unitOfWork, {
+      run: {
+        value: (options: TransactionOptions, work: (opened: OpenTransaction) => Promise<unknown>) =>
+          bank.unitOfWork.run(options, async (opened) => {
+            const result = await work(opened);
+            commits += 1;
+            if (commits <= failing) throw Object.assign(new Error(), { code: '40001' });
+            return result;
+          }),
+      },
+    }) as typeof bank.unitOfWork;
+    await withUnitOfWork(unitOfWork, async (calls) => {
+      const key = randomUUID();
+      let runs = 0;
+      const run = () =>
+        calls.run({ ...callOf(key), transaction: { conflictRetries: 1 } }, async (context) => {
+          runs += 1;
+          await book(context);
+          return runs;
+        });
+      await expect(run()).rejects.toMatchObject({ code: 'idempotency_transaction_conflict' });
+      expect(runs).toBe(2);
+      expect(await committed(key)).toEqual([]);
+      failing = commits + 1;
+      expect(await run()).toBe(4);
+      expect(await committed(key)).toHaveLength(1);
+    });
+  });
+
+  it('is not kept if the server ends its transaction, whatever its policy', async () => {
+    const key = randomUUID();
+    let runs = 0;
+    const run = () =>
+      service.run({ ...callOf(key), outcome: () => true }, async (context) => {
+        runs += 1;
+        await book(context);
+        if (runs > 1) return runs;
+        const transaction = requireIdempotencyTransaction<Transaction>();
+        return transaction.query('SELECT pg_terminate_backend(pg_backend_pid())');
+      });
+    await expect(run()).rejects.toMatchObject({
+      code: 'idempotency_store_unavailable',
+      retryable: true,
+    });
+    expect(await run()).toBe(2);
+    expect(await committed(key)).toEqual([2]);
+  });
+
   it('releases the key when the unit of work cannot classify an error', async () => {
     const unitOfWork = Object.create(bank.unitOfWork, {
       isConflict: { value: () => Promise.reject(new Error('planned')) },

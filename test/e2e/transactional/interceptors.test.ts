@@ -267,4 +267,19 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
     expect(scenario.executions).toBe(1);
     expect(await bank.committed(scenario)).toEqual([]);
   });
+
+  it('keeps a response of the handler although its connection was lost', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['decline'];
+    scenario.gate.close();
+    const pending = scenario.start('POST', '/kept');
+    await scenario.started.reached(1);
+    expect(await bank.terminateIdleTransactions()).toBe(1);
+    await until(() => scenario.notes.includes('lost'));
+    scenario.gate.open();
+    const first = await pending.response;
+    expect(first.status).toBe(409);
+    expectReplay(await scenario.post('/kept'), first);
+    expect(scenario.executions).toBe(1);
+  });
 });
