@@ -139,8 +139,7 @@ class CallExecution extends OperationRun<() => Outcome> {
 
   private async returned(value: unknown): Promise<CallResult> {
     const { call, isTransactional } = this;
-    const isOwn = this.responseStarted() === 'hold';
-    const encoded = isOwn && this.isKept ? call.format.encode(value) : undefined;
+    const encoded = this.isKept ? call.format.encode(value) : undefined;
     const isUnstorable = encoded instanceof ValueNotStorableError;
     if (isUnstorable) this.report({ kind: 'sourceBroken' });
     const mayBeStored = encoded !== undefined && !isUnstorable && this.fits(encoded);
