@@ -14,7 +14,7 @@ import {
   requireIdempotencyContext,
   requireIdempotencyTransaction,
 } from 'nestjs-idempotency';
-import { from, merge, mergeMap, take, throwError } from 'rxjs';
+import { concat, defer, from, merge, mergeMap, retry, take, takeUntil, throwError } from 'rxjs';
 import { Around, givingUp } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
@@ -76,6 +76,26 @@ class ConflictsController {
   @Idempotent({ transaction: { conflictRetries: 2 } })
   @Around(givingUp)
   async givenUp(@InScenario() scenario: Scenario) {
+    return this.#execute(scenario);
+  }
+
+  @Post('repeated')
+  @Idempotent({ transaction: true })
+  @Around((next) => next.handle().pipe(retry(1)))
+  async repeated(@InScenario() scenario: Scenario) {
+    return this.#execute(scenario);
+  }
+
+  /** An outer interceptor unsubscribes, and responds later. */
+  @Post('left')
+  @Idempotent({ transaction: { conflictRetries: 2 } })
+  @Around((next, scenario) =>
+    concat(
+      next.handle().pipe(takeUntil(scenario.timeout.pass())),
+      defer(() => scenario.gate.pass().then(() => ({ left: true }))),
+    ).pipe(take(1)),
+  )
+  async left(@InScenario() scenario: Scenario) {
     return this.#execute(scenario);
   }
 
@@ -206,6 +226,41 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
     unsubscribe();
     const second = await onceSettled(() => scenario.post('/responded'));
     expect(second).toMatchObject({ status: 201, json: { execution: 2 } });
+    expect(await bank.committed(scenario)).toEqual([2]);
+  });
+
+  it('an outer interceptor that unsubscribes between two executions does not get the second', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['conflict'];
+    scenario.timeout.close();
+    let isReleased = false;
+    const unsubscribe = app.nest.get(IdempotencyEvents, { strict: false }).subscribe(({ type }) => {
+      if (type === 'released') isReleased = true;
+      if (type !== 'conflicted') return;
+      scenario.gate.close();
+      scenario.timeout.open();
+    });
+    const pending = scenario.start('POST', '/left');
+    await until(() => isReleased);
+    unsubscribe();
+    scenario.gate.open();
+    expect((await pending.response).json).toEqual({ left: true });
+    expect(scenario.notes).toEqual(['run']);
+    expect(await bank.committed(scenario)).toEqual([]);
+  });
+
+  it('an outer interceptor that retries after the connection was lost gets 503, and no execution', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['fail'];
+    scenario.gate.close();
+    const pending = scenario.start('POST', '/repeated');
+    await scenario.started.reached(1);
+    expect(await bank.terminateIdleTransactions()).toBe(1);
+    await until(() => scenario.notes.includes('lost'));
+    scenario.gate.open();
+    expectProblem(await pending.response, 'store-unavailable');
+    expect(scenario.notes).toEqual(['run', 'lost']);
+    expect((await scenario.post('/repeated')).json).toEqual({ execution: 2 });
     expect(await bank.committed(scenario)).toEqual([2]);
   });
 
