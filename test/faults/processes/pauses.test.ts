@@ -7,7 +7,7 @@ import type { LabWorker } from '../../lab/faults/lab-worker.js';
 const LIMIT_MS = 20_000;
 
 /** A handler that runs until its process continues. */
-const HELD = { point: 'in_handler', action: { kind: 'hold' } } as const;
+const HELD = { point: 'after_effect', action: { kind: 'hold' } } as const;
 
 // The clock of a paused process cannot be driven; the other ways to pause: pauses.all.test.ts.
 describe('a worker paused for longer than its lease, by SIGSTOP,', () => {
@@ -28,7 +28,8 @@ describe('a worker paused for longer than its lease, by SIGSTOP,', () => {
   it('is superseded, and responds with the outcome of its successor', async () => {
     const key = 'stopped';
     const responseOfPaused = lab.client.send(paused.url, key, { mishap: HELD });
-    await lab.untilBegan(key);
+    // Paused before the handler starts, the attempt would find its lease over, and not start.
+    await lab.untilEffect(key);
     paused.stop();
     const second = await lab.client.ask(() => [other.url], key, { limitMs: LIMIT_MS });
     paused.continue();

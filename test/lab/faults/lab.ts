@@ -89,6 +89,11 @@ export class Lab {
     while (!this.events().some(isIt)) await delay(POLL_PAUSE_MS);
   }
 
+  /** Resolves when the handler of `key` has had its effect: with a hold at `after_effect`, the attempt is running. */
+  async untilEffect(key: string): Promise<void> {
+    while (this.effects(key).length === 0) await delay(POLL_PAUSE_MS);
+  }
+
   effects(key?: string): Effect[] {
     const effects = readLines<Effect>(this.#ledgerFile);
     return key === undefined ? effects : effects.filter((effect) => effect.key === key);
