@@ -171,12 +171,17 @@ describe('While the server does not execute commands', () => {
   });
 });
 
-describe('A server that compiles no script with flags, although another one of its cluster does', () => {
+describe('A server that compiles no script with flags', () => {
   it.each([
-    "-ERR Error compiling script (new function): user_script:1: unexpected symbol near '#' ",
-    '-ERR Unexpected flag in script shebang: allow-oom',
-  ])('and returns %s, gets the script without them', async (error) => {
-    const { url } = closeAfterTest(await startServerWithoutFlags(error));
+    [
+      'although another one of its cluster does',
+      '7.2.0',
+      "-ERR Error compiling script (new function): user_script:1: unexpected symbol near '#' ",
+    ],
+    ['but others', '7.0.0', '-ERR Unexpected flag in script shebang: allow-oom'],
+    ['and says so by its version', '6.2.14', '-PROXYERROR a script with flags'],
+  ])('%s, gets the script without them', async (_, version, error) => {
+    const { url } = closeAfterTest(await startServerWithoutFlags(version, error));
     const client = userClient(url, { protocol: 2 });
     const waitReplicas = { count: 1, timeoutMs: 1_000 };
     for (const store of [

@@ -39,9 +39,12 @@ export function startInfoServer(info: string): Promise<CannedServer> {
   return reply(([command]) => (command === 'info' ? `$${info.length}\r\n${info}` : '+OK'));
 }
 
-/** Says that it has script flags, but compiles no script with them: another server of its cluster may. */
-export function startServerWithoutFlags(flagsError: string): Promise<CannedServer> {
-  const info = 'redis_version:7.2.0\r\n';
+/** Compiles no script with flags, whatever its version says: that of another server of its cluster may. */
+export function startServerWithoutFlags(
+  version: string,
+  flagsError: string,
+): Promise<CannedServer> {
+  const info = `redis_version:${version}\r\n`;
   return reply(([command, text = '', , , nonce = '']) => {
     if (command === 'info') return `$${info.length}\r\n${info}`;
     if (command === 'wait') return ':1';
