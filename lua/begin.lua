@@ -46,7 +46,7 @@ if value == '' then
   if redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4], 'NX') then return nonce .. ' acquired ' .. instant end
 end
 
--- Finished, as for every retry: the head decides, and only a replay reads on.
+-- Finished, as for nearly every retry: the head decides, and only a replay reads on.
 local finished, content, mark, expires = string.match(value, '^2([cf])%d+ %S+ %d+ %d+ (%S+)( ?%S*)\n(%d+)\n')
 if finished and now < tonumber(expires) then
   if content ~= ARGV[3] then return nonce .. ' mismatch' end
