@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { isTestAll } from '../../support/jest/test-all.js';
-import { useRedis } from '../../support/redis/use-redis.js';
+import { startRedis } from '../../support/redis/redis-server.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { checkStore } from './check-store.js';
 import { LUA_MISTAKES } from './mutants.js';
@@ -9,7 +9,8 @@ import { redisSubject } from './subjects/redis-subject.js';
 
 const runs = isTestAll ? 20_000 : 5_000;
 
-const server = useRedis();
+// Its memory is limited.
+const server = useServer(startRedis);
 
 const redis = useServer(
   () => new Redis(server.url, { maxRetriesPerRequest: 0 }),
@@ -18,12 +19,14 @@ const redis = useServer(
 
 describe('the scripts and the reference state machine', () => {
   it.each([
-    ['with flags', false],
-    ['without flags, as for Redis 6.2', true],
-  ])(
+    ['with flags', []],
+    ['without flags, as for Redis 6.2', ['flags']],
+    ['with flags and without free memory', ['memory']],
+    ['without flags and free memory', ['flags', 'memory']],
+  ] as const)(
     'give equal replies and leave equal records for any sequence of commands: %s',
-    async (_, isWithoutFlags) => {
-      const subject = await redisSubject(redis, { isWithoutFlags });
+    async (_, without) => {
+      const subject = await redisSubject(redis, { without });
       const { coverage, checked } = await checkStore(subject, { runs });
       expect(coverage.missing(Math.floor(checked / 200))).toEqual({});
     },

@@ -13,8 +13,9 @@ import type { Command, OwnLease, Step } from './step.js';
 const START_MS = 2_500_000_000_000;
 const HOUR_MS = 3_600_000;
 const TOKENS = ['k1-Zx_9', '-', 'Q'] as OwnerToken[];
-const FINGERPRINTS = ['fA_', '-', 'other'] as Fingerprint[];
-const ORIGINS = [undefined, undefined, 'eyJrIjoiMSJ9', '-x'];
+// Of the long ones, the scripts of Redis read only a part at first.
+const FINGERPRINTS = ['fA_', '-', 'other'.repeat(60)] as Fingerprint[];
+const ORIGINS = [undefined, undefined, 'eyJrIjoiMSJ9', '-x', 'o'.repeat(256)];
 const NOTES = [undefined, undefined, 'trace', '#'.repeat(120)];
 const DURATIONS = [1, 2, 10, 1_000, 10_000, 60_000];
 const HEADERS = ['', '{"status":201}', '"Zoë" — 😀 \\n %s', '2c1 2 3 4 5'];

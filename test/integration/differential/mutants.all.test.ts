@@ -2,14 +2,16 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { migrate } from 'nestjs-idempotency/postgres';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
-import { useRedis } from '../../support/redis/use-redis.js';
+import { startRedis } from '../../support/redis/redis-server.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { checkStore } from './check-store.js';
 import { LUA_MISTAKES, SQL_MISTAKES } from './mutants.js';
 import { withPostgresSubject } from './subjects/postgres-subject.js';
 import { redisSubject } from './subjects/redis-subject.js';
 
 describe('the comparison detects', () => {
-  const server = useRedis();
+  // Its memory is limited.
+  const server = useServer(startRedis);
   const postgres = usePostgres();
   let redis: Redis;
   let url: string;
@@ -21,8 +23,8 @@ describe('the comparison detects', () => {
   });
   afterAll(() => redis.disconnect());
 
-  it.each(LUA_MISTAKES)('$mistake', async ({ mutate, objection }) => {
-    const check = checkStore(await redisSubject(redis, { mutate }), { runs: 20_000 });
+  it.each(LUA_MISTAKES)('$mistake', async ({ mutate, without, objection }) => {
+    const check = checkStore(await redisSubject(redis, { mutate, without }), { runs: 20_000 });
     await expect(check).rejects.toThrow(objection);
   });
 

@@ -3,8 +3,16 @@ import type { PlantedMistake } from '../../support/planted/planted-mistake.js';
 /** A change to the text of one script or statement. */
 export type Mutation = (file: string, text: string) => string;
 
+/** What a server of Redis may lack: script flags before version 7, and free memory. */
+export type Missing = 'flags' | 'memory';
+
 interface Mistake extends PlantedMistake {
   readonly mutate: Mutation;
+}
+
+interface LuaMistake extends Mistake {
+  /** What the server lacks where the mistake has an effect. */
+  readonly without?: readonly Missing[];
 }
 
 const NOW = `date_trunc('milliseconds', statement_timestamp())`;
@@ -13,9 +21,13 @@ const ABSENT = "if value == '' then\n  ";
 const INSTANT = "time[1] .. string.sub('00000' .. time[2], -6)";
 const OWN_RECORD = 'string.sub(value, 1, #ARGV[2]) == ARGV[2]';
 const HELD_BY_TOKEN = ["mine and (ownFence == '0' or fence == ownFence)", 'mine'] as const;
+const WITHOUT_NOTE = "string.match(value, '^..(%d+ %S+ %d+ %d+ %S+)') .. '\\n'";
+const FIRST_LINE = 'local nonce = ARGV[1]\n';
+const ALLOW_OOM = '#!lua flags=allow-oom\n';
+const HARMLESS_WRITE = "redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom\n";
 
 /** Mistakes that other libraries have made, or that are easy to make here. */
-export const LUA_MISTAKES: readonly Mistake[] = [
+export const LUA_MISTAKES: readonly LuaMistake[] = [
   lua('begin', 'a resent begin of the owner acquires again', [
     'elseif mine then',
     'elseif false then',
@@ -34,6 +46,12 @@ export const LUA_MISTAKES: readonly Mistake[] = [
     "if #value == 256 then value = redis.call('GET', KEYS[1]) end\n",
     '',
   ]),
+  lua('begin', 'a replay with a longer head takes a failure for a success', [
+    "(state == 'c' and",
+    '(true and',
+  ]),
+  lua('begin', 'a replay with a longer head lacks the note', ["' failed') .. note", "' failed')"]),
+  lua('begin', 'a record in progress is not read whole', [" or state == 'p'", '']),
   lua('begin', 'another request with the same key is not detected', [
     'elseif fingerprint ~= ARGV[3] then',
     'elseif false then',
@@ -62,6 +80,10 @@ export const LUA_MISTAKES: readonly Mistake[] = [
     `${ABSENT}if ARGV[6] ~= '0' and`,
     `${ABSENT}if false and`,
   ]),
+  lua('begin', 'notAfter is too late itself for a record that does not exist', [
+    `${ABSENT}if ARGV[6] ~= '0' and now >`,
+    `${ABSENT}if ARGV[6] ~= '0' and now >=`,
+  ]),
   lua('begin', 'the first fence lacks the zeros of its microseconds', [
     `local instant = ${INSTANT}`,
     'local instant = time[1] .. time[2]',
@@ -71,6 +93,10 @@ export const LUA_MISTAKES: readonly Mistake[] = [
     "now + ARGV[4] + 1, 'NX'",
   ]),
   lua('begin', 'the note of a new record is lost', ["(ARGV[8] and ' ' .. ARGV[8] or '')", "''"]),
+  lua('begin', 'a new record loses its origin', [
+    "'\\n= ' .. ARGV[5]",
+    "'\\n= ' .. string.match(ARGV[5], '^.* ') .. '-'",
+  ]),
   lua('begin', 'a takeover without a note loses the earlier one', [
     'ARGV[8] or note)',
     "ARGV[8] or '')",
@@ -104,6 +130,15 @@ export const LUA_MISTAKES: readonly Mistake[] = [
     'expiresAt <= now',
     'expiresAt < now',
   ]),
+  withoutMemory('begin', 'a harmless write comes first, after which Redis rejects none', [
+    ABSENT,
+    `${ABSENT}redis.call('PEXPIREAT', KEYS[1], now + ARGV[4])\n  `,
+  ]),
+  withoutMemory('begin', 'a harmless write precedes that of a takeover', [
+    "fence = string.format('%.0f', math.max",
+    "redis.call('PEXPIREAT', KEYS[1], now + ARGV[4])\nfence = string.format('%.0f', math.max",
+  ]),
+  withoutMemory('begin', 'it may write without memory', [FIRST_LINE, ALLOW_OOM + FIRST_LINE]),
   lua('extend', 'the heartbeat is an unconditional PEXPIRE', [
     "if state ~= 'p' then",
     "if state ~= 'p' then redis.call('PEXPIREAT', KEYS[1], now + ARGV[4])",
@@ -120,6 +155,8 @@ export const LUA_MISTAKES: readonly Mistake[] = [
   ]),
   lua('extend', 'the hard deadline moves with the lease', ['deadline - now', 'deadline - since']),
   lua('extend', 'a passed hard deadline is not read', ['(%-?%d+)', '(%d+)']),
+  lua('extend', 'the note is lost', ['string.sub(value, 1, rest - 1)', `'2p' .. ${WITHOUT_NOTE}`]),
+  ...rejectedWithoutMemory('extend'),
   lua('complete', 'its fast path does not compare the owner', [
     OWN_RECORD,
     "string.sub(value, 1, #string.match(ARGV[2], '^%S+ ')) == string.match(ARGV[2], '^%S+ ')",
@@ -143,6 +180,14 @@ export const LUA_MISTAKES: readonly Mistake[] = [
   lua('complete', 'its fast path counts an extended lease from the fence', [
     "since == '=' and",
     'true and',
+  ]),
+  lua('complete', 'its fast path is never late', [
+    "and ' ok' or ' ok_late'\n    end",
+    "and ' ok' or ' ok'\n    end",
+  ]),
+  lua('complete', 'its fast path loses the note', [
+    'string.sub(value, 3, lineEnd - 1)',
+    WITHOUT_NOTE,
   ]),
   lua('complete', 'the owner is not compared', ['if not held', 'if false']),
   lua('complete', 'the fence is not compared', HELD_BY_TOKEN),
@@ -169,8 +214,13 @@ export const LUA_MISTAKES: readonly Mistake[] = [
   lua('complete', 'a failure is restored', ["'report' or ARGV[3] == 'f'", "'report'"]),
   lua('complete', 'a late success lowers the fence', ['math.max(fence, ownFence)', 'ownFence']),
   lua('complete', 'a late success loses the note', ['content .. note', 'content']),
+  lua('complete', 'an outcome that it returns is the head of a longer record', [
+    'if #value == 256 then readAll() end\n',
+    '',
+  ]),
   lua('complete', 'a restored outcome lowers the fence', ['math.max(fence or 0, own)', 'own']),
   lua('complete', "the outcome's retention is ignored", ['now + ARGV[4]', 'now + ARGV[4] + 1']),
+  ...rejectedWithoutMemory('complete'),
   lua('release', 'the record is deleted', [
     "redis.call('SET', KEYS[1], record, 'PXAT', at)",
     "redis.call('DEL', KEYS[1])",
@@ -181,6 +231,12 @@ export const LUA_MISTAKES: readonly Mistake[] = [
     'held = held or not mine',
   ]),
   lua('release', 'the fence is not compared', HELD_BY_TOKEN),
+  lua('release', 'the note is lost', ['string.sub(value, 3, rest - 1)', WITHOUT_NOTE]),
+  ...rejectedWithoutMemory('release'),
+  lua('inspect', 'an outcome that it returns is the head of a longer record', [
+    'if #value == 256 then readAll() end\n',
+    '',
+  ]),
   lua('inspect', 'it returns a lease that is not clamped', [
     'math.min(leaseUntil, now + leaseMs)',
     'leaseUntil',
@@ -254,6 +310,29 @@ export const SQL_MISTAKES: readonly Mistake[] = [
     'extract(epoch FROM expires_at) + 1',
   ]),
 ];
+
+/** Both forms of a script that a running attempt needs. */
+function rejectedWithoutMemory(script: string): LuaMistake[] {
+  const what = 'without memory it is rejected';
+  return [
+    withoutMemory(script, `${what}, for want of the flag`, [ALLOW_OOM, '']),
+    withoutMemory(
+      script,
+      `${what}, for want of a harmless write before`,
+      [HARMLESS_WRITE, ''],
+      ['flags'],
+    ),
+  ];
+}
+
+function withoutMemory(
+  script: string,
+  mistake: string,
+  change: readonly [string, string],
+  further: readonly Missing[] = [],
+): LuaMistake {
+  return { ...lua(script, mistake, change), without: ['memory', ...further] };
+}
 
 function lua(script: string, mistake: string, change: readonly [string, string]): Mistake {
   return { ...planted(`${script}.lua`, mistake, 'differential'), mutate: mutation(script, change) };

@@ -172,20 +172,24 @@ describe('After the warm-up', () => {
     });
   });
 
-  it('a large outcome is read only for a reply that contains it', async () => {
+  it('a large outcome is read, and sent, only for a reply that contains it', async () => {
     const { begin, lease } = await acquire({ note: '~'.repeat(120) });
-    const outcome = { header: '{}', body: Buffer.alloc(2 ** 20) };
-    await store.complete(lease, completeCommand({ outcome }));
     const stats = async (step: () => Promise<{ kind: string } | undefined>) => {
       await client.config('RESETSTAT');
+      const before = client.stream.bytesRead;
       const reply = await step();
+      const isShort = client.stream.bytesRead - before < 300;
       const calls = await client.info('commandstats');
       const count = (name: string) => Number(calls.match(`cmdstat_${name}:calls=(\\d+)`)?.[1] ?? 0);
-      return [reply?.kind, { getrange: count('getrange'), get: count('get') }];
+      return [reply?.kind, { getrange: count('getrange'), get: count('get'), isShort }];
     };
     const other = { ...begin, fingerprint: 'other' as Fingerprint };
     const otherLease = { ...lease, token: newToken() };
-    const head = { getrange: 1, get: 0 };
+    const head = { getrange: 1, get: 0, isShort: true };
+    const duplicate = { ...begin, token: newToken() };
+    expect(await stats(() => store.begin(duplicate))).toEqual(['in_progress', head]);
+    const outcome = { header: '{}', body: Buffer.alloc(2 ** 20) };
+    await store.complete(lease, completeCommand({ outcome }));
     expect(await stats(() => store.begin(other))).toEqual(['mismatch', head]);
     expect(await stats(() => store.extend(lease, extendCommand()))).toEqual([
       'not_in_progress',
@@ -200,7 +204,7 @@ describe('After the warm-up', () => {
     expect(await stats(() => store.complete(lease, completeCommand()))).toEqual(['already', head]);
     const otherContent = completeCommand({ fingerprint: other.fingerprint });
     expect(await stats(() => store.complete(otherLease, otherContent))).toEqual(['lost', head]);
-    const whole = { getrange: 1, get: 1 };
+    const whole = { getrange: 1, get: 1, isShort: false };
     const sameContent = completeCommand();
     expect(await stats(() => store.complete(otherLease, sameContent))).toEqual([
       'superseded',

@@ -8,7 +8,7 @@ import { withClock } from '../../../support/clocks/injected-clock.js';
 import { decodeRecord } from '../../../support/redis/decode-record.js';
 import { NO_RECORD, type Observation, type Subject } from '../compare.js';
 import { encodeOutcome, encodeRecord } from '../encoding.js';
-import type { Mutation } from '../mutants.js';
+import type { Missing, Mutation } from '../mutants.js';
 import type { Step } from '../step.js';
 
 type Operation = keyof LuaScripts;
@@ -16,35 +16,52 @@ type InstrumentedScripts = Readonly<Record<Operation, string>>;
 type Sent = Exclude<Step, { operation: 'lose' }>;
 
 interface RedisSubjectOptions {
-  /** Runs the texts for a server without script flags. */
-  readonly isWithoutFlags?: boolean;
+  /** What the server has not. */
+  readonly without?: readonly Missing[];
   readonly mutate?: Mutation;
 }
 
-/** Runs the scripts on a dedicated Redis. All sequences are sent in one round trip. */
+/** Runs the scripts on a Redis that no other test uses. All sequences are sent in one round trip. */
 export async function redisSubject(
   redis: Redis,
   options: RedisSubjectOptions = {},
 ): Promise<Subject> {
   const scripts = await loadInstrumentedScripts(redis, options);
+  const isWithoutMemory = options.without?.includes('memory') === true;
   return async (sequences) => {
     const pipeline = redis.pipeline();
+    const limitMemory = (isLimited: boolean) =>
+      pipeline.config('SET', 'maxmemory', isLimited ? 1 : 0);
     pipeline.flushall();
-    sequences.forEach((steps, sequence) => {
-      const key = `record:${sequence}`;
-      for (const step of steps) {
-        if (step.operation === 'lose') pipeline.del(key);
-        else {
-          const args = ['3', key, ...clock(step), NONCE, ...ownArguments(step)];
-          pipeline.callBuffer('EVALSHA', [scripts[step.operation], ...args]);
-        }
-      }
-    });
-    const results = (await pipeline.exec())!.slice(1).values();
-    return sequences.map((steps) =>
-      steps.map((step) => {
-        const [error, response] = results.next().value!;
-        if (error !== null) throw error;
+    limitMemory(isWithoutMemory);
+    /** @returns the position of its result. */
+    const send = (key: string, step: Step): number => {
+      if (step.operation === 'lose') return pipeline.del(key).length - 1;
+      const args = [
+        scripts[step.operation],
+        '3',
+        key,
+        ...clock(step),
+        NONCE,
+        ...ownArguments(step),
+      ];
+      const call = () => pipeline.callBuffer('EVALSHA', args).length - 1;
+      if (!isWithoutMemory || step.operation !== 'begin') return call();
+      // Redis rejects it if it writes, and then it must have changed nothing.
+      call();
+      limitMemory(false);
+      const position = call();
+      limitMemory(true);
+      return position;
+    };
+    const positions = sequences.map((steps, sequence) =>
+      steps.map((step) => send(`record:${sequence}`, step)),
+    );
+    const results = (await pipeline.exec())!;
+    return sequences.map((steps, sequence) =>
+      steps.map((step, at) => {
+        const [error, response] = results[positions[sequence]![at]!]!;
+        if (error !== null) return { reply: [String(error)], ...NO_RECORD };
         return step.operation === 'lose'
           ? { reply: undefined, ...NO_RECORD }
           : observe(step, response);
@@ -115,13 +132,13 @@ function latin1(bytes: Buffer): string {
  */
 async function loadInstrumentedScripts(
   redis: Redis,
-  { isWithoutFlags = false, mutate = (_file, text) => text }: RedisSubjectOptions,
+  { without = [], mutate = (_file, text) => text }: RedisSubjectOptions,
 ): Promise<InstrumentedScripts> {
   const shipped = Object.entries(loadScripts()) as [Operation, LuaScript][];
   const loaded = shipped.map(async ([operation, script]) => {
-    const { text } = isWithoutFlags ? script : (script.flagged ?? script);
-    const [, flags = '', body = ''] = /^(#![^\n]*\n)?([^]*)$/.exec(text)!;
-    const clocked = withClock(mutate(operation, body), '{ KEYS[2], KEYS[3] }');
+    const { text } = without.includes('flags') ? script : (script.flagged ?? script);
+    const [, flags = '', body = ''] = /^(#![^\n]*\n)?([^]*)$/.exec(mutate(operation, text))!;
+    const clocked = withClock(body, '{ KEYS[2], KEYS[3] }');
     const instrumented = `${flags}local function step()
 ${clocked}
 end

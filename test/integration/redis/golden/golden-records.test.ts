@@ -28,12 +28,16 @@ const FENCE = STARTED_US;
 const NOTE = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 const BYTES = Buffer.from([0, 10, 13, 0x32, 0x70, 0xc3, 0xff, 10]);
 
+/** In the year 2255, the last one whose microseconds a double holds exactly. */
+const LATE_MS = 9_007_199_000_000;
+
 const begin = beginCommand({
   recordKey: RECORD_KEY,
   token: 'bXktb3duLXRva2VuLTAwMQ' as OwnerToken,
 });
 const noted = { ...begin, note: NOTE };
 const lease = leaseOf(begin, FENCE);
+const earlier = { ...noted, token: 'ZWFybGllci10b2tlbi0wMQ' as OwnerToken };
 
 interface Golden {
   readonly write: (at: (afterMs: number) => Promise<RedisIdempotencyStore>) => Promise<unknown>;
@@ -93,7 +97,6 @@ const GOLDEN: Readonly<Record<string, Golden>> = {
   },
   'in-progress-taken-over': {
     write: async (at) => {
-      const earlier = { ...noted, token: 'ZWFybGllci10b2tlbi0wMQ' as OwnerToken };
       await (await at(0)).begin(earlier);
       await (await at(15_000)).begin(begin);
     },
@@ -103,6 +106,23 @@ const GOLDEN: Readonly<Record<string, Golden>> = {
       fence: STARTED_US + 15_000_000,
       attempt: 2,
       takeovers: 1,
+      retentionLeftMs: IN_PROGRESS_MS - 1_000,
+      leaseLeftMs: 9_000,
+      note: NOTE,
+    },
+  },
+  'in-progress-at-a-large-instant': {
+    write: async (at) => {
+      const lateMs = LATE_MS - START_MS;
+      await (await at(lateMs)).begin(earlier);
+      await (await at(lateMs + 7)).release(leaseOf(earlier, 0), releaseCommand());
+      await (await at(lateMs + 20)).begin(begin);
+    },
+    record: {
+      ...first,
+      state: 'in_progress',
+      fence: LATE_MS * 1_000 + 24_217,
+      attempt: 2,
       retentionLeftMs: IN_PROGRESS_MS - 1_000,
       leaseLeftMs: 9_000,
       note: NOTE,
@@ -132,6 +152,32 @@ const GOLDEN: Readonly<Record<string, Golden>> = {
       retentionLeftMs: FINISHED_MS - 1_000,
       note: NOTE,
       outcome: { header: '"Zoë"', body: BYTES },
+    },
+  },
+  'completed-after-a-release': {
+    write: async (at) => {
+      await (await at(0)).begin(earlier);
+      await (await at(7)).release(leaseOf(earlier, FENCE), releaseCommand());
+      await (await at(9)).complete(leaseOf(begin, FENCE + 5), completeCommand());
+    },
+    record: {
+      ...first,
+      state: 'completed',
+      fence: FENCE + 5,
+      retentionLeftMs: FINISHED_MS - 1_000,
+      note: NOTE,
+      outcome: completeCommand().outcome,
+    },
+  },
+  'completed-restored': {
+    write: async (at) => {
+      await (await at(0)).complete(leaseOf(begin, 0), completeCommand({ whenGone: 'restore' }));
+    },
+    record: {
+      ...first,
+      state: 'completed',
+      retentionLeftMs: FINISHED_MS - 1_000,
+      outcome: completeCommand().outcome,
     },
   },
   failed: {
