@@ -13,6 +13,9 @@ interface LocalAttempt {
   /** Monotonic. Its own lease cannot expire earlier. */
   readonly leaseOverAt: number;
   isSettling: boolean;
+  /** The others of its key. Not in a set, which would cost each request more than all else here. */
+  previous: LocalAttempt | undefined;
+  next: LocalAttempt | undefined;
 }
 
 const DRAIN_PAUSE_MS = 20;
@@ -24,7 +27,7 @@ const DRAIN_PAUSE_MS = 20;
  */
 export class LocalAttempts {
   readonly shutdownState = { expired: false };
-  private readonly byKey = new Map<RecordKey, Set<LocalAttempt>>();
+  private readonly byKey = new Map<RecordKey, LocalAttempt>();
   private readonly running = new Map<Attempt, LocalAttempt>();
   /** Number of begins in progress, and of background releases after begins without a reply. */
   private inProgress = 0;
@@ -52,20 +55,20 @@ export class LocalAttempts {
    */
   sent({ recordKey, options }: OperationRequest, sentAt: number): LocalAttempt {
     const { durationMs, maxExecutionMs } = options.lease;
-    return this.add({
-      recordKey,
-      fence: UNKNOWN_FENCE,
-      deadlineAt: sentAt + maxExecutionMs,
-      // Half of the lease, as the store measures it by another clock.
-      leaseOverAt: sentAt + durationMs / 2,
-      isSettling: false,
-    });
+    // Half of the lease, as the store measures it by another clock.
+    const leaseOverAt = sentAt + durationMs / 2;
+    return this.add(recordKey, UNKNOWN_FENCE, sentAt + maxExecutionMs, leaseOverAt);
   }
 
   remove(own: LocalAttempt): void {
-    const known = this.byKey.get(own.recordKey);
-    known?.delete(own);
-    if (known?.size === 0) this.byKey.delete(own.recordKey);
+    const { recordKey, previous, next } = own;
+    if (next !== undefined) next.previous = previous;
+    if (previous !== undefined) previous.next = next;
+    else if (this.byKey.get(recordKey) === own) {
+      if (next === undefined) this.byKey.delete(recordKey);
+      else this.byKey.set(recordKey, next);
+    }
+    own.previous = own.next = undefined;
   }
 
   /**
@@ -74,11 +77,7 @@ export class LocalAttempts {
    */
   keep(attempt: Attempt, { recordKey, options }: OperationRequest, startedAt: number): void {
     const deadlineAt = startedAt + options.lease.maxExecutionMs;
-    const fence = attempt.fencingToken;
-    this.running.set(
-      attempt,
-      this.add({ recordKey, fence, deadlineAt, leaseOverAt: startedAt, isSettling: false }),
-    );
+    this.running.set(attempt, this.add(recordKey, attempt.fencingToken, deadlineAt, startedAt));
   }
 
   settling(attempt: Attempt): void {
@@ -98,18 +97,23 @@ export class LocalAttempts {
 
   /** Whether an attempt of the key is in progress. With `hasRecovery`, one whose operation has ended does not count. */
   has(recordKey: RecordKey, hasRecovery: boolean): boolean {
-    return this.some(recordKey, hasRecovery, () => true);
+    return this.mayOwn(recordKey, hasRecovery, undefined);
   }
 
   /**
    * Whether an attempt in progress may hold the record with this fencing token, whose lease has expired. A begin sent a
    * moment ago does not count: else overlapping begins could defer to one another, and a dead process' record stay.
    */
-  mayOwn(recordKey: RecordKey, hasRecovery: boolean, fence: number): boolean {
+  mayOwn(recordKey: RecordKey, hasRecovery: boolean, fence: number | undefined): boolean {
+    let own = this.byKey.get(recordKey);
+    if (own === undefined) return false;
     const now = monotonicNow();
-    const isAffected = (own: LocalAttempt) =>
-      own.fence === fence || (own.fence === UNKNOWN_FENCE && now >= own.leaseOverAt);
-    return this.some(recordKey, hasRecovery, isAffected);
+    for (; own !== undefined; own = own.next) {
+      const counts = now < own.deadlineAt && !(hasRecovery && own.isSettling);
+      const isUnknown = own.fence === UNKNOWN_FENCE && now >= own.leaseOverAt;
+      if (counts && (fence === undefined || own.fence === fence || isUnknown)) return true;
+    }
+    return false;
   }
 
   /**
@@ -129,23 +133,24 @@ export class LocalAttempts {
     return this.running.size > 0 || this.inProgress > 0;
   }
 
-  private add(own: LocalAttempt): LocalAttempt {
-    const known = this.byKey.get(own.recordKey);
-    if (known === undefined) this.byKey.set(own.recordKey, new Set([own]));
-    else known.add(own);
-    return own;
-  }
-
-  private some(
+  private add(
     recordKey: RecordKey,
-    hasRecovery: boolean,
-    isAffected: (own: LocalAttempt) => boolean,
-  ): boolean {
-    const now = monotonicNow();
-    for (const own of this.byKey.get(recordKey) ?? []) {
-      const counts = now < own.deadlineAt && !(hasRecovery && own.isSettling);
-      if (counts && isAffected(own)) return true;
-    }
-    return false;
+    fence: number,
+    deadlineAt: number,
+    leaseOverAt: number,
+  ): LocalAttempt {
+    const next = this.byKey.get(recordKey);
+    const own: LocalAttempt = {
+      recordKey,
+      fence,
+      deadlineAt,
+      leaseOverAt,
+      isSettling: false,
+      previous: undefined,
+      next,
+    };
+    if (next !== undefined) next.previous = own;
+    this.byKey.set(recordKey, own);
+    return own;
   }
 }

@@ -1,6 +1,7 @@
 export type { Decision } from '../../../../lib/core/engine/begin-protocol.js';
 export { IdempotencyEngine } from '../../../../lib/core/engine/idempotency-engine.js';
 export { LeaseKeeper } from '../../../../lib/core/engine/lease-keeper.js';
+export { LocalAttempts } from '../../../../lib/core/engine/local-attempts.js';
 export {
   INITIAL_STATE,
   NO_NATIVE_RESPONSE_GRACE_MS,

@@ -1,0 +1,158 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import fc from 'fast-check';
+import type { RecordKey } from 'nestjs-idempotency/store';
+import { LocalAttempts } from '../../../support/internals/core/engine.js';
+import type { Attempt, OperationRequest } from '../../../support/internals/core/operation.js';
+import { protocolOptions } from '../../../support/engine/protocol-options.js';
+
+const LEASE_MS = 200;
+const MAX_EXECUTION_MS = 1_000;
+const KEYS = ['one', 'other'] as RecordKey[];
+const FENCES = [1, 2, 3];
+
+const options = protocolOptions({
+  lease: { durationMs: LEASE_MS, maxExecutionMs: MAX_EXECUTION_MS },
+});
+
+function requestOf(recordKey: RecordKey): OperationRequest {
+  return { recordKey, options } as OperationRequest;
+}
+
+/** What has been done, as a plain list. */
+interface Known {
+  readonly recordKey: RecordKey;
+  readonly at: number;
+  /** Of an attempt; a begin has none. */
+  readonly fence: number | undefined;
+  /** It counts for its key. */
+  isListed: boolean;
+  /** It has not ended. */
+  isRunning: boolean;
+  isSettling: boolean;
+}
+
+class Model {
+  readonly known: Known[] = [];
+
+  add(recordKey: RecordKey, fence?: number): Known {
+    const added = { recordKey, fence, at: performance.now() };
+    const one = { ...added, isListed: true, isRunning: fence !== undefined, isSettling: false };
+    this.known.push(one);
+    return one;
+  }
+
+  has(recordKey: RecordKey, hasRecovery: boolean): boolean {
+    return this.ofKey(recordKey, hasRecovery).length > 0;
+  }
+
+  mayOwn(recordKey: RecordKey, hasRecovery: boolean, fence: number): boolean {
+    return this.ofKey(recordKey, hasRecovery).some((one) =>
+      one.fence === undefined ? performance.now() >= one.at + LEASE_MS / 2 : one.fence === fence,
+    );
+  }
+
+  get running(): number {
+    return this.known.filter(({ isRunning }) => isRunning).length;
+  }
+
+  private ofKey(recordKey: RecordKey, hasRecovery: boolean): Known[] {
+    const now = performance.now();
+    return this.known.filter(
+      (one) =>
+        one.recordKey === recordKey &&
+        one.isListed &&
+        now < one.at + MAX_EXECUTION_MS &&
+        !(hasRecovery && one.isSettling),
+    );
+  }
+}
+
+/** The begins and attempts of one process, beside the model of them. */
+class Pair {
+  readonly attempts = new LocalAttempts(0);
+  readonly model = new Model();
+  private readonly begins: [ReturnType<LocalAttempts['sent']>, Known][] = [];
+  private readonly kept: [Attempt, Known][] = [];
+
+  sent(recordKey: RecordKey): void {
+    const begun = this.attempts.sent(requestOf(recordKey), performance.now());
+    this.begins.push([begun, this.model.add(recordKey)]);
+  }
+
+  replied(index: number): void {
+    const [begun, known] = this.begins[index % this.begins.length] ?? [];
+    if (begun === undefined) return;
+    this.attempts.remove(begun);
+    known!.isListed = false;
+  }
+
+  keep(recordKey: RecordKey, fencingToken: number): void {
+    const attempt = { fencingToken } as Attempt;
+    this.attempts.keep(attempt, requestOf(recordKey), performance.now());
+    this.kept.push([attempt, this.model.add(recordKey, fencingToken)]);
+  }
+
+  signal(what: 'settling' | 'lost' | 'ended', index: number): void {
+    const [attempt, known] = this.kept[index % this.kept.length] ?? [];
+    if (attempt === undefined || known === undefined) return;
+    this.attempts[what](attempt);
+    if (what === 'settling') known.isSettling ||= known.isRunning;
+    else known.isListed = false;
+    if (what === 'ended') known.isRunning = false;
+  }
+
+  /** What each of the two says of every key, with every fencing token. */
+  answers(): Record<'found' | 'expected', boolean[]> {
+    const { attempts, model } = this;
+    const asked = KEYS.flatMap((key) =>
+      [false, true].map((hasRecovery) => [key, hasRecovery] as const),
+    );
+    const of = (one: Pick<LocalAttempts, 'has'> & Pick<Model, 'mayOwn'>) =>
+      asked.flatMap(([key, hasRecovery]) => [
+        one.has(key, hasRecovery),
+        ...FENCES.map((fence) => one.mayOwn(key, hasRecovery, fence)),
+      ]);
+    return { found: of(attempts), expected: of(model) };
+  }
+}
+
+describe('the begins and attempts of a process', () => {
+  beforeEach(() => void jest.useFakeTimers());
+  afterEach(() => void jest.useRealTimers());
+
+  const key = fc.constantFrom(...KEYS);
+  const index = fc.nat(20);
+  const step: fc.Arbitrary<(pair: Pair) => void> = fc.oneof(
+    key.map((name) => (pair: Pair) => pair.sent(name)),
+    index.map((at) => (pair: Pair) => pair.replied(at)),
+    fc.tuple(key, fc.constantFrom(...FENCES)).map(
+      ([name, fence]) =>
+        (pair: Pair) =>
+          pair.keep(name, fence),
+    ),
+    fc.tuple(fc.constantFrom('settling', 'lost', 'ended'), index).map(
+      ([what, at]) =>
+        (pair: Pair) =>
+          pair.signal(what, at),
+    ),
+    fc.constantFrom(1, 60, 400).map((ms) => () => void jest.advanceTimersByTime(ms)),
+  );
+
+  it('are found by key and fencing token until they end, in whatever order they do', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 30 }), async (steps) => {
+        const pair = new Pair();
+        for (const next of steps) {
+          next(pair);
+          const { found, expected } = pair.answers();
+          expect(found).toEqual(expected);
+        }
+        const { running } = pair.model;
+        const drained = pair.attempts.drain();
+        await jest.advanceTimersByTimeAsync(100);
+        expect(await drained).toBe(running);
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
