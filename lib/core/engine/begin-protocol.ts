@@ -14,7 +14,7 @@ import type {
   BeginReply,
   IdempotencyStore,
 } from '../store/idempotency-store.js';
-import { StoreUnavailableError } from '../util/errors.js';
+import { asError, StoreUnavailableError } from '../util/errors.js';
 import { monotonicNow, ServerClock } from '../util/time.js';
 import type { LocalAttempts } from './local-attempts.js';
 
@@ -42,6 +42,24 @@ type StartAttempt = (
   sentAt: number,
 ) => Decision | Promise<Decision>;
 
+/** Goes on after begin, in its promise: another one would cost each request more than these calls. */
+export interface BeginCaller {
+  /** @internal */
+  decided?(
+    request: OperationRequest,
+    token: OwnerToken,
+    decision: Decision,
+  ): Decision | Promise<Decision>;
+  /** @internal The store gave no reply. */
+  failed(request: OperationRequest, token: OwnerToken, error: Error): Decision;
+}
+
+const REJECTING: BeginCaller = {
+  failed: (_request, _token, error) => {
+    throw error;
+  },
+};
+
 /** Sends begin, and decides by the store's reply (protocol, rules 0, 4 and 8). */
 export class BeginProtocol {
   private readonly clock = new ServerClock();
@@ -53,26 +71,48 @@ export class BeginProtocol {
     private readonly start: StartAttempt,
   ) {}
 
-  /** Sends begin once, and again if it was late. Rejects if the store gives no reply. */
+  /** Sends begin once, and again if it was late. */
   async begin(
     request: OperationRequest,
     token: OwnerToken,
+    caller: BeginCaller,
     onExpiredLease = this.attempts.has(request.recordKey, hasRecovery(request))
       ? 'deny'
       : expiredLeaseAction(request),
   ): Promise<Decision> {
-    if (this.attempts.isStopping) return rejectDecision('shutting_down');
-    const sentAt = monotonicNow();
-    const begun = this.attempts.sent(request, sentAt);
-    let reply: BeginReply;
+    let decision: Decision;
     try {
-      reply = this.observed(await this.send(request, token, onExpiredLease));
-      // The server's clock may have jumped since the last reply, for example by a failover: send once more.
-      if (reply.kind === 'late')
-        reply = this.observed(await this.send(request, token, onExpiredLease));
-    } finally {
-      this.attempts.remove(begun);
+      if (this.attempts.isStopping) {
+        decision = rejectDecision('shutting_down');
+      } else {
+        const sentAt = monotonicNow();
+        const begun = this.attempts.sent(request, sentAt);
+        let reply: BeginReply;
+        try {
+          reply = this.observed(await this.send(request, token, onExpiredLease, sentAt));
+          // The server's clock may have jumped since the last reply, for example by a failover: send once more.
+          if (reply.kind === 'late') {
+            reply = this.observed(await this.send(request, token, onExpiredLease, monotonicNow()));
+          }
+        } finally {
+          this.attempts.remove(begun);
+        }
+        const decided = this.decide(request, token, onExpiredLease, reply, sentAt);
+        decision = decided instanceof Promise ? await decided : decided;
+      }
+    } catch (error) {
+      return caller.failed(request, token, asError(error));
     }
+    return caller.decided?.(request, token, decision) ?? decision;
+  }
+
+  private decide(
+    request: OperationRequest,
+    token: OwnerToken,
+    onExpiredLease: Begin['onExpiredLease'],
+    reply: BeginReply,
+    sentAt: number,
+  ): Decision | Promise<Decision> {
     switch (reply.kind) {
       case 'acquired':
       case 'owned':
@@ -92,7 +132,7 @@ export class BeginProtocol {
         // Another process has taken the record over, or this one's attempt has reached its hard deadline.
         return onExpiredLease === requested
           ? rejectDecision('outcome_unknown')
-          : this.begin(request, token, requested);
+          : this.begin(request, token, REJECTING, requested);
       }
       case 'late':
         throw new StoreUnavailableError(
@@ -140,6 +180,7 @@ export class BeginProtocol {
     request: OperationRequest,
     token: OwnerToken,
     onExpiredLease: Begin['onExpiredLease'],
+    now: number,
   ): Promise<BeginReply> {
     const { options, recordKey, fingerprint } = request;
     const { durationMs: leaseMs, maxExecutionMs } = options.lease;
@@ -151,7 +192,7 @@ export class BeginProtocol {
       leaseMs,
       maxExecutionMs,
       recordRetentionMs: inProgressRetentionMs(options),
-      notAfter: this.clock.notAfter(commandTimeoutMs),
+      notAfter: this.clock.notAfter(commandTimeoutMs, now),
       onExpiredLease,
       origin: hasRecovery(request) ? originOf(request) : undefined,
       timeoutMs: commandTimeoutMs,

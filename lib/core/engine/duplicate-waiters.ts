@@ -2,7 +2,7 @@ import type { OperationRequest } from '../operation/operation-request.js';
 import type { IdempotencyEvents } from '../record/events.js';
 import type { OwnerToken } from '../record/record.js';
 import type { StopWatching } from '../store/idempotency-store.js';
-import { asError, hasCode, isRejection } from '../util/errors.js';
+import { hasCode, isRejection } from '../util/errors.js';
 import { jittered, monotonicNow } from '../util/time.js';
 import {
   isInProgress,
@@ -122,21 +122,10 @@ class WaitQueue {
   private async pollOnce(): Promise<void> {
     const [first] = this.waiters;
     if (first === undefined) return;
-    let decision = rejectDecision('in_progress');
     this.polling = first;
-    try {
-      decision = await this.protocol.begin(first.request, first.token);
-    } catch (error) {
-      // As far as known, the other attempt is still in progress: poll again, and never run concurrently.
-      first.isUnsure ||= !hasCode(error, 'idempotency_store_unavailable');
-      if (isRejection(error)) {
-        // The record is free, but the store rejects the write: waiting does not help.
-        decision = this.protocol.reportUnavailable(first.request, asError(error));
-      } else {
-        if (!this.hasFailed) this.protocol.reportUnavailable(first.request, asError(error));
-        this.hasFailed = true;
-      }
-    }
+    const decision = await this.protocol.begin(first.request, first.token, {
+      failed: (_request, _token, error) => this.failed(first, error),
+    });
     this.polling = undefined;
     const now = monotonicNow();
     for (const waiter of this.waiters) {
@@ -145,6 +134,16 @@ class WaitQueue {
       else if (waiter.giveUpAt <= now || hasLeft(waiter))
         this.dismiss(waiter, rejectDecision('in_progress'));
     }
+  }
+
+  /** As far as known, the other attempt is still in progress: poll again, and never run concurrently. */
+  private failed(polled: Waiter, error: Error): Decision {
+    polled.isUnsure ||= !hasCode(error, 'idempotency_store_unavailable');
+    // The record is free, but the store rejects the write: waiting does not help.
+    if (isRejection(error)) return this.protocol.reportUnavailable(polled.request, error);
+    if (!this.hasFailed) this.protocol.reportUnavailable(polled.request, error);
+    this.hasFailed = true;
+    return rejectDecision('in_progress');
   }
 
   private dismiss(waiter: Waiter, decision: Decision): void {

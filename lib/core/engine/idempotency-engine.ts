@@ -7,10 +7,16 @@ import { newOwnerToken } from '../record/record-key.js';
 import type { Acquisition, IdempotencyStore } from '../store/idempotency-store.js';
 import type { UnitOfWork } from '../transaction/unit-of-work.js';
 import { DeadlineTimer } from '../util/deadlines.js';
-import { asError, hasCode } from '../util/errors.js';
+import { hasCode } from '../util/errors.js';
 import { monotonicNow } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
-import { BeginProtocol, isInProgress, rejectDecision, type Decision } from './begin-protocol.js';
+import {
+  BeginProtocol,
+  isInProgress,
+  rejectDecision,
+  type BeginCaller,
+  type Decision,
+} from './begin-protocol.js';
 import { DuplicateWaiters } from './duplicate-waiters.js';
 import { LeasedAttempt } from './leased-attempt.js';
 import { LocalAttempts } from './local-attempts.js';
@@ -21,7 +27,7 @@ import { UnprotectedAttempt } from './unprotected-attempt.js';
  * Decides for each request whether its operation runs, and starts the attempt: with a lease, in a transaction, or
  * without the store. One per process, for all transports.
  */
-export class IdempotencyEngine implements AttemptServices {
+export class IdempotencyEngine implements AttemptServices, BeginCaller {
   readonly deadlines = new DeadlineTimer();
   private readonly attempts: LocalAttempts;
   private readonly protocol: BeginProtocol;
@@ -39,23 +45,26 @@ export class IdempotencyEngine implements AttemptServices {
   }
 
   /** Decides what to do with a request. Waits for the attempt in progress if its options say so. */
-  async begin(request: OperationRequest): Promise<Decision> {
+  begin(request: OperationRequest): Promise<Decision> {
     const token = newOwnerToken();
     this.attempts.enter();
-    try {
-      let decision: Decision;
-      try {
-        decision = await this.protocol.begin(request, token);
-      } catch (error) {
-        return this.emitDecision(request, this.withoutStore(request, token, asError(error)));
-      }
-      if (isInProgress(decision) && isAwaited(request.options)) {
-        decision = await this.duplicateWaiters.wait(request, token);
-      }
-      return this.emitDecision(request, decision);
-    } finally {
-      this.attempts.leave();
-    }
+    return this.protocol.begin(request, token, this);
+  }
+
+  /** @internal */
+  decided(
+    request: OperationRequest,
+    token: OwnerToken,
+    decision: Decision,
+  ): Decision | Promise<Decision> {
+    if (!isInProgress(decision) || !isAwaited(request.options)) return this.left(request, decision);
+    const waited = this.duplicateWaiters.wait(request, token);
+    return waited.then((later) => this.left(request, later));
+  }
+
+  /** @internal */
+  failed(request: OperationRequest, token: OwnerToken, error: Error): Decision {
+    return this.left(request, this.withoutStore(request, token, error));
   }
 
   /**
@@ -152,7 +161,9 @@ export class IdempotencyEngine implements AttemptServices {
     this.events.emit({ type, operation, recordKey, attempt: number, fencingToken });
   }
 
-  private emitDecision({ operation, recordKey }: OperationRequest, decision: Decision): Decision {
+  /** The begin has ended. */
+  private left({ operation, recordKey }: OperationRequest, decision: Decision): Decision {
+    this.attempts.leave();
     if (decision.kind === 'replay') {
       this.events.emit({ type: 'replayed', operation, recordKey, state: decision.state });
     } else if (decision.kind === 'reject') {

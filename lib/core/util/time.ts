@@ -35,7 +35,7 @@ export class ServerClock {
   }
 
   /** The store's time in `inMs`, rounded down, or 0 (no limit) before the first observation. */
-  notAfter(inMs: number): number {
-    return this.offset === undefined ? 0 : Math.floor(performance.now() + inMs + this.offset);
+  notAfter(inMs: number, now = performance.now()): number {
+    return this.offset === undefined ? 0 : Math.floor(now + inMs + this.offset);
   }
 }
