@@ -25,7 +25,6 @@ export class LeasedAttempt implements Attempt {
   readonly isTakeover: boolean;
   readonly fencingToken: number;
   readonly isProtected: boolean = true;
-  protected readonly subject: AttemptSubject;
   protected readonly keeper: LeaseKeeper;
   protected readonly writer: OutcomeWriter;
   private isRecordLost = false;
@@ -42,11 +41,9 @@ export class LeasedAttempt implements Attempt {
     this.number = attempt;
     this.isTakeover = takeovers > 0;
     this.fencingToken = fence;
-    const { operation, recordKey, options } = request;
     const { store, deadlines, shutdownState } = services;
     const extended = heartbeats === 'heartbeats' ? lease : undefined;
-    this.subject = { operation, recordKey, attempt, fencingToken: fence };
-    this.keeper = new LeaseKeeper(store, extended, options, startedAt, this, deadlines);
+    this.keeper = new LeaseKeeper(store, extended, request.options, startedAt, this, deadlines);
     this.writer = new OutcomeWriter(store, request, lease, shutdownState);
   }
 
@@ -58,41 +55,42 @@ export class LeasedAttempt implements Attempt {
     return undefined;
   }
 
+  protected get subject(): AttemptSubject {
+    const { operation, recordKey } = this.request;
+    return { operation, recordKey, attempt: this.number, fencingToken: this.fencingToken };
+  }
+
   /** @returns an error if the operation must not start, because the lease is not confirmed. */
   start(): Error | undefined | Promise<Error | undefined> {
     const started = this.keeper.start();
     return typeof started === 'boolean' ? unlessStarted(started) : started.then(unlessStarted);
   }
 
-  async complete(final: FinalOutcome): Promise<Settlement> {
+  complete(final: FinalOutcome): Promise<Settlement> {
     this.services.settling(this);
-    const { saveTimeoutMs, whenNotSaved } = this.request.options.storeErrors;
-    const reply = await this.writer.complete(final, monotonicNow() + saveTimeoutMs);
-    if (reply !== undefined) return this.conclude(reply, final);
-    this.services.events.emit({ type: 'save_delayed', ...this.subject });
-    // After the response: until it is confirmed or lost, or until the hard deadline or a shutdown.
-    const replied = this.writer.complete(final, this.keeper.hardDeadlineAt);
-    void this.concludeLate(replied, (late) => this.conclude(late, final, 'late'));
-    return whenNotSaved === 'error' ? { kind: 'unsaved' } : OWN;
+    const giveUpAt = monotonicNow() + this.request.options.storeErrors.saveTimeoutMs;
+    return this.writer.complete(final, giveUpAt, (reply) =>
+      reply === undefined ? this.delayed(final) : this.conclude(reply, final),
+    );
   }
 
-  async release(): Promise<void> {
+  release(): Promise<void> {
     this.keeper.stop();
-    const reply = await this.writer.release(
-      monotonicNow() + this.request.options.storeErrors.saveTimeoutMs,
-    );
-    switch (reply?.kind) {
-      case 'ok':
-      case 'already':
-        this.released();
-        break;
-      case 'gone':
-        this.recordLost();
-        break;
-      default:
-        this.services.events.emit({ type: 'release_failed', ...this.subject });
-    }
-    this.end();
+    const giveUpAt = monotonicNow() + this.request.options.storeErrors.saveTimeoutMs;
+    return this.writer.release(giveUpAt, (reply) => {
+      switch (reply?.kind) {
+        case 'ok':
+        case 'already':
+          this.released();
+          break;
+        case 'gone':
+          this.recordLost();
+          break;
+        default:
+          this.services.events.emit({ type: 'release_failed', ...this.subject });
+      }
+      this.end();
+    });
   }
 
   recovered(): void {
@@ -119,17 +117,23 @@ export class LeasedAttempt implements Attempt {
     this.services.events.emit({ type: 'slow_attempt', ...this.subject, elapsedMs });
   }
 
-  protected async concludeLate<Reply>(
-    replied: Promise<Reply | undefined>,
+  /** After the response: until it is confirmed or lost, or until the hard deadline or a shutdown. */
+  private delayed(final: FinalOutcome): Settlement {
+    this.services.events.emit({ type: 'save_delayed', ...this.subject });
+    void this.writer.complete(final, this.keeper.hardDeadlineAt, (late) =>
+      this.concludeLate(late, (reply) => this.conclude(reply, final, 'late')),
+    );
+    return this.request.options.storeErrors.whenNotSaved === 'error' ? { kind: 'unsaved' } : OWN;
+  }
+
+  protected concludeLate<Reply>(
+    reply: Reply | undefined,
     conclude: (reply: Reply) => unknown,
-  ): Promise<void> {
-    const reply = await replied;
-    if (reply !== undefined) {
-      await conclude(reply);
-      return;
-    }
+  ): unknown {
+    if (reply !== undefined) return conclude(reply);
     this.services.events.emit({ type: 'save_failed', ...this.subject });
     this.end();
+    return undefined;
   }
 
   protected conclude(

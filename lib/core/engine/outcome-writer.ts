@@ -6,6 +6,9 @@ import type { CompleteReply, IdempotencyStore, ReleaseReply } from '../store/ide
 import type { TransactionalRecords } from '../store/transactional-records.js';
 import { isDoneWithin, jitteredPause, monotonicNow } from '../util/time.js';
 
+/** Goes on with a reply, in the promise of its command: another one would cost each request more than the call. */
+type Conclude<Reply, Result> = (reply: Reply | undefined) => Result | Promise<Result>;
+
 export interface ShutdownState {
   /** Set once the shutdown no longer waits. Records that are not settled by then are left to their leases. */
   readonly expired: boolean;
@@ -27,12 +30,18 @@ export class OutcomeWriter {
     private readonly shutdownState: ShutdownState,
   ) {}
 
-  /** @returns the reply, or `undefined` when there was none until `giveUpAt` (monotonic). */
-  complete(final: FinalOutcome, giveUpAt: number): Promise<CompleteReply | undefined> {
-    const { state, outcome, retentionMs } = final;
+  /**
+   * @param giveUpAt - monotonic.
+   * @param conclude - goes on with the reply, or with `undefined` when there was none until then.
+   */
+  complete<Result>(
+    { state, outcome, retentionMs }: FinalOutcome,
+    giveUpAt: number,
+    conclude: Conclude<CompleteReply, Result>,
+  ): Promise<Result> {
     const { fingerprint, options } = this.request;
     const notify = isAwaited(options);
-    return this.untilReplied(giveUpAt, isCompleteReply, (timeoutMs) =>
+    const send = (timeoutMs: number) =>
       this.store.complete(this.lease, {
         state,
         outcome,
@@ -41,8 +50,8 @@ export class OutcomeWriter {
         whenGone: 'restore',
         notify,
         timeoutMs,
-      }),
-    );
+      });
+    return this.untilReplied(giveUpAt, isCompleteReply, send, conclude);
   }
 
   /**
@@ -53,7 +62,7 @@ export class OutcomeWriter {
     giveUpAt: number,
   ): Promise<CompleteReply | undefined> {
     for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_WHILE_LOCKED_MAX_MS)) {
-      const reply = await this.complete(final, giveUpAt);
+      const reply = await this.complete(final, giveUpAt, asItIs);
       const isLocked = reply?.kind === 'lost' && reply.state === 'in_progress';
       const leftMs = giveUpAt - monotonicNow();
       if (!isLocked || leftMs <= 0 || this.shutdownState.expired) return reply;
@@ -61,13 +70,14 @@ export class OutcomeWriter {
     }
   }
 
-  release(giveUpAt: number): Promise<ReleaseReply | undefined> {
+  /** As {@link complete}. */
+  release<Result>(giveUpAt: number, conclude: Conclude<ReleaseReply, Result>): Promise<Result> {
     const { options } = this.request;
     const tombstoneMs = unfinishedRetentionMs(options);
     const notify = isAwaited(options);
-    return this.untilReplied(giveUpAt, isReleaseReply, (timeoutMs) =>
-      this.store.release(this.lease, { tombstoneMs, notify, timeoutMs }),
-    );
+    const send = (timeoutMs: number) =>
+      this.store.release(this.lease, { tombstoneMs, notify, timeoutMs });
+    return this.untilReplied(giveUpAt, isReleaseReply, send, conclude);
   }
 
   /**
@@ -79,7 +89,7 @@ export class OutcomeWriter {
     records: TransactionalRecords,
     giveUpAt: number,
   ): Promise<ReleaseReply | undefined> {
-    return (await this.isUnlocked(records, giveUpAt)) ? this.release(giveUpAt) : undefined;
+    return (await this.isUnlocked(records, giveUpAt)) ? this.release(giveUpAt, asItIs) : undefined;
   }
 
   /** Whether the transaction that locks the record ends at the server before `giveUpAt` (monotonic). */
@@ -94,25 +104,32 @@ export class OutcomeWriter {
     return false;
   }
 
-  private async untilReplied<Reply>(
+  private async untilReplied<Reply, Result>(
     giveUpAt: number,
     isReply: (reply: Reply) => boolean,
     send: (timeoutMs: number) => Promise<Reply>,
-  ): Promise<Reply | undefined> {
+    conclude: Conclude<Reply, Result>,
+  ): Promise<Result> {
     const { commandTimeoutMs } = this.request.options.storeErrors;
     for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_MAX_MS)) {
       const timeoutMs = Math.ceil(Math.min(commandTimeoutMs, giveUpAt - monotonicNow()));
+      let reply: Reply | undefined;
       try {
-        const reply = await send(Math.max(1, timeoutMs));
-        if (isReply(reply)) return reply;
+        reply = await send(Math.max(1, timeoutMs));
+        if (!isReply(reply)) reply = undefined;
       } catch {
         // No reply.
       }
+      if (reply !== undefined) return conclude(reply);
       const leftMs = giveUpAt - monotonicNow();
-      if (leftMs <= 0 || this.shutdownState.expired) return undefined;
+      if (leftMs <= 0 || this.shutdownState.expired) return conclude(undefined);
       await jitteredPause(Math.min(pauseMs, leftMs));
     }
   }
+}
+
+function asItIs<Reply>(reply: Reply): Reply {
+  return reply;
 }
 
 const COMPLETE_KINDS: Record<CompleteReply['kind'], true> = {

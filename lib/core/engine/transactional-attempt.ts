@@ -203,8 +203,11 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
     if (reply !== undefined) return this.concludeCommit(reply, final, error);
     this.services.events.emit({ type: 'save_delayed', ...this.subject });
     // After the 503: determines the outcome of the commit, for events and waiting duplicates.
-    const replied = this.writer.commitOutcome(this.records, this.keeper.hardDeadlineAt);
-    void this.concludeLate(replied, (late) => this.concludeCommit(late, final, error, 'late'));
+    void this.writer
+      .commitOutcome(this.records, this.keeper.hardDeadlineAt)
+      .then((late) =>
+        this.concludeLate(late, (known) => this.concludeCommit(known, final, error, 'late')),
+      );
     return { kind: 'unsaved' };
   }
 

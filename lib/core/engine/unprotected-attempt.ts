@@ -22,8 +22,9 @@ export class UnprotectedAttempt extends LeasedAttempt {
     this.services.settling(this);
     this.keeper.stop();
     const giveUpAt = monotonicNow() + this.request.options.lease.durationMs;
-    const replied = this.writer.completeOnceFree(final, giveUpAt);
-    void this.concludeLate(replied, (late) => this.conclude(late, final, 'late'));
+    void this.writer
+      .completeOnceFree(final, giveUpAt)
+      .then((late) => this.concludeLate(late, (reply) => this.conclude(reply, final, 'late')));
     return Promise.resolve(OWN);
   }
 
@@ -31,7 +32,7 @@ export class UnprotectedAttempt extends LeasedAttempt {
   override release(): Promise<void> {
     this.keeper.stop();
     const giveUpAt = monotonicNow() + this.request.options.storeErrors.commandTimeoutMs;
-    void this.writer.release(giveUpAt).then(() => {
+    void this.writer.release(giveUpAt, () => {
       this.end();
     });
     return Promise.resolve();
