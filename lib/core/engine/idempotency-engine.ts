@@ -106,7 +106,9 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
       : new LeasedAttempt(this, request, lease, reply, sentAt);
     this.attempts.keep(attempt, request, sentAt);
     // A takeover also if the record was released since: the outcome of the earlier attempt is still unknown.
-    this.announce(attempt.isTakeover ? 'takeover' : 'acquired', request, attempt);
+    if (this.events.hasSubscribers) {
+      this.announce(attempt.isTakeover ? 'takeover' : 'acquired', request, attempt);
+    }
     const trouble = attempt.start();
     return trouble instanceof Promise
       ? trouble.then((found) => this.runUnless(found, request, attempt))
@@ -164,6 +166,7 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
   /** The begin has ended. */
   private left({ operation, recordKey }: OperationRequest, decision: Decision): Decision {
     this.attempts.leave();
+    if (!this.events.hasSubscribers) return decision;
     if (decision.kind === 'replay') {
       this.events.emit({ type: 'replayed', operation, recordKey, state: decision.state });
     } else if (decision.kind === 'reject') {

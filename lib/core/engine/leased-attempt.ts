@@ -192,11 +192,13 @@ export class LeasedAttempt implements Attempt {
   }
 
   protected completed(state: FinishedState, late: boolean): void {
+    if (!this.services.events.hasSubscribers) return;
     const durationMs = monotonicNow() - this.startedAt;
     this.services.events.emit({ type: 'completed', ...this.subject, state, late, durationMs });
   }
 
   protected released(): void {
+    if (!this.services.events.hasSubscribers) return;
     const durationMs = monotonicNow() - this.startedAt;
     this.services.events.emit({ type: 'released', ...this.subject, durationMs });
   }

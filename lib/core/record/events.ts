@@ -155,6 +155,11 @@ export class IdempotencyEvents {
     this.reporter = reporter;
   }
 
+  /** @internal Without one, an event that is not critical need not be made. */
+  get hasSubscribers(): boolean {
+    return this.subscriptions.size > 0;
+  }
+
   /** @internal Never throws. */
   emit(event: IdempotencyEvent): void {
     let logged = false;
