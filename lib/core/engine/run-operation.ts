@@ -4,7 +4,7 @@ import {
   type FinalOutcome,
   type Settlement,
 } from '../operation/attempt.js';
-import { contextOf, ExecutionScope, recoveryOf } from '../operation/execution-scope.js';
+import { ExecutionScope, recoveryOf } from '../operation/execution-scope.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
 import type { OutcomeSummary } from '../operation/outcome-policy.js';
@@ -43,10 +43,11 @@ export function entryOf(
   switch (decision.kind) {
     case 'run': {
       const { attempt } = decision;
-      const context = contextOf(request, attempt);
-      const recover = recoveryOf(request.options.lease.onTakeover, attempt, context, services);
-      const { transaction } = attempt;
-      const scope = new ExecutionScope(context, handler, recover, transaction, emissions);
+      const scope = new ExecutionScope(request, attempt, handler, emissions);
+      if (attempt.isTakeover) {
+        const { onTakeover } = request.options.lease;
+        scope.recover = recoveryOf(onTakeover, attempt, scope.context, services);
+      }
       return { kind: 'run', attempt, scope };
     }
     case 'replay':
@@ -89,9 +90,7 @@ export abstract class OperationRun<Response> implements SettlementRules {
     public conflicts = 0,
   ) {
     this.isTransactional = attempt.transaction !== undefined;
-    scope.listener = (kind) => {
-      this.report({ kind });
-    };
+    scope.listener = this;
   }
 
   abstract keeps(summary: OutcomeSummary): boolean;

@@ -16,7 +16,15 @@ export interface OperationContext {
   readonly transaction?: Pick<AttemptTransaction, 'handle'> | undefined;
 }
 
-export type OperationSignal = 'active' | 'entered' | 'returned' | 'threw' | 'idle';
+export interface OperationSignal {
+  readonly kind: 'active' | 'entered' | 'returned' | 'threw' | 'idle';
+}
+
+const ACTIVE: OperationSignal = { kind: 'active' };
+const ENTERED: OperationSignal = { kind: 'entered' };
+const RETURNED: OperationSignal = { kind: 'returned' };
+const THREW: OperationSignal = { kind: 'threw' };
+const IDLE: OperationSignal = { kind: 'idle' };
 
 /**
  * The async context of one execution. It may be entered repeatedly, and outlive an interceptor's timeout and stream.
@@ -25,30 +33,41 @@ export class ExecutionScope implements OperationContext {
   private active = 0;
   private wrappers = 0;
   private isUsed = false;
+  private knownContext: IdempotencyContext | undefined;
   /** Is notified of the calls. `active`: the first of several starts; `idle`: the last of them has ended. */
-  listener: ((signal: OperationSignal) => void) | undefined;
+  listener: { report(signal: OperationSignal): void } | undefined;
+  /** Called before the operation on a takeover. */
+  recover: (() => Promise<Recovery>) | undefined;
 
   constructor(
-    readonly context: IdempotencyContext,
+    private readonly request: OperationRequest,
+    private readonly attempt: Attempt,
     /** The operation's method, if it reports its own entry. */
     readonly handler?: object,
-    /** Called before the operation on a takeover. */
-    private readonly recover?: () => Promise<Recovery>,
-    readonly transaction?: AttemptTransaction,
     /** Which values of a returned Observable are its result: the last one, as on HTTP, or all. */
     readonly emissions: 'last' | 'all' = 'last',
   ) {}
+
+  /** Made on demand: most operations never read it. */
+  get context(): IdempotencyContext {
+    this.knownContext ??= contextOf(this.request, this.attempt);
+    return this.knownContext;
+  }
+
+  get transaction(): AttemptTransaction | undefined {
+    return this.attempt.transaction;
+  }
 
   /** @throws {@link IdempotencyOptionsError} if it was called before in the same transaction. */
   enter(): void {
     if (this.transaction !== undefined && this.isUsed) {
       throw new IdempotencyOptionsError(
-        `${this.context.operation} was called twice in one transaction, which may contain writes of the first call. An interceptor or decorator inside of @Idempotent() retries it: use "transaction.conflictRetries" instead, or retry outside of @Idempotent().`,
+        `${this.request.operation} was called twice in one transaction, which may contain writes of the first call. An interceptor or decorator inside of @Idempotent() retries it: use "transaction.conflictRetries" instead, or retry outside of @Idempotent().`,
       );
     }
     this.isUsed = true;
     this.started();
-    this.listener?.('entered');
+    this.listener?.report(ENTERED);
   }
 
   /** The operation has a new transaction. */
@@ -77,7 +96,7 @@ export class ExecutionScope implements OperationContext {
   }
 
   leave(how: 'returned' | 'threw' | 'lookedUp'): void {
-    if (how === 'threw') this.listener?.('threw');
+    if (how === 'threw') this.listener?.report(THREW);
     this.ended(how === 'returned');
   }
 
@@ -89,19 +108,32 @@ export class ExecutionScope implements OperationContext {
 
   leaveWrapper(how: 'returned' | 'threw'): void {
     this.wrappers -= 1;
-    if (how === 'threw') this.listener?.('threw');
+    if (how === 'threw') this.listener?.report(THREW);
     this.ended(how === 'returned');
   }
 
   private started(): void {
     this.active += 1;
-    if (this.active === 1) this.listener?.('active');
+    if (this.active === 1) this.listener?.report(ACTIVE);
   }
 
   private ended(hasReturned: boolean): void {
-    if (hasReturned && this.wrappers === 0) this.listener?.('returned');
+    if (hasReturned && this.wrappers === 0) this.listener?.report(RETURNED);
     this.active -= 1;
-    if (this.active === 0) this.listener?.('idle');
+    if (this.active === 0) this.listener?.report(IDLE);
+  }
+}
+
+/** What the operation's own code finds: not its scope, because a nested call of its method is a plain call. */
+export class InnerScope implements OperationContext {
+  constructor(private readonly outer: ExecutionScope) {}
+
+  get context(): IdempotencyContext {
+    return this.outer.context;
+  }
+
+  get transaction(): AttemptTransaction | undefined {
+    return this.outer.transaction;
   }
 }
 

@@ -1,11 +1,6 @@
 import type { IdempotencyEngine } from '../engine/idempotency-engine.js';
 import type { Attempt, Settlement } from '../operation/attempt.js';
-import {
-  contextOf,
-  ExecutionScope,
-  executionScope,
-  recoveryOf,
-} from '../operation/execution-scope.js';
+import { contextOf, executionScope, recoveryOf } from '../operation/execution-scope.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
 import type { Recover, Recovery, Services } from '../operation/recovery.js';
@@ -52,7 +47,7 @@ export async function recoverRecord(
   }
   let found: Recovery;
   try {
-    found = await executionScope.run(new ExecutionScope(context), recover);
+    found = await executionScope.run({ context }, recover);
   } catch (error) {
     const { number, fencingToken } = attempt;
     const subject = { operation: request.operation, recordKey: request.recordKey };

@@ -2,7 +2,7 @@ import { isObservable, lastValueFrom, tap } from 'rxjs';
 import {
   executionScope,
   ExecutionScope,
-  type OperationContext,
+  InnerScope,
 } from '../../core/operation/execution-scope.js';
 import { isThenable } from '../../core/util/maybe-async.js';
 import { disguise } from './handler-kinds.js';
@@ -22,11 +22,7 @@ export function operationOf(entry: Handler): ExecutionScope | undefined {
 /** Runs the operation's method and reports how it ends. */
 export function enter(operation: ExecutionScope, run: () => unknown): unknown {
   operation.enter();
-  // A nested call of the method, from inside itself, is a plain call.
-  const { context, transaction } = operation;
-  return reported(operation, () =>
-    executionScope.run<unknown>({ context, transaction } satisfies OperationContext, run),
-  );
+  return reported(operation, () => executionScope.run<unknown>(new InnerScope(operation), run));
 }
 
 /** Makes a wrapper report, too: it may commit, or call a failed method again, after the method itself has settled. */
