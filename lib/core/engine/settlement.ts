@@ -186,15 +186,15 @@ export function settle(
       if (state.phase !== 'running' || signal.stream !== facts.stream) return { state };
       return { state: { phase: 'respondedEarly', hasBegun: false, end: undefined, facts } };
     case 'active':
-      return report(state, { isActive: true });
+      return reported(state, { ...facts, isActive: true });
     case 'entered':
-      return report(state, { isEntered: true, hasThrown: false });
+      return reported(state, { ...facts, isEntered: true, hasThrown: false });
     case 'returned':
-      return report(state, { hasReturned: true });
+      return reported(state, { ...facts, hasReturned: true });
     case 'threw':
-      return report(state, { hasThrown: true });
+      return reported(state, { ...facts, hasThrown: true });
     case 'idle':
-      return idle(report(state, { isActive: false }).state, rules);
+      return idle(reported(state, { ...facts, isActive: false }).state, rules);
     case 'responseStarted':
       return responseStarted(state, rules);
     case 'responseComplete':
@@ -202,19 +202,19 @@ export function settle(
     case 'overflow':
       return responseComplete(state, signal.status, false, rules);
     case 'sourceBroken':
-      return report(state, { isSourceBroken: true });
+      return reported(state, { ...facts, isSourceBroken: true });
     case 'clientGone': {
       const mayStillRespond = rules.isNative && !signal.hasBegun;
       const graceMs = mayStillRespond ? NO_NATIVE_RESPONSE_GRACE_MS : NO_RESPONSE_GRACE_MS;
-      return awaitResponse(report(state, { graceMs }).state);
+      return awaitResponse(reported(state, { ...facts, graceMs }).state);
     }
     case 'graceOver':
       return graceOver(state, rules);
   }
 }
 
-function report(state: SettlementState, news: Partial<Facts>): Step {
-  return { state: { ...state, facts: { ...state.facts, ...news } } };
+function reported(state: SettlementState, facts: Facts): Step {
+  return { state: { ...state, facts } };
 }
 
 function settled(facts: Facts, effect: SettlementEffect): Step {
