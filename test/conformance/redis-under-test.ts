@@ -1,7 +1,10 @@
+import { tracingChannel } from 'node:diagnostics_channel';
 import { afterAll } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import type { StoreUnderTest } from 'nestjs-idempotency/testing/store';
+import { RedisIdempotencyStore as OwnConnectionStore } from '../support/internals/stores/redis.js';
+import { openConnection } from '../support/internals/stores/redis/connection.js';
 import { clockedScripts, setClock, START_MS } from '../support/redis/clocked-scripts.js';
 import { useRedis } from '../support/redis/use-redis.js';
 
@@ -12,16 +15,40 @@ afterAll(() => opened?.disconnect());
 export const redisUnderTest: StoreUnderTest = {
   name: 'RedisIdempotencyStore',
   create: async () => {
-    const client = openClient();
-    let now = START_MS;
-    const set = async (ms: number) => {
-      now = ms;
-      await setClock(client, now * 1_000 + 517);
-    };
-    await set(now);
-    const store = new RedisIdempotencyStore({ client, scripts: clockedScripts });
-    const clock = { now: () => now, step: (ms: number) => set(now + ms) };
+    const clock = await startClock();
+    const store = new RedisIdempotencyStore({ client: openClient(), scripts: clockedScripts });
     return { store, clock, dispose: () => store.close() };
+  },
+};
+
+/** On a connection that the store opens. */
+export const redisOnOwnConnection: StoreUnderTest = {
+  name: 'RedisIdempotencyStore on its own connection',
+  create: async () => {
+    const clock = await startClock();
+    const connect = () => openConnection({ url: redis.url });
+    const store = new OwnConnectionStore({ connect, scripts: clockedScripts });
+    await store.open();
+    return { store, clock, dispose: () => store.close() };
+  },
+};
+
+/** The same, sent with the methods of ioredis, as while a subscriber receives its commands. */
+export const redisWithoutOwnCommands: StoreUnderTest = {
+  name: 'RedisIdempotencyStore on its own connection, without commands of its own',
+  create: async () => {
+    const { store, clock, dispose } = await redisOnOwnConnection.create();
+    const { start } = tracingChannel('ioredis:command');
+    const onCommand = () => undefined;
+    start.subscribe(onCommand);
+    return {
+      store,
+      clock,
+      dispose: async () => {
+        start.unsubscribe(onCommand);
+        await dispose?.();
+      },
+    };
   },
 };
 
@@ -35,6 +62,17 @@ export const redisOnItsOwnClock: StoreUnderTest = {
     return { store, dispose: () => store.close() };
   },
 };
+
+async function startClock() {
+  const client = openClient();
+  let now = START_MS;
+  const set = async (ms: number) => {
+    now = ms;
+    await setClock(client, now * 1_000 + 517);
+  };
+  await set(now);
+  return { now: () => now, step: (ms: number) => set(now + ms) };
+}
 
 function openClient(): Redis {
   return (opened ??= new Redis(redis.url));

@@ -4,7 +4,12 @@ import { postgresServers } from '../support/postgres/postgres-servers.js';
 import { isTestAll } from '../support/jest/test-all.js';
 import { memoryUnderTest } from './memory-under-test.js';
 import { PostgresHarness } from './postgres-under-test.js';
-import { redisOnItsOwnClock, redisUnderTest } from './redis-under-test.js';
+import {
+  redisOnItsOwnClock,
+  redisOnOwnConnection,
+  redisUnderTest,
+  redisWithoutOwnCommands,
+} from './redis-under-test.js';
 
 const postgres = postgresServers.map((version) => new PostgresHarness(version));
 
@@ -12,9 +17,13 @@ const postgres = postgresServers.map((version) => new PostgresHarness(version));
 const STORES = isTestAll
   ? [
       redisOnItsOwnClock,
+      redisWithoutOwnCommands,
       ...postgres.flatMap(({ underTest, onItsOwnClock }) => [underTest, onItsOwnClock]),
     ]
-  : [memoryUnderTest, redisUnderTest, ...postgres.map(({ underTest }) => underTest)];
+  : [
+      ...[memoryUnderTest, redisUnderTest, redisOnOwnConnection],
+      ...postgres.map(({ underTest }) => underTest),
+    ];
 
 for (const store of STORES) describeStoreConformance({ describe, it }, store);
 

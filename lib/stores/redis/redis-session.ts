@@ -58,6 +58,7 @@ export class RedisSession {
       keyPrefix: '',
       order: this.order,
       corkedWrites: own?.corkedWrites,
+      ownCommands: own?.ownCommands,
     };
     const links: ScriptLinks =
       client.isCluster === true ? new ClusterLinks(client, onMismatch) : { linkOf: () => link };

@@ -90,6 +90,8 @@ export interface ConnectionStream extends CorkableStream {
 }
 
 export interface OwnRedisClient extends BinaryRedisClient {
+  /** Not documented by ioredis. */
+  readonly sendCommand?: (command: object) => unknown;
   disconnect(reconnect?: boolean): void;
   once(event: string, listener: () => void): unknown;
   quit(): Promise<unknown>;

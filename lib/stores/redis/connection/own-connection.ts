@@ -6,6 +6,7 @@ import { forget } from '../../../core/util/maybe-async.js';
 import { missingPeer } from '../../../core/util/missing-peer.js';
 import type { CorkableStream, EndingClient, OwnRedisClient } from './client-types.js';
 import { describeFailure, replyCode } from './error-classification.js';
+import { OwnCommands } from './own-commands.js';
 import type { OwnConnectionOptions } from './redis-store-options.js';
 import { StallDetector } from './stall-detector.js';
 
@@ -14,6 +15,7 @@ export interface OwnConnection {
   readonly stallDetector: StallDetector;
   /** Undefined if each command is sent at once. */
   readonly corkedWrites: CorkedWrites | undefined;
+  readonly ownCommands: OwnCommands;
   readonly close: () => Promise<void>;
 }
 
@@ -70,6 +72,7 @@ export async function openConnection(
     client,
     stallDetector,
     corkedWrites: isBatched ? new CorkedWrites(client) : undefined,
+    ownCommands: new OwnCommands(client),
     close,
   };
 }

@@ -61,8 +61,9 @@ export class ReplyOrder {
     if (this.doubt !== doubt) return;
     const { status, stream, commandQueue } = this.client;
     doubt.checks += 1;
-    // A closed connection drops its pending replies.
-    if (stream !== doubt.stream || status !== 'ready') this.resolve(false);
+    // A closed connection drops its pending replies. One that is closed here stays "ready" for a moment.
+    const isClosed = status !== 'ready' || (stream !== undefined && ended.has(stream));
+    if (stream !== doubt.stream || isClosed) this.resolve(false);
     // No reply is pending: each command has had its own.
     else if (commandQueue?.length === 0) this.resolve(true);
     else if (doubt.checks <= MAX_CHECKS) setTimeout(this.check, CHECK_PAUSE_MS, doubt).unref();

@@ -1,6 +1,7 @@
 import { monotonicNow } from '../../../core/util/time.js';
 import type { BinaryRedisClient, ClusterNode, ScriptClient } from '../connection/client-types.js';
 import { NotSentError } from '../connection/error-classification.js';
+import type { OwnCommands } from '../connection/own-commands.js';
 import { CorkedWrites } from '../connection/own-connection.js';
 import { StallDetector } from '../connection/stall-detector.js';
 import { ReplyOrder, type MismatchListener } from './reply-order.js';
@@ -12,6 +13,8 @@ export interface ScriptLink {
   readonly order: ReplyOrder;
   /** Undefined if each command is sent at once. */
   readonly corkedWrites?: CorkedWrites | undefined;
+  /** Only of a connection that the store opened. */
+  readonly ownCommands?: OwnCommands | undefined;
   /** Notified of each command, if stalled connections are replaced. */
   readonly stallDetector?: StallDetector | undefined;
   /** Sends through the `Cluster`, which follows redirections. No other command may be sent with it. */

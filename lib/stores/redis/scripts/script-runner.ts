@@ -6,7 +6,7 @@ import type { LuaScript, ScriptForm } from './lua-scripts.js';
 import { isReplyTo, type ScriptReply } from './replies.js';
 import type { ReplyOrder } from './reply-order.js';
 import type { ScriptLink, ScriptLinks } from './script-links.js';
-import { sendUntilDeadline, type Transmission } from './send-until-deadline.js';
+import { sendUntilDeadline, type Sending, type Transmission } from './send-until-deadline.js';
 
 export type ReplyReader<Result> = (reply: ScriptReply) => Result;
 
@@ -49,12 +49,14 @@ class ScriptCommand implements Transmission<ScriptReply> {
     return this.link?.order;
   }
 
-  send(): Promise<unknown> {
+  send(sending: Sending): Promise<unknown> | undefined {
     const { links, form, script, key, args } = this;
     this.link = undefined;
-    const { client, keyPrefix, corkedWrites } = this.takeLink(links.linkOf(key));
+    const { client, keyPrefix, corkedWrites, ownCommands } = this.takeLink(links.linkOf(key));
+    const { sha1 } = form.of(script);
     corkedWrites?.cork();
-    return client.evalshaBuffer(form.of(script).sha1, 1, keyPrefix + key, this.nonce, ...args);
+    if (ownCommands?.evalsha(sha1, key, this.nonce, args, sending) === true) return undefined;
+    return client.evalshaBuffer(sha1, 1, keyPrefix + key, this.nonce, ...args);
   }
 
   sendAgain(failure: unknown): Promise<unknown> | undefined {

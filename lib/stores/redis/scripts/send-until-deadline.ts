@@ -15,6 +15,7 @@ import {
   WrongDatabaseError,
   type SendFailure,
 } from '../connection/error-classification.js';
+import type { CommandReceiver } from '../connection/own-commands.js';
 import { isQueued } from './replies.js';
 import type { ReplyOrder } from './reply-order.js';
 
@@ -27,7 +28,8 @@ const QUEUED =
 
 /** A command, sent in as many attempts as it takes. */
 export interface Transmission<Reply> {
-  send(sending: Sending): Promise<unknown>;
+  /** @returns undefined if `sending` receives the reply itself. */
+  send(sending: Sending): Promise<unknown> | undefined;
   /** Sends it another way at once, if that helps against the failure. */
   sendAgain?(failure: unknown): Promise<unknown> | undefined;
   /** Notified of each attempt's failure. */
@@ -38,7 +40,7 @@ export interface Transmission<Reply> {
   readonly order: ReplyOrder | undefined;
 }
 
-export interface Sending {
+export interface Sending extends CommandReceiver {
   /** Whether the caller still waits for the reply. */
   readonly isInFlight: boolean;
 }
@@ -60,15 +62,9 @@ export function sendUntilDeadline<Reply, Result>(
   read: (reply: Reply) => Result,
 ): Promise<Result> {
   return new Promise((resolve, reject) => {
-    const settle = { read, resolve, reject };
-    new PendingSend(watch, monotonicNow() + timeoutMs, prepare(), settle).send();
+    const dueAt = monotonicNow() + timeoutMs;
+    new PendingSend(watch, dueAt, prepare(), read, resolve, reject).send();
   });
-}
-
-interface Settle<Reply, Result> {
-  readonly read: (reply: Reply) => Result;
-  readonly resolve: (result: Result) => void;
-  readonly reject: (error: unknown) => void;
 }
 
 /** Has prototype methods and few fields: every request creates two. */
@@ -79,14 +75,16 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
   /** Error replies that may belong to another command. */
   private doubts = 0;
   /** Pending until those are resolved. */
-  private reject: (() => void) | undefined;
+  private rejectLast: (() => void) | undefined;
 
   constructor(
     private readonly watch: ConnectionState,
     /** The deadline. A later reply is ignored. */
     readonly dueAt: number,
     private readonly transmission: Transmission<Reply>,
-    private readonly settle: Settle<Reply, Result>,
+    private readonly read: (reply: Reply) => Result,
+    private readonly resolve: (result: Result) => void,
+    private readonly reject: (error: unknown) => void,
   ) {}
 
   send(): void {
@@ -101,7 +99,8 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
     deadlines.schedule(this);
     stallDetector?.sent();
     try {
-      this.await(this.transmission.send(this), true);
+      const replied = this.transmission.send(this);
+      if (replied !== undefined) this.await(replied, true);
     } catch (error) {
       // A client of the application may throw, or be wrapped.
       this.rejected(error);
@@ -116,19 +115,23 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
     });
   }
 
-  /** @param isFirst - of this attempt: it may be sent another way. */
   private await(replied: Promise<unknown>, isFirst: boolean): void {
     replied.then(
       (reply) => {
         this.onReply(reply);
       },
       (error: unknown) => {
-        if (isErrorReply(error)) this.doubt();
-        // After the deadline, no caller would get the reply.
-        if (isFirst && this.isInFlight) this.resend(error);
-        else this.rejected(error);
+        this.onError(error, isFirst);
       },
     );
+  }
+
+  /** @param isFirst - of this attempt: it may be sent another way. */
+  onError(error: unknown, isFirst = true): void {
+    if (isErrorReply(error)) this.doubt();
+    // After the deadline, no caller would get the reply.
+    if (isFirst && this.isInFlight) this.resend(error);
+    else this.rejected(error);
   }
 
   private resend(error: unknown): void {
@@ -141,7 +144,7 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
     }
   }
 
-  private onReply(reply: unknown): void {
+  onReply(reply: unknown): void {
     this.watch.stallDetector?.settled();
     const { transmission } = this;
     if (isQueued(reply)) {
@@ -155,11 +158,10 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
     transmission.order?.confirmed();
     if (!this.isInFlight) return;
     this.stopWaiting();
-    const { read, resolve, reject } = this.settle;
     try {
-      resolve(read(reply));
+      this.resolve(this.read(reply));
     } catch (error) {
-      reject(error);
+      this.reject(error);
     }
   }
 
@@ -167,13 +169,13 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
   private queued(): void {
     if (!this.isInFlight) return;
     this.stopWaiting();
-    this.settle.reject(new StoreOutcomeUnknownError(QUEUED, { isRejection: true }));
+    this.reject(new StoreOutcomeUnknownError(QUEUED, { isRejection: true }));
   }
 
   private mismatched(error: unknown): void {
     if (!this.isInFlight) return;
     this.stopWaiting();
-    this.settle.reject(error);
+    this.reject(error);
   }
 
   private rejected(error: unknown): void {
@@ -205,9 +207,8 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
 
   /** @param wasSent - the command left the process. */
   private failed(failure: SendFailure, cause: string, wasSent: boolean): void {
-    const { reject } = this.settle;
     if (failure === 'misconfigured') {
-      reject(new StoreConfigurationError(cause));
+      this.reject(new StoreConfigurationError(cause));
       return;
     }
     this.mayHaveRun ||= failure === 'unknown' || failure === 'unreplicated';
@@ -224,8 +225,8 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
     }
     // A closed connection is final, too, but not a reply of the store.
     const isRejection = isFinal && wasSent;
-    this.reject = () => {
-      reject(
+    this.rejectLast = () => {
+      this.reject(
         this.mayHaveRun
           ? new StoreOutcomeUnknownError(`Redis may have executed the command: ${cause}`, {
               isRejection,
@@ -241,12 +242,12 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
 
   /** @param isTimeOver - doubts count as unknown. */
   private conclude(isTimeOver: boolean): void {
-    const { reject } = this;
-    if (reject === undefined) return;
-    this.reject = undefined;
+    const { rejectLast } = this;
+    if (rejectLast === undefined) return;
+    this.rejectLast = undefined;
     this.watch.deadlines.cancel(this);
     this.mayHaveRun ||= isTimeOver;
-    reject();
+    rejectLast();
   }
 }
 

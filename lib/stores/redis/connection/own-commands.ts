@@ -1,0 +1,149 @@
+import { tracingChannel } from 'node:diagnostics_channel';
+import { newNonce } from '../../../core/util/nonce.js';
+import type { OwnRedisClient, ScriptArgument } from './client-types.js';
+import { isErrorReply } from './error-classification.js';
+
+/** Receives the end of a command, once. Must not throw. */
+export interface CommandReceiver {
+  onReply(reply: unknown): void;
+  /** Called in a microtask, as a promise calls its handler: in order with the replies to the client's own commands. */
+  onError(error: unknown): void;
+}
+
+/** Replies with its argument, and requires no further permission. */
+const TRIAL = 'return ARGV[1]';
+/** No script has it: the reply is an error. */
+const UNKNOWN_SHA1 = '0'.repeat(40);
+/** Of a trial whose connection closes before the replies arrive. */
+const MAX_TRIALS = 3;
+
+/** Of ioredis ≥ 5.10. Commands that this library creates are not published on it. */
+const TRACING = tracingChannel('ioredis:command');
+
+/**
+ * Sends commands of this library through `sendCommand` of ioredis, which accepts any object with the members that it
+ * reads. That method is public, but not documented: it is used once a trial on the connection has succeeded, and while
+ * neither an instrumentation has replaced it nor a subscriber receives the commands of ioredis.
+ */
+export class OwnCommands {
+  private readonly keyPrefix: unknown;
+  private verified: OwnRedisClient['sendCommand'];
+  private trials = 0;
+
+  constructor(private readonly client: OwnRedisClient) {
+    this.keyPrefix = client.options?.keyPrefix ?? '';
+    client.on('ready', () => void this.verify());
+  }
+
+  /** Sends EVALSHA on one key. @returns false if nothing was sent: send it with a method of the client. */
+  evalsha(
+    sha1: string,
+    key: string,
+    nonce: string,
+    args: readonly ScriptArgument[],
+    receiver: CommandReceiver,
+  ): boolean {
+    const { client, keyPrefix, verified } = this;
+    if (verified === undefined || client.sendCommand !== verified || TRACING.hasSubscribers) {
+      return false;
+    }
+    const prefixed = (keyPrefix as string) + key;
+    this.send(new OwnCommand('evalsha', [sha1, '1', prefixed, nonce, ...args], receiver));
+    return true;
+  }
+
+  private async verify(): Promise<void> {
+    const { client, keyPrefix, verified, trials } = this;
+    const { sendCommand } = client;
+    if (verified !== undefined || trials === MAX_TRIALS) return;
+    if (!isMethodOfIoredis(sendCommand) || typeof keyPrefix !== 'string') return;
+    this.trials += 1;
+    const nonce = newNonce();
+    const [replied, failed] = await Promise.allSettled([
+      this.trial('eval', [TRIAL, '0', nonce]),
+      this.trial('evalsha', [UNKNOWN_SHA1, '0']),
+    ]);
+    const isReply = replied.status === 'fulfilled' && String(replied.value) === nonce;
+    const isError = failed.status === 'rejected' && isErrorReply(failed.reason);
+    if (isReply && isError) this.verified = sendCommand;
+  }
+
+  private trial(name: string, args: readonly string[]): Promise<unknown> {
+    return new Promise((onReply, onError) => {
+      this.send(new OwnCommand(name, args, { onReply, onError }));
+    });
+  }
+
+  private send(command: OwnCommand): void {
+    try {
+      this.client.sendCommand?.(command);
+    } catch (error) {
+      command.reject(error);
+    }
+  }
+}
+
+/** An instrumentation replaces the method by a function that it does not define in a class. */
+function isMethodOfIoredis(sendCommand: OwnRedisClient['sendCommand']): boolean {
+  return sendCommand !== undefined && String(sendCommand).startsWith('sendCommand(');
+}
+
+/**
+ * A command with the members that ioredis 5 and 6 read. Their own `Command` has a promise, five closures and a
+ * transformed reply, which cost more than all else that the client does for it. It has no `setTimeout`: with the option
+ * `commandTimeout` the trial fails.
+ */
+class OwnCommand {
+  private receiver: CommandReceiver | undefined;
+
+  constructor(
+    readonly name: string,
+    /** ioredis adds them to the error of an error reply. */
+    readonly args: readonly ScriptArgument[],
+    receiver: CommandReceiver,
+  ) {
+    this.receiver = receiver;
+  }
+
+  /** ioredis would publish it on its tracing channel. */
+  get isTraced(): boolean {
+    return true;
+  }
+
+  /** The version of the protocol, and how replies are mapped: neither changes those of scripts. */
+  setReplyContext(): void {
+    // Nothing to adapt.
+  }
+
+  toWritable(): string | Buffer {
+    const { name, args } = this;
+    let chunks: Buffer[] | undefined;
+    let text = `*${args.length + 1}\r\n$${name.length}\r\n${name}\r\n`;
+    for (const arg of args) {
+      text += `$${Buffer.byteLength(arg)}\r\n`;
+      if (typeof arg === 'string') {
+        text += arg;
+      } else {
+        (chunks ??= []).push(Buffer.from(text), arg);
+        text = '';
+      }
+      text += '\r\n';
+    }
+    return chunks === undefined ? text : Buffer.concat([...chunks, Buffer.from(text)]);
+  }
+
+  resolve(reply: unknown): void {
+    const { receiver } = this;
+    this.receiver = undefined;
+    receiver?.onReply(reply);
+  }
+
+  reject(error: unknown): void {
+    const { receiver } = this;
+    this.receiver = undefined;
+    if (receiver === undefined) return;
+    queueMicrotask(() => {
+      receiver.onError(error);
+    });
+  }
+}

@@ -1,0 +1,246 @@
+import { createHook } from 'node:async_hooks';
+import { tracingChannel } from 'node:diagnostics_channel';
+import { describe, expect, it } from '@jest/globals';
+import type { RedisConnectionOptions } from 'nestjs-idempotency/redis';
+import type { Fingerprint } from '../../../support/internals/core/record.js';
+import { RedisIdempotencyStore } from '../../../support/internals/stores/redis.js';
+import { openConnection } from '../../../support/internals/stores/redis/connection.js';
+import { afterTest } from '../../../support/jest/after-test.js';
+import { useRedis } from '../../../support/redis/use-redis.js';
+import {
+  beginCommand,
+  completeCommand,
+  extendCommand,
+  leaseOf,
+  releaseCommand,
+  TIMEOUT_MS,
+} from '../../../support/stores/commands.js';
+import { until } from '../../../support/waiting/until.js';
+import { userClient } from '../support/fixture.js';
+
+const redis = useRedis();
+
+interface Client {
+  readonly status: string;
+  sendCommand: Send;
+  evalshaBuffer: (...args: unknown[]) => Promise<unknown>;
+}
+
+interface Command {
+  readonly name: string;
+  readonly resolve: (reply: unknown) => void;
+}
+
+interface Opened {
+  readonly store: RedisIdempotencyStore;
+  readonly client: Client;
+  /** How many commands the store has sent with a method of the client. */
+  readonly ordinary: () => number;
+}
+
+/** A store whose connection is ready, and its trial over. @param change - applied before it connects. */
+async function open(
+  change: (client: Client) => void = () => undefined,
+  connection: RedisConnectionOptions = {},
+): Promise<Opened> {
+  const own = await openConnection({ url: redis.url, connection });
+  const client = own.client as unknown as Client;
+  change(client);
+  let ordinary = 0;
+  const send = client.evalshaBuffer.bind(client);
+  client.evalshaBuffer = (...args) => {
+    ordinary += 1;
+    return send(...args);
+  };
+  const store = new RedisIdempotencyStore({ connect: () => Promise.resolve(own) });
+  afterTest(() => store.close());
+  await store.open();
+  return { store, client, ordinary: () => ordinary };
+}
+
+async function acquire(store: RedisIdempotencyStore, changes = {}) {
+  const begin = beginCommand(changes);
+  const reply = await store.begin(begin);
+  if (reply.kind !== 'acquired') throw new Error(`The begin returned ${reply.kind}.`);
+  return leaseOf(begin, reply.fence);
+}
+
+type Send = (command: Command) => unknown;
+
+/** A method as ioredis has it: by its text, it is not an instrumentation's. */
+const asMethod = (send: Send) =>
+  ({
+    sendCommand(command: Command) {
+      return send(command);
+    },
+  }).sendCommand;
+
+/** How many promises are created until the one that `work` returns is settled. */
+function promisesOf(work: () => Promise<unknown>): Promise<number> {
+  return new Promise((resolve, reject) => {
+    let promises = 0;
+    const counting = createHook({
+      init: (_id, type) => {
+        if (type === 'PROMISE') promises += 1;
+      },
+    }).enable();
+    work().then(() => {
+      counting.disable();
+      resolve(promises);
+    }, reject);
+  });
+}
+
+describe("On the store's own connection", () => {
+  it('every step is sent without a command of ioredis', async () => {
+    const { store, ordinary } = await open();
+    const lease = await acquire(store, { origin: 'tests', note: 'note' });
+    expect(await store.extend(lease, extendCommand())).toEqual({ kind: 'ok' });
+    expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'ok' });
+    const other = await acquire(store);
+    expect(await store.release(other, releaseCommand())).toEqual({ kind: 'ok' });
+    const timeoutMs = TIMEOUT_MS;
+    expect(await store.inspect(other.recordKey, { timeoutMs })).toMatchObject({ attempt: 1 });
+    expect(ordinary()).toBe(0);
+  });
+
+  it.each([
+    ['text beyond ASCII', Buffer.from('ü€😀'.repeat(100))],
+    ['bytes that are not text', Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))],
+    ['nothing', Buffer.alloc(0)],
+    ['a long body', Buffer.alloc(100_000, '\r\n$3\r\n')],
+  ])('an outcome of %s arrives as it was', async (_what, body) => {
+    const { store, ordinary } = await open();
+    const lease = await acquire(store, { fingerprint: 'ünï' as Fingerprint });
+    const outcome = { header: '{"name":"ü€😀"}', body };
+    // Another argument follows the body.
+    const complete = completeCommand({ outcome, notify: true });
+    expect(await store.complete(lease, complete)).toEqual({ kind: 'ok' });
+    const record = await store.inspect(lease.recordKey, { timeoutMs: TIMEOUT_MS });
+    expect(record).toMatchObject({ state: 'completed', fingerprint: 'ünï', outcome });
+    expect(ordinary()).toBe(0);
+  });
+
+  it('keys have the prefix of the client', async () => {
+    const { store, ordinary } = await open(undefined, { keyPrefix: 'app:' });
+    const { recordKey } = await acquire(store);
+    expect(await userClient(redis.url).exists(`app:idem:1:${recordKey}`)).toBe(1);
+    expect(ordinary()).toBe(0);
+  });
+
+  it('a script that the server has forgotten is sent as text', async () => {
+    const { store, ordinary } = await open();
+    const lease = await acquire(store);
+    await userClient(redis.url).script('FLUSH');
+    expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'ok' });
+    expect(ordinary()).toBe(0);
+  });
+
+  it('commands that are pending when the store closes get their replies', async () => {
+    const { store } = await open();
+    const begun = Array.from({ length: 20 }, () => acquire(store));
+    await store.close();
+    expect(await Promise.all(begun)).toHaveLength(20);
+  });
+
+  it('a command creates a single promise', async () => {
+    const { store } = await open();
+    await acquire(store);
+    const command = beginCommand();
+    const single = await promisesOf(() => new Promise((resolve) => setTimeout(resolve, 1)));
+    expect(await promisesOf(() => store.begin(command))).toBe(single);
+  });
+
+  it('it continues on the next connection, without another trial', async () => {
+    const { store, client, ordinary } = await open();
+    let trials = 0;
+    const monitor = await userClient(redis.url).monitor();
+    afterTest(() => monitor.disconnect());
+    monitor.on('monitor', (_time: string, [command]: string[]) => {
+      if (command === 'eval') trials += 1;
+    });
+    await userClient(redis.url).client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await until(() => client.status !== 'ready');
+    await acquire(store, { timeoutMs: 10_000 });
+    const before = ordinary();
+    await acquire(store);
+    expect(ordinary()).toBe(before);
+    expect(trials).toBe(0);
+  });
+});
+
+/** Changes what the client does with commands that ioredis did not create. */
+function receives(ours: (command: Command, original: Send) => unknown) {
+  return (client: Client) => {
+    const original: Send = client.sendCommand.bind(client);
+    client.sendCommand = asMethod((command) =>
+      'promise' in command ? original(command) : ours(command, original),
+    );
+  };
+}
+
+function instrument(client: Client): void {
+  const original = client.sendCommand;
+  client.sendCommand = function (this: Client, command: Command) {
+    return original.call(this, command);
+  };
+}
+
+describe('Every step is sent with a method of the client', () => {
+  async function expectOrdinary({ store, ordinary }: Opened) {
+    const lease = await acquire(store);
+    expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'ok' });
+    expect(ordinary()).toBe(2);
+  }
+
+  it.each([
+    [
+      'throws',
+      receives(() => {
+        throw new TypeError('command.setOptions is not a function');
+      }),
+    ],
+    ['sends nothing', receives(() => undefined)],
+    ['resolves with something else', receives(({ resolve }) => resolve(Buffer.from('OK')))],
+    [
+      'resolves with an error',
+      receives((command, original) =>
+        command.name === 'evalsha' ? command.resolve(new Error('NOSCRIPT')) : original(command),
+      ),
+    ],
+    ['is instrumented', instrument],
+  ])('if sendCommand of the client %s', async (_what, change) => {
+    await expectOrdinary(await open(change));
+  });
+
+  it.each([{ commandTimeout: TIMEOUT_MS }, { keyPrefix: Buffer.from('app:') }])(
+    'with the option %j of the client',
+    async (connection) => {
+      await expectOrdinary(await open(undefined, connection));
+    },
+  );
+
+  it('from the moment at which the client is instrumented', async () => {
+    const opened = await open();
+    await acquire(opened.store);
+    expect(opened.ordinary()).toBe(0);
+    instrument(opened.client);
+    await expectOrdinary(opened);
+  });
+
+  it('while a subscriber receives the commands of ioredis', async () => {
+    const opened = await open();
+    const seen: unknown[] = [];
+    const subscriber = { start: (context: object) => seen.push(Reflect.get(context, 'command')) };
+    const channel = tracingChannel('ioredis:command');
+    channel.start.subscribe(subscriber.start);
+    try {
+      await expectOrdinary(opened);
+    } finally {
+      channel.start.unsubscribe(subscriber.start);
+    }
+    expect(seen.filter((command) => command === 'evalsha')).toHaveLength(2);
+    await acquire(opened.store);
+    expect(opened.ordinary()).toBe(2);
+  });
+});

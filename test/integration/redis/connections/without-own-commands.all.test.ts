@@ -1,0 +1,13 @@
+import { tracingChannel } from 'node:diagnostics_channel';
+import { afterAll, beforeAll } from '@jest/globals';
+
+// While it is subscribed, the store sends every command with a method of ioredis. The files below test the rest.
+const { start } = tracingChannel('ioredis:command');
+const onCommand = () => undefined;
+beforeAll(() => start.subscribe(onCommand));
+afterAll(() => start.unsubscribe(onCommand));
+
+import './client-ownership.test.js';
+import './connection-loss.test.js';
+import './stalled-connections.test.js';
+import '../server-errors.test.js';
