@@ -141,14 +141,18 @@ export abstract class OperationRun<Response> implements SettlementRules {
 
   /** Replaces the operation's transaction; the last one's writes are rolled back. @returns whether it may run. */
   async startOver(pauseMs = 0): Promise<boolean> {
-    if (!this.mayStartOver) return false;
-    if ((await this.attempt.transaction?.restart(pauseMs)) !== true) return false;
+    if (!this.mayStartOver()) return false;
+    const { transaction } = this.attempt;
+    if ((await transaction?.restart(pauseMs)) !== true) return false;
     this.scope.startOver();
-    // An outer interceptor may have responded meanwhile.
-    return this.mayStartOver;
+    if (this.mayStartOver()) return true;
+    // An outer interceptor has responded meanwhile: the release of the record waits for the new transaction.
+    transaction?.giveUp();
+    return false;
   }
 
-  private get mayStartOver(): boolean {
+  /** A method, because the compiler does not expect an await to change a property. */
+  private mayStartOver(): boolean {
     const { state } = this;
     const hasResponse = state.phase === 'respondedEarly' && state.hasBegun;
     return !state.facts.isActive && !hasResponse && state.phase !== 'settled';

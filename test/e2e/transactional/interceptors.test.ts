@@ -14,6 +14,11 @@ import {
   requireIdempotencyContext,
   requireIdempotencyTransaction,
 } from 'nestjs-idempotency';
+import {
+  UnitOfWork,
+  type OpenTransaction,
+  type TransactionOptions,
+} from 'nestjs-idempotency/transactions';
 import { concat, defer, from, merge, mergeMap, retry, take, takeUntil, throwError } from 'rxjs';
 import { Around, givingUp } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
@@ -23,6 +28,8 @@ import { onceSettled } from '../../support/http/once-settled.js';
 import type { Reply } from '../../support/http/reply.js';
 import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
+import { Gate } from '../../support/waiting/gate.js';
+import { Tally } from '../../support/waiting/tally.js';
 import { until } from '../../support/waiting/until.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { useBank } from './support/bank.js';
@@ -33,6 +40,41 @@ import {
 } from './support/transfers.controller.js';
 
 const bank = useBank();
+
+/** The application's unit of work, whose statements for records get their replies when `replies` is open. */
+class HeldUnitOfWork extends UnitOfWork<Transaction> {
+  readonly replies = new Gate();
+  readonly sent = new Tally();
+
+  run<Result>(
+    options: TransactionOptions,
+    work: (transaction: OpenTransaction<Transaction>) => Promise<Result>,
+  ): Promise<Result> {
+    return bank.unitOfWork.run(options, (transaction) => {
+      const query: OpenTransaction['query'] = async (text, values) => {
+        const rows = await transaction.query(text, values);
+        this.sent.add();
+        await this.replies.pass();
+        return rows;
+      };
+      return work({ ...transaction, query });
+    });
+  }
+
+  isConflict(error: unknown): boolean {
+    return bank.unitOfWork.isConflict(error);
+  }
+
+  isInterruption(error: unknown): boolean {
+    return bank.unitOfWork.isInterruption(error);
+  }
+
+  isReplyMismatch(error: unknown): boolean {
+    return bank.unitOfWork.isReplyMismatch(error);
+  }
+}
+
+const unitOfWork = new HeldUnitOfWork();
 
 /** A conflict with another transaction, as pg throws it. */
 const conflict = () => Object.assign(new Error('planned'), { code: '40001' });
@@ -83,6 +125,13 @@ class ConflictsController {
   @Idempotent({ transaction: true })
   @Around((next) => next.handle().pipe(retry(1)))
   async repeated(@InScenario() scenario: Scenario) {
+    return this.#execute(scenario);
+  }
+
+  @Post('repeated-and-given-up')
+  @Idempotent({ transaction: true })
+  @Around((next, scenario) => givingUp({ handle: () => next.handle().pipe(retry(1)) }, scenario))
+  async repeatedAndGivenUp(@InScenario() scenario: Scenario) {
     return this.#execute(scenario);
   }
 
@@ -151,7 +200,7 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
       providers: [Transfers],
       store: bank.newStore(),
       options: {
-        unitOfWork: bank.unitOfWork,
+        unitOfWork,
         storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
       },
     }),
@@ -247,6 +296,26 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
     expect((await pending.response).json).toEqual({ left: true });
     expect(scenario.notes).toEqual(['run']);
     expect(await bank.committed(scenario)).toEqual([]);
+  });
+
+  it('an outer interceptor that gives up while a transaction opens for its retry leaves none open', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['fail'];
+    scenario.gate.close();
+    scenario.timeout.close();
+    const pending = scenario.start('POST', '/repeated-and-given-up');
+    await scenario.started.reached(1);
+    unitOfWork.replies.close();
+    const { count } = unitOfWork.sent;
+    scenario.gate.open();
+    await unitOfWork.sent.reached(count + 1);
+    scenario.timeout.open();
+    await until(() => bank.isWaiting());
+    unitOfWork.replies.open();
+    expect((await pending.response).status).toBe(503);
+    expect((await scenario.post('/repeated-and-given-up')).json).toEqual({ execution: 2 });
+    expect(await bank.committed(scenario)).toEqual([2]);
+    expect(await bank.terminateIdleTransactions()).toBe(0);
   });
 
   it('an outer interceptor that retries after the connection was lost gets 503, and no execution', async () => {

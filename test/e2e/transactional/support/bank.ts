@@ -30,6 +30,8 @@ export interface Bank {
   passTime(ms: number): Promise<void>;
   /** The executions of the scenario's key that were committed. */
   committed(scenario: Scenario): Promise<number[]>;
+  /** Whether a statement of a store waits for a lock. */
+  isWaiting(): Promise<boolean>;
   /** Terminates the backends that are idle in a transaction. */
   terminateIdleTransactions(): Promise<number>;
 }
@@ -85,6 +87,12 @@ export function useBank(version = embeddedPostgres): Bank {
       const text = 'SELECT execution FROM transfers WHERE key = $1 ORDER BY execution';
       const { rows } = await observer.query(text, [key]);
       return rows.map(({ execution }) => execution as number);
+    },
+    async isWaiting() {
+      const { rowCount } = await observer.query(
+        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+      );
+      return rowCount !== 0;
     },
     async terminateIdleTransactions() {
       const { rowCount } = await observer.query(
