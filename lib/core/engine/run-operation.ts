@@ -105,6 +105,11 @@ export abstract class OperationRun<Response> implements SettlementRules {
     return this.state.facts.stream > 0;
   }
 
+  /** Whether the key is no longer held: the operation must not run again. */
+  get isSettled(): boolean {
+    return this.state.phase === 'settled';
+  }
+
   /** Whether the operation has succeeded, and its policy keeps the success. */
   protected get isKept(): boolean {
     return this.state.phase === 'completed' && this.state.end.isKept;
@@ -155,7 +160,7 @@ export abstract class OperationRun<Response> implements SettlementRules {
   private mayStartOver(): boolean {
     const { state } = this;
     const hasResponse = state.phase === 'respondedEarly' && state.hasBegun;
-    return !state.facts.isActive && !hasResponse && state.phase !== 'settled';
+    return !state.facts.isActive && !hasResponse && !this.isSettled;
   }
 
   /** Signals what no response waits for. */

@@ -201,8 +201,9 @@ function runHandler(
     // The client disconnected before the handler started: a pipe into a closed response emits nothing.
     if (rawResponse.destroyed) execution.report({ kind: 'clientGone', hasBegun: true });
     else rawResponse.once('close', onClose);
-  } else if (execution.isTransactional) {
-    // An outer interceptor retries: the writes of the last run must not become part of this one.
+  } else if (execution.isTransactional || execution.isSettled) {
+    // An outer interceptor retries: the writes of the last run must not become part of this one, and after a late end
+    // the key is no longer held.
     void execution.startOver().then((mayRun) => {
       if (!rawResponse.headersSent)
         exchange.restoreHead(execution.statusBefore, execution.headersBefore);

@@ -1,7 +1,7 @@
 import { Body, Controller, HttpException, Post, Res } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
-import { IdempotencyContext, Idempotent } from 'nestjs-idempotency';
-import { mergeMap, of, retry, throwError } from 'rxjs';
+import { IdempotencyContext, IdempotencyEvents, Idempotent } from 'nestjs-idempotency';
+import { from, mergeMap, of, retry, throwError } from 'rxjs';
 import { Around, givingUp } from '../../../support/http/around.js';
 import { platforms } from '../../../support/http/combinations.js';
 import { expectProblem } from '../../../support/http/expect-problem.js';
@@ -12,6 +12,7 @@ import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp } from '../../../support/http/start-app.js';
 import { slowStore } from '../../../support/stores/slow-store.js';
 import { useServer } from '../../../support/servers/use-server.js';
+import { until } from '../../../support/waiting/until.js';
 
 /** Runs once per call and ends as the scenario plans: throws a status, or returns. */
 async function attemptAs(scenario: Scenario, attempt: number): Promise<{ execution: number }> {
@@ -39,8 +40,23 @@ const doubting: Around = (next) => {
 const doubtingReplays: Around = (next, scenario) =>
   scenario.executions > 0 ? doubting(next, scenario) : next.handle();
 
+/** Gives up, and subscribes again once the attempt is settled. */
+const retryingLater: Around = (next, scenario) => {
+  const delay = () => from(until(() => scenario.notes.includes('settled')));
+  return givingUp(next, scenario).pipe(retry({ count: 1, delay }));
+};
+
 @Controller()
 class RetriedController {
+  @Post('given-up-and-retried-later')
+  @Idempotent()
+  @Around(retryingLater)
+  async retriedLater(@InScenario() scenario: Scenario) {
+    const execution = await scenario.run();
+    if (scenario.planned(execution) === 'fail') throw new Error('planned');
+    return { execution };
+  }
+
   @Post('retried')
   @Idempotent()
   @Around(retrying)
@@ -148,6 +164,31 @@ describe.each(platforms)('a retrying interceptor on %s', (platform) => {
     expectReplay(await scenario.post('/doubted'), first);
     expect(scenario.executions).toBe(1);
   });
+
+  it.each([
+    ['succeed', 409],
+    ['fail', 201],
+  ])(
+    'that subscribes again after the late end of a handler does not run it without its key (%s)',
+    async (plan, status) => {
+      const path = '/given-up-and-retried-later';
+      const scenario = app.scenario();
+      scenario.plan = [plan];
+      scenario.gate.close();
+      scenario.timeout.close();
+      const unsubscribe = app.nest.get(IdempotencyEvents).subscribe(({ type }) => {
+        if (type === 'completed' || type === 'released') scenario.notes.push('settled');
+      });
+      const pending = scenario.start('POST', path);
+      await scenario.started.reached(1);
+      scenario.timeout.open();
+      scenario.gate.open();
+      expectProblem(await pending.response, 'store-unavailable');
+      unsubscribe();
+      expect(scenario.executions).toBe(1);
+      expect((await scenario.post(path)).status).toBe(status);
+    },
+  );
 
   describe('inside of @Idempotent(), around a timeout', () => {
     const path = '/given-up-and-retried-inside';
