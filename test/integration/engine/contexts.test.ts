@@ -5,7 +5,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { IdempotencyEngine } from '../../support/internals/core/engine.js';
 import { DEFAULT_LIMITS } from '../../support/internals/core/operation.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { newRequest } from '../../support/engine/worker.js';
+import { newRequest, success } from '../../support/engine/worker.js';
 
 const OPTIONS = {
   lease: { durationMs: 300, maxExecutionMs: 600 },
@@ -47,4 +47,29 @@ it('a timer of an attempt runs in the async context of its begin', async () => {
     );
     expect(own.filter((note) => !note.endsWith(` ${name}`))).toEqual([]);
   }
+});
+
+it('a subscriber is notified of attempts that began before it subscribed', async () => {
+  const events = new IdempotencyEvents();
+  const engine = new IdempotencyEngine(memoryStore(), events, DEFAULT_LIMITS);
+  const seen: string[] = [];
+  const begun = async () => {
+    const request = newRequest(OPTIONS);
+    const decision = engine.begin(request);
+    await time.pass(0);
+    return { request, decision: await decision };
+  };
+  const [completed, released] = [await begun(), await begun()];
+  if (completed.decision.kind !== 'run' || released.decision.kind !== 'run') throw new Error();
+  events.subscribe(({ type }) => seen.push(type));
+  const settled = [
+    completed.decision.attempt.complete(success('paid')),
+    released.decision.attempt.release(),
+  ];
+  await time.pass(0);
+  await Promise.all(settled);
+  const again = engine.begin(completed.request);
+  await time.pass(0);
+  expect(await again).toMatchObject({ kind: 'replay' });
+  expect(seen).toEqual(['completed', 'released', 'replayed']);
 });

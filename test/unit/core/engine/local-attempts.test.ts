@@ -101,8 +101,8 @@ class Pair {
     if (what === 'ended') known.isRunning = false;
   }
 
-  /** What each of the two says of every key, with every fencing token. */
-  answers(): Record<'found' | 'expected', boolean[]> {
+  /** What each of the two finds for every key, with every fencing token. */
+  results(): Record<'found' | 'expected', boolean[]> {
     const { attempts, model } = this;
     const asked = KEYS.flatMap((key) =>
       [false, true].map((hasRecovery) => [key, hasRecovery] as const),
@@ -135,7 +135,9 @@ describe('the begins and attempts of a process', () => {
         (pair: Pair) =>
           pair.signal(what, at),
     ),
-    fc.constantFrom(1, 60, 400).map((ms) => () => void jest.advanceTimersByTime(ms)),
+    fc.constantFrom(1, 60, 400).map((ms) => () => {
+      jest.advanceTimersByTime(ms);
+    }),
   );
 
   it('are found by key and fencing token until they end, in whatever order they do', async () => {
@@ -144,7 +146,7 @@ describe('the begins and attempts of a process', () => {
         const pair = new Pair();
         for (const next of steps) {
           next(pair);
-          const { found, expected } = pair.answers();
+          const { found, expected } = pair.results();
           expect(found).toEqual(expected);
         }
         const { running } = pair.model;
