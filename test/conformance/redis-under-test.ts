@@ -1,4 +1,4 @@
-import { tracingChannel } from 'node:diagnostics_channel';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterAll } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
@@ -33,20 +33,21 @@ export const redisOnOwnConnection: StoreUnderTest = {
   },
 };
 
+/** The channel on which ioredis publishes its commands. */
+const COMMANDS = 'tracing:ioredis:command:start';
+
 /** The same, sent with the methods of ioredis, as while a subscriber receives its commands. */
 export const redisWithoutOwnCommands: StoreUnderTest = {
   name: 'RedisIdempotencyStore on its own connection, without commands of its own',
   create: async () => {
-    const { store, clock, dispose } = await redisOnOwnConnection.create();
-    const { start } = tracingChannel('ioredis:command');
+    const opened = await redisOnOwnConnection.create();
     const onCommand = () => undefined;
-    start.subscribe(onCommand);
+    subscribe(COMMANDS, onCommand);
     return {
-      store,
-      clock,
+      ...opened,
       dispose: async () => {
-        start.unsubscribe(onCommand);
-        await dispose?.();
+        unsubscribe(COMMANDS, onCommand);
+        await opened.dispose?.();
       },
     };
   },

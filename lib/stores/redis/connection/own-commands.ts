@@ -3,10 +3,9 @@ import { newNonce } from '../../../core/util/nonce.js';
 import type { OwnRedisClient, ScriptArgument } from './client-types.js';
 import { isErrorReply } from './error-classification.js';
 
-/** Receives the end of a command, once. Must not throw. */
+/** Receives the end of a command, once, while ioredis reads its input. Must not throw. */
 export interface CommandReceiver {
   onReply(reply: unknown): void;
-  /** Called in a microtask, as a promise calls its handler: in order with the replies to the client's own commands. */
   onError(error: unknown): void;
 }
 
@@ -32,7 +31,9 @@ export class OwnCommands {
 
   constructor(private readonly client: OwnRedisClient) {
     this.keyPrefix = client.options?.keyPrefix ?? '';
-    client.on('ready', () => void this.verify());
+    client.on('ready', () => {
+      this.verify();
+    });
   }
 
   /** Sends EVALSHA on one key. @returns false if nothing was sent: send it with a method of the client. */
@@ -52,26 +53,28 @@ export class OwnCommands {
     return true;
   }
 
-  private async verify(): Promise<void> {
+  private verify(): void {
     const { client, keyPrefix, verified, trials } = this;
     const { sendCommand } = client;
     if (verified !== undefined || trials === MAX_TRIALS) return;
     if (!isMethodOfIoredis(sendCommand) || typeof keyPrefix !== 'string') return;
     this.trials += 1;
+    let hasFailed = false;
+    const failing = {
+      onReply: () => undefined,
+      onError: (error: unknown) => {
+        hasFailed = isErrorReply(error);
+      },
+    };
     const nonce = newNonce();
-    const [replied, failed] = await Promise.allSettled([
-      this.trial('eval', [TRIAL, '0', nonce]),
-      this.trial('evalsha', [UNKNOWN_SHA1, '0']),
-    ]);
-    const isReply = replied.status === 'fulfilled' && String(replied.value) === nonce;
-    const isError = failed.status === 'rejected' && isErrorReply(failed.reason);
-    if (isReply && isError) this.verified = sendCommand;
-  }
-
-  private trial(name: string, args: readonly string[]): Promise<unknown> {
-    return new Promise((onReply, onError) => {
-      this.send(new OwnCommand(name, args, { onReply, onError }));
-    });
+    const replying = {
+      onReply: (reply: unknown) => {
+        if (hasFailed && String(reply) === nonce) this.verified = sendCommand;
+      },
+      onError: () => undefined,
+    };
+    this.send(new OwnCommand('evalsha', [UNKNOWN_SHA1, '0'], failing));
+    this.send(new OwnCommand('eval', [TRIAL, '0', nonce], replying));
   }
 
   private send(command: OwnCommand): void {
@@ -94,6 +97,8 @@ function isMethodOfIoredis(sendCommand: OwnRedisClient['sendCommand']): boolean 
  * `commandTimeout` the trial fails.
  */
 class OwnCommand {
+  /** Otherwise ioredis would publish it on its tracing channel. */
+  readonly isTraced = true;
   private receiver: CommandReceiver | undefined;
 
   constructor(
@@ -103,11 +108,6 @@ class OwnCommand {
     receiver: CommandReceiver,
   ) {
     this.receiver = receiver;
-  }
-
-  /** ioredis would publish it on its tracing channel. */
-  get isTraced(): boolean {
-    return true;
   }
 
   /** The version of the protocol, and how replies are mapped: neither changes those of scripts. */
@@ -141,9 +141,6 @@ class OwnCommand {
   reject(error: unknown): void {
     const { receiver } = this;
     this.receiver = undefined;
-    if (receiver === undefined) return;
-    queueMicrotask(() => {
-      receiver.onError(error);
-    });
+    receiver?.onError(error);
   }
 }

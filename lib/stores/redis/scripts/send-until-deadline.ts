@@ -121,13 +121,22 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
         this.onReply(reply);
       },
       (error: unknown) => {
-        this.onError(error, isFirst);
+        this.onRejection(error, isFirst);
       },
     );
   }
 
+  onError(error: unknown): void {
+    // After the handlers of promises, with which earlier replies may arrive: they must not confirm this one.
+    queueMicrotask(() => {
+      process.nextTick(() => {
+        this.onRejection(error, true);
+      });
+    });
+  }
+
   /** @param isFirst - of this attempt: it may be sent another way. */
-  onError(error: unknown, isFirst = true): void {
+  private onRejection(error: unknown, isFirst: boolean): void {
     if (isErrorReply(error)) this.doubt();
     // After the deadline, no caller would get the reply.
     if (isFirst && this.isInFlight) this.resend(error);

@@ -1,7 +1,7 @@
 import { createHook } from 'node:async_hooks';
-import { tracingChannel } from 'node:diagnostics_channel';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from '@jest/globals';
-import type { RedisConnectionOptions } from 'nestjs-idempotency/redis';
+import type { OwnConnectionOptions, RedisConnectionOptions } from 'nestjs-idempotency/redis';
 import type { Fingerprint } from '../../../support/internals/core/record.js';
 import { RedisIdempotencyStore } from '../../../support/internals/stores/redis.js';
 import { openConnection } from '../../../support/internals/stores/redis/connection.js';
@@ -15,12 +15,19 @@ import {
   releaseCommand,
   TIMEOUT_MS,
 } from '../../../support/stores/commands.js';
+import { TcpRelay } from '../../../support/servers/tcp-relay.js';
 import { until } from '../../../support/waiting/until.js';
-import { userClient } from '../support/fixture.js';
+import { ACQUIRED, startScriptedServer } from '../support/canned-server.js';
+import { closeAfterTest, ownStore, userClient } from '../support/fixture.js';
 
 const redis = useRedis();
 
+/** The channel on which ioredis publishes its commands. */
+const COMMANDS = 'tracing:ioredis:command:start';
+const ignore = () => undefined;
+
 interface Client {
+  readonly stream: unknown;
   readonly status: string;
   sendCommand: Send;
   evalshaBuffer: (...args: unknown[]) => Promise<unknown>;
@@ -42,8 +49,9 @@ interface Opened {
 async function open(
   change: (client: Client) => void = () => undefined,
   connection: RedisConnectionOptions = {},
+  options: OwnConnectionOptions = {},
 ): Promise<Opened> {
-  const own = await openConnection({ url: redis.url, connection });
+  const own = await openConnection({ url: redis.url, connection, ...options });
   const client = own.client as unknown as Client;
   change(client);
   let ordinary = 0;
@@ -68,12 +76,14 @@ async function acquire(store: RedisIdempotencyStore, changes = {}) {
 type Send = (command: Command) => unknown;
 
 /** A method as ioredis has it: by its text, it is not an instrumentation's. */
-const asMethod = (send: Send) =>
-  ({
+const asMethod = (send: Send) => {
+  const client = {
     sendCommand(command: Command) {
       return send(command);
     },
-  }).sendCommand;
+  };
+  return Reflect.get(client, 'sendCommand');
+};
 
 /** How many promises are created until the one that `work` returns is settled. */
 function promisesOf(work: () => Promise<unknown>): Promise<number> {
@@ -138,6 +148,7 @@ describe("On the store's own connection", () => {
 
   it('commands that are pending when the store closes get their replies', async () => {
     const { store } = await open();
+    await acquire(store);
     const begun = Array.from({ length: 20 }, () => acquire(store));
     await store.close();
     expect(await Promise.all(begun)).toHaveLength(20);
@@ -159,7 +170,7 @@ describe("On the store's own connection", () => {
     monitor.on('monitor', (_time: string, [command]: string[]) => {
       if (command === 'eval') trials += 1;
     });
-    await userClient(redis.url).client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await userClient(redis.url).call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await until(() => client.status !== 'ready');
     await acquire(store, { timeoutMs: 10_000 });
     const before = ordinary();
@@ -185,6 +196,79 @@ function instrument(client: Client): void {
     return original.call(this, command);
   };
 }
+
+describe('A trial that loses its connection', () => {
+  /** Breaks the connection at each of the first `losses` trials. */
+  async function lossy(losses: number) {
+    let trials = 0;
+    const relay = closeAfterTest(await TcpRelay.start(redis.port));
+    relay.report(({ client, server, breakBoth }) => {
+      server.pipe(client);
+      client.on('data', (bytes: Buffer) => {
+        if (bytes.includes('return ARGV[1]')) trials += 1;
+        if (bytes.includes('return ARGV[1]') && trials <= losses) breakBoth();
+        else server.write(bytes);
+      });
+    });
+    const onConnectionError = () => undefined;
+    const url = relay.through(redis.url);
+    return { trials: () => trials, opened: await open(undefined, {}, { url, onConnectionError }) };
+  }
+
+  it('is repeated on the next one', async () => {
+    const { trials, opened } = await lossy(1);
+    await acquire(opened.store, { timeoutMs: 10_000 });
+    const before = opened.ordinary();
+    await acquire(opened.store);
+    expect(opened.ordinary()).toBe(before);
+    expect(trials()).toBe(2);
+  });
+
+  it('is given up after a few of them', async () => {
+    const { trials, opened } = await lossy(Infinity);
+    await acquire(opened.store, { timeoutMs: 10_000 });
+    const before = opened.ordinary();
+    await acquire(opened.store);
+    expect(opened.ordinary()).toBe(before + 1);
+    expect(trials()).toBe(3);
+  });
+});
+
+describe('A reply', () => {
+  it('that arrives after sendCommand has thrown is ignored', async () => {
+    let sent = 0;
+    const throwsLater = receives((command, original) => {
+      original(command);
+      sent += 1;
+      // The trial has two commands.
+      if (sent === 3) throw new Error('sent all the same');
+    });
+    const { store, client } = await open(throwsLater);
+    await acquire(store);
+    const { stream } = client;
+    expect(await store.begin(beginCommand())).toMatchObject({ kind: 'acquired' });
+    expect(client.stream).toBe(stream);
+  });
+
+  it('to a command of ioredis does not confirm the error reply that follows it', async () => {
+    const oom = "-OOM command not allowed when used memory > 'maxmemory'.";
+    const replies = [`${ACQUIRED}\r\n${oom}`, undefined, undefined];
+    const server = closeAfterTest(await startScriptedServer(replies));
+    const store = ownStore(server.url, { connection: { protocol: 2 } });
+    await store.open();
+    subscribe(COMMANDS, ignore);
+    const first = store.begin(beginCommand());
+    unsubscribe(COMMANDS, ignore);
+    const others = [1, 2].map(() => store.begin(beginCommand({ timeoutMs: 200 })));
+    expect(await Promise.allSettled([first, ...others])).toEqual([
+      { status: 'fulfilled', value: expect.objectContaining({ kind: 'acquired' }) },
+      ...Array(2).fill({
+        status: 'rejected',
+        reason: expect.objectContaining({ code: 'idempotency_store_outcome_unknown' }),
+      }),
+    ]);
+  });
+});
 
 describe('Every step is sent with a method of the client', () => {
   async function expectOrdinary({ store, ordinary }: Opened) {
@@ -231,13 +315,12 @@ describe('Every step is sent with a method of the client', () => {
   it('while a subscriber receives the commands of ioredis', async () => {
     const opened = await open();
     const seen: unknown[] = [];
-    const subscriber = { start: (context: object) => seen.push(Reflect.get(context, 'command')) };
-    const channel = tracingChannel('ioredis:command');
-    channel.start.subscribe(subscriber.start);
+    const onCommand = (context: unknown) => seen.push(Reflect.get(context as object, 'command'));
+    subscribe(COMMANDS, onCommand);
     try {
       await expectOrdinary(opened);
     } finally {
-      channel.start.unsubscribe(subscriber.start);
+      unsubscribe(COMMANDS, onCommand);
     }
     expect(seen.filter((command) => command === 'evalsha')).toHaveLength(2);
     await acquire(opened.store);

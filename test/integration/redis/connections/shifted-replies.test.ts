@@ -191,19 +191,18 @@ describe('On a server without the scripts', () => {
   });
 });
 
-describe('An error reply', () => {
+describe.each(['of the user', 'of its own'])('An error reply on a connection %s', (whose) => {
   const oom = "-OOM command not allowed when used memory > 'maxmemory'.";
 
   /** The codes of three concurrent begins. */
   async function codesOf(...replies: (string | undefined)[]): Promise<unknown[]> {
     const server = closeAfterTest(await startScriptedServer(replies));
-    const client = userClient(server.url, {
-      protocol: 2,
-      maxRetriesPerRequest: 0,
-      retryStrategy: () => null,
-    });
-    await until(() => client.status === 'ready');
-    const store = new RedisIdempotencyStore({ client });
+    const settings = { protocol: 2, maxRetriesPerRequest: 0, retryStrategy: () => null } as const;
+    const store =
+      whose === 'of its own'
+        ? ownStore(server.url, { connection: settings })
+        : new RedisIdempotencyStore({ client: userClient(server.url, settings) });
+    await store.open();
     const begins = [1, 2, 3].map(() => store.begin(beginCommand({ timeoutMs: 500 })));
     const results = await Promise.allSettled(begins);
     return results.map((result) =>
@@ -224,6 +223,13 @@ describe('An error reply', () => {
     const [first, second] = await codesOf(undefined, oom, ACQUIRED);
     expect(first).toBe('idempotency_store_outcome_unknown');
     expect(second).toBe('idempotency_store_reply_mismatched');
+  });
+
+  it('leaves the outcome unknown when one reply too many has arrived', async () => {
+    expect(await codesOf(`${oom}\r\n${ACQUIRED}`, ACQUIRED, undefined)).toEqual([
+      'idempotency_store_outcome_unknown',
+      ...Array(2).fill('idempotency_store_reply_mismatched'),
+    ]);
   });
 
   it('leaves the outcome unknown when a reply is still pending at the timeout', async () => {

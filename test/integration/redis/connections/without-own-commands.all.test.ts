@@ -1,11 +1,15 @@
-import { tracingChannel } from 'node:diagnostics_channel';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterAll, beforeAll } from '@jest/globals';
 
 // While it is subscribed, the store sends every command with a method of ioredis. The files below test the rest.
-const { start } = tracingChannel('ioredis:command');
+const CHANNEL = 'tracing:ioredis:command:start';
 const onCommand = () => undefined;
-beforeAll(() => start.subscribe(onCommand));
-afterAll(() => start.unsubscribe(onCommand));
+beforeAll(() => {
+  subscribe(CHANNEL, onCommand);
+});
+afterAll(() => {
+  unsubscribe(CHANNEL, onCommand);
+});
 
 import './client-ownership.test.js';
 import './connection-loss.test.js';

@@ -23,7 +23,10 @@ export function startScriptedServer(
   const left = [...replies];
   return reply(([command, ...args]) => {
     if (!command!.startsWith('eval')) return '+OK';
-    const [, , , nonce = ''] = args;
+    const [text, keys, word = '', nonce = ''] = args;
+    // The trial of own commands, on a connection that the store opens.
+    if (keys === '0' && text === 'return ARGV[1]') return `+${word}`;
+    if (keys === '0' && command === 'evalsha') return '-NOSCRIPT No matching script.';
     return left.shift()?.replace(NONCE, nonce);
   });
 }
@@ -59,11 +62,12 @@ function reply(replyTo: (words: string[]) => string | undefined): Promise<Canned
   return listen((socket) => {
     const requests = new RespReader();
     socket.on('data', (data) => {
-      for (const request of requests.read(data)) {
+      const replies = requests.read(data).map((request) => {
         const [command, ...args] = wordsOf(request).map(String);
         const reply = replyTo([command!.toLowerCase(), ...args]);
-        if (reply !== undefined) socket.write(`${reply}\r\n`);
-      }
+        return reply === undefined ? '' : `${reply}\r\n`;
+      });
+      socket.write(replies.join(''));
     });
   });
 }
