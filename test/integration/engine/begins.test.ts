@@ -58,6 +58,21 @@ describe('the limit of a begin', () => {
     expect(worker.store.sentOf('begin')).toHaveLength(4);
   });
 
+  it('counts from when begin is sent again, however long the first reply took', async () => {
+    const worker = time.worker();
+    await worker.run(newRequest());
+    const gate = new Gate();
+    gate.close();
+    time.skewStore(HOUR_MS);
+    worker.store.next('begin', heldReply(gate));
+    const begun = worker.run(newRequest());
+    await time.pass(100);
+    const serverNow = Date.now() - 100 + HOUR_MS;
+    gate.open();
+    await begun;
+    expect(notAfters(worker)[2]).toBe(serverNow + COMMAND_TIMEOUT_MS);
+  });
+
   it('rejects the request when it is passed twice in a row', async () => {
     const worker = time.worker();
     await worker.run(newRequest());
