@@ -17,7 +17,7 @@ type Sent = Exclude<Step, { operation: 'lose' }>;
 
 interface RedisSubjectOptions {
   /** What the server has not. */
-  readonly without?: readonly Missing[];
+  readonly without?: readonly Missing[] | undefined;
   readonly mutate?: Mutation;
 }
 
