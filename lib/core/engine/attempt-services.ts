@@ -1,7 +1,7 @@
 import type { Attempt } from '../operation/attempt.js';
 import type { IdempotencyEvents } from '../record/events.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';
-import type { DeadlineTimer } from '../util/deadlines.js';
+import type { DeadlineTimer } from '../util/time.js';
 import type { ShutdownState } from './outcome-writer.js';
 
 export interface AttemptServices {

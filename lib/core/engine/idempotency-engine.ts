@@ -6,9 +6,8 @@ import type { OwnerToken } from '../record/record.js';
 import { newOwnerToken } from '../record/record-key.js';
 import type { Acquisition, IdempotencyStore } from '../store/idempotency-store.js';
 import type { UnitOfWork } from '../transaction/unit-of-work.js';
-import { DeadlineTimer } from '../util/deadlines.js';
 import { hasCode } from '../util/errors.js';
-import { monotonicNow } from '../util/time.js';
+import { DeadlineTimer, monotonicNow } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import {
   BeginProtocol,

@@ -3,8 +3,7 @@ import { inProgressRetentionMs, type ResolvedProtocolOptions } from '../operatio
 import type { LeaseLossReason } from '../record/events.js';
 import type { Lease } from '../record/record.js';
 import type { ExtendReply, IdempotencyStore } from '../store/idempotency-store.js';
-import type { DeadlineListener, DeadlineTimer } from '../util/deadlines.js';
-import { monotonicNow } from '../util/time.js';
+import { monotonicNow, type DeadlineListener, type DeadlineTimer } from '../util/time.js';
 
 interface LeaseObserver {
   leaseLost(reason: LeaseLossReason): void;

@@ -5,11 +5,11 @@ import { ConnectionState } from './connection/connection-state.js';
 import type { OwnConnection } from './connection/own-connection.js';
 import type { WaitReplicas } from './connection/redis-store-options.js';
 import { SelectedDatabase } from './connection/selected-database.js';
-import { ScriptForm, type LuaScripts } from './scripts/lua-scripts.js';
+import type { LuaScripts } from './scripts/lua-scripts.js';
 import { openReplicated, ReplicatedRunner } from './scripts/replicated-runner.js';
 import { ReplyOrder, type MismatchListener } from './scripts/reply-order.js';
 import { ClusterLinks, type ScriptLink, type ScriptLinks } from './scripts/script-links.js';
-import { ScriptRunner } from './scripts/script-runner.js';
+import { ScriptForm, ScriptRunner } from './scripts/script-runner.js';
 import { checkServer } from './start-checks.js';
 import {
   openSubscriber,

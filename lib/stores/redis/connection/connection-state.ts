@@ -1,5 +1,5 @@
 import { errorMonitor } from 'node:events';
-import { DeadlineTimer } from '../../../core/util/deadlines.js';
+import { DeadlineTimer } from '../../../core/util/time.js';
 import type { RedisClient } from './client-types.js';
 import { describeFailure, isErrorReply, WrongDatabaseError } from './error-classification.js';
 import type { SelectedDatabase } from './selected-database.js';

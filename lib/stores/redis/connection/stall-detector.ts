@@ -1,5 +1,4 @@
-import { DeadlineTimer, type DeadlineListener } from '../../../core/util/deadlines.js';
-import { monotonicNow } from '../../../core/util/time.js';
+import { DeadlineTimer, monotonicNow, type DeadlineListener } from '../../../core/util/time.js';
 import type { ConnectionStream, EndingClient } from './client-types.js';
 
 const CHECKS_PER_LIMIT = 4;

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { isFlagsRejection } from '../connection/error-classification.js';
 import { LUA_TEXTS } from './lua-texts.generated.js';
 
 export interface LuaScript {
@@ -30,25 +29,6 @@ export function loadScripts(transform = (text: string): string => text): LuaScri
   };
   const scripts = Object.entries(LUA_TEXTS).map(([name, text]) => [name, load(text)]);
   return Object.fromEntries(scripts) as LuaScripts;
-}
-
-/** The form of the scripts that the servers in use compile. */
-export class ScriptForm {
-  private hasFlags = false;
-
-  /** @param hasFlags - whether a server has said so. Another one of its cluster may still not. */
-  found(hasFlags: boolean): void {
-    this.hasFlags = hasFlags;
-  }
-
-  of(script: LuaScript): LuaScript {
-    return this.hasFlags ? (script.flagged ?? script) : script;
-  }
-
-  /** After a server that does not know the flags, every server gets the form that all of them compile. */
-  failed(error: unknown): void {
-    if (isFlagsRejection(error)) this.hasFlags = false;
-  }
 }
 
 function scriptOf(text: string): LuaScript {

@@ -15,11 +15,11 @@ import { ReconnectOnEnd, CorkedWrites } from '../connection/own-connection.js';
 import type { WaitReplicas } from '../connection/redis-store-options.js';
 import { databaseOf, SelectedDatabase } from '../connection/selected-database.js';
 import { StallDetector } from '../connection/stall-detector.js';
-import type { LuaScript, ScriptForm } from './lua-scripts.js';
+import type { LuaScript } from './lua-scripts.js';
 import { isReplyTo, kindOf, type ScriptReply } from './replies.js';
 import { ReplyOrder, type MismatchListener } from './reply-order.js';
 import { ClusterLinks, type ScriptLink, type ScriptLinks } from './script-links.js';
-import type { ArgumentSource, ReplyReader } from './script-runner.js';
+import type { ArgumentSource, ReplyReader, ScriptForm } from './script-runner.js';
 import { sendUntilDeadline, type Sending, type Transmission } from './send-until-deadline.js';
 
 interface ScriptRequest {

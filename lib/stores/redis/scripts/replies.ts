@@ -100,7 +100,8 @@ export function parseBeginReply(reply: ScriptReply): BeginReply {
     case 'completed':
     case 'failed': {
       const finished = { kind, outcome: outcomeOf(reply), retentionLeftMs: Number(reply[1]) };
-      return withNote(finished, words[FIRST]);
+      const note = words[FIRST];
+      return note === undefined ? finished : { ...finished, note };
     }
     case 'in_progress':
       return withNote({ kind, leaseLeftMs: numberAt(words, FIRST) }, words[FIRST + 1]);

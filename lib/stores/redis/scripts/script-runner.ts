@@ -1,8 +1,12 @@
 import { newNonce } from '../../../core/util/nonce.js';
 import type { ScriptArgument } from '../connection/client-types.js';
 import type { ConnectionState } from '../connection/connection-state.js';
-import { classifyFailure, isRedirection } from '../connection/error-classification.js';
-import type { LuaScript, ScriptForm } from './lua-scripts.js';
+import {
+  classifyFailure,
+  isFlagsRejection,
+  isRedirection,
+} from '../connection/error-classification.js';
+import type { LuaScript } from './lua-scripts.js';
 import { isReplyTo, type ScriptReply } from './replies.js';
 import type { ReplyOrder } from './reply-order.js';
 import type { ScriptLink, ScriptLinks } from './script-links.js';
@@ -30,6 +34,25 @@ export class ScriptRunner {
   ): Promise<Result> {
     const prepare = () => new ScriptCommand(this.links, this.form, script, key, args());
     return sendUntilDeadline(this.watch, timeoutMs, prepare, read);
+  }
+}
+
+/** The form of the scripts that the servers in use compile. */
+export class ScriptForm {
+  private hasFlags = false;
+
+  /** @param hasFlags - whether a server has said so. Another one of its cluster may still not. */
+  found(hasFlags: boolean): void {
+    this.hasFlags = hasFlags;
+  }
+
+  of(script: LuaScript): LuaScript {
+    return this.hasFlags ? (script.flagged ?? script) : script;
+  }
+
+  /** After a server that does not know the flags, every server gets the form that all of them compile. */
+  failed(error: unknown): void {
+    if (isFlagsRejection(error)) this.hasFlags = false;
   }
 }
 

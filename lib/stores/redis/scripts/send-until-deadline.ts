@@ -1,11 +1,10 @@
-import type { DeadlineListener } from '../../../core/util/deadlines.js';
 import {
   hasCode,
   StoreConfigurationError,
   StoreOutcomeUnknownError,
   StoreUnavailableError,
 } from '../../../core/util/errors.js';
-import { jitteredPause, monotonicNow } from '../../../core/util/time.js';
+import { jitteredPause, monotonicNow, type DeadlineListener } from '../../../core/util/time.js';
 import type { ConnectionState } from '../connection/connection-state.js';
 import {
   classifyFailure,

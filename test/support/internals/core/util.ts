@@ -1,4 +1,3 @@
-export { DeadlineTimer, type DeadlineListener } from '../../../../lib/core/util/deadlines.js';
 export {
   IdempotencyOptionsError,
   OperationRejectedError,
@@ -21,4 +20,9 @@ export {
   type Schema,
 } from '../../../../lib/core/util/option-schema.js';
 export { SymbolSlot } from '../../../../lib/core/util/symbol-slot.js';
-export { jitteredPause, ServerClock } from '../../../../lib/core/util/time.js';
+export {
+  DeadlineTimer,
+  jitteredPause,
+  ServerClock,
+  type DeadlineListener,
+} from '../../../../lib/core/util/time.js';
