@@ -74,6 +74,12 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
     return this.replacementAfter(this.respond({ kind: 'overflow', status }));
   }
 
+  /** A response was sent past the recorder: other code has given it another prototype. */
+  onBypass(status: number): void {
+    this.onStart();
+    void this.onOverflow(status);
+  }
+
   problem(code: RejectionCode): IdempotencyProblem {
     return IdempotencyProblem.of(code, this.route.problems);
   }

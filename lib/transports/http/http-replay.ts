@@ -8,6 +8,7 @@ import type { ResponseSink, Replacement } from './response/response-sink.js';
 
 /** Sends the stored response. Outer interceptors and filters run as usual, but cannot change its bytes. */
 export class HttpReplay implements ResponseSink {
+  readonly isNative = false;
   readonly maxBufferedBytes = 0;
   /** Whether it is being sent. An outer interceptor may subscribe more than once. */
   isStarted = false;

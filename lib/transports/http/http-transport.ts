@@ -195,8 +195,10 @@ function runHandler(
     }
     const written = exchange.record(execution);
     const onClose = () => {
-      if (rawResponse.writableFinished) return;
-      execution.report({ kind: 'clientGone', hasBegun: written() });
+      const hasBegun = written();
+      if (!rawResponse.writableFinished) execution.report({ kind: 'clientGone', hasBegun });
+      // Its own class says so, in place of the recorder.
+      else if (!hasBegun && rawResponse.headersSent) execution.onBypass(rawResponse.statusCode);
     };
     // The client disconnected before the handler started: a pipe into a closed response emits nothing.
     if (rawResponse.destroyed) execution.report({ kind: 'clientGone', hasBegun: true });

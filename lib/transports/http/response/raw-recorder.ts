@@ -62,7 +62,7 @@ export class RawRecorder implements ResponseRecorder {
   ) {
     // Middleware may redirect the listeners of the response.
     if (Object.hasOwn(response, 'on')) this.drainListeners = new DrainListeners(response);
-    this.patch = new ResponsePatch(response, this);
+    this.patch = new ResponsePatch(response, this, sink.isNative);
   }
 
   /** Makes the response look ended, and ignores writes, until `uninstall`: its payload is buffered elsewhere. */
@@ -198,7 +198,7 @@ export class RawRecorder implements ResponseRecorder {
   /** Discards further writes. A late handler must not fail because of them: its effect has happened. */
   private discard(): void {
     this.state = { phase: 'discarding' };
-    this.patch = new ResponsePatch(this.response, this);
+    this.patch = new ResponsePatch(this.response, this, this.sink.isNative);
     this.existingListeners.watch(true);
     this.emitDrainSoon();
   }

@@ -25,41 +25,42 @@ export interface ResponseRecorder {
 }
 
 const PATCH = Symbol('nestjs-idempotency:response-patch');
+/** On a prototype with the patched methods: the prototype below it. */
+const BELOW = Symbol('nestjs-idempotency:below-response-patch');
 
-type PatchedResponse = ServerResponse & { [PATCH]: ResponsePatch };
+type PatchedResponse = ServerResponse & {
+  [PATCH]?: ResponsePatch;
+  readonly [BELOW]?: PatchedMethods;
+};
 
-const NAMES = [
-  'writeHead',
-  'flushHeaders',
-  'write',
-  'end',
-  'setHeader',
-  'appendHeader',
-  'removeHeader',
-] as const;
+type PatchedMethods = Pick<
+  ServerResponse,
+  'writeHead' | 'flushHeaders' | 'write' | 'end' | 'setHeader' | 'appendHeader' | 'removeHeader'
+>;
 
-type PatchedMethods = Pick<ServerResponse, (typeof NAMES)[number]>;
-
-/** Patches one response, also middleware's methods. They find their recorder on it: none is created per request. */
+/**
+ * Patches one response, also middleware's methods. They find their recorder on it: none is created per request.
+ *
+ * The patched methods are on a prototype between the response and its class, one for all responses of a class: to set
+ * and delete ten own properties costs V8 the response's hidden class, and a replay a fifth of its time. Own methods of
+ * middleware are replaced on the response itself. The prototype stays on the response, and then passes calls on.
+ */
 export class ResponsePatch {
-  /** The methods that middleware had set on the response; the others are inherited. */
-  private readonly replaced: PropertyDescriptorMap = {};
+  /** The own properties that were replaced, with what was there. */
+  private replaced = NOTHING_REPLACED;
   private isRemoved = false;
 
+  /** @param isOwn - replaces all on the response itself, which other code may give another prototype. */
   constructor(
     private readonly response: ServerResponse,
     readonly recorder: ResponseRecorder,
+    isOwn: boolean,
   ) {
-    for (const name of NAMES) {
-      const own = Object.getOwnPropertyDescriptor(response, name);
-      // Middleware may restore what it found, which was one of these methods.
-      if (own !== undefined && own.value !== OURS[name]) this.replaced[name] = own;
-    }
-    dropLayout(response);
-    (response as PatchedResponse)[PATCH] = this;
+    if (isOwn) dropLayout(response);
+    setPatch(response, this);
     try {
-      Object.assign(response, METHODS);
-      Object.defineProperties(response, STATE);
+      if (isOwn) for (const name of NAMES) this.replace(name);
+      else this.putInFront();
     } catch (error) {
       // One of them is read-only. A half-patched response could not be used.
       this.remove();
@@ -71,36 +72,80 @@ export class ResponsePatch {
     return !this.isRemoved;
   }
 
-  /** Restores the methods. Those that other code has set since then stay, and reach the originals through the patch. */
+  /** Restores own methods. Those that other code has set since then stay, and reach the originals through the patch. */
   remove(): void {
     const { response } = this;
     this.isRemoved = true;
-    for (const name of NAMES) {
-      if (Object.getOwnPropertyDescriptor(response, name)?.value !== OURS[name]) continue;
-      const replaced = this.replaced[name];
+    for (const [name, replaced] of this.replaced) {
+      if (!isOurs(name, Object.getOwnPropertyDescriptor(response, name))) continue;
       if (replaced === undefined) Reflect.deleteProperty(response, name);
       else Object.defineProperty(response, name, replaced);
     }
-    for (const name of Object.keys(STATE)) Reflect.deleteProperty(response, name);
   }
 
   original<Name extends keyof PatchedMethods>(name: Name): PatchedMethods[Name] {
-    const inherited = Object.getPrototypeOf(this.response) as PatchedMethods;
-    const replaced = this.replaced[name] as
+    const replaced = this.replaced.get(name) as
       TypedPropertyDescriptor<PatchedMethods[Name]> | undefined;
-    return replaced?.value ?? inherited[name];
+    return replaced?.value ?? below(this.response)[name];
+  }
+
+  private putInFront(): void {
+    const { response } = this;
+    if (!(BELOW in response)) {
+      Object.setPrototypeOf(response, prototypeAbove(Object.getPrototypeOf(response) as object));
+    }
+    for (const name of NAMES) if (Object.hasOwn(response, name)) this.replace(name);
+  }
+
+  private replace(name: string): void {
+    const { response } = this;
+    const own = Object.getOwnPropertyDescriptor(response, name);
+    const { value, get } = PATCHED[name] as { value?: unknown; get?: () => unknown };
+    if (own === undefined) Object.defineProperty(response, name, PATCHED[name] as object);
+    else Object.defineProperty(response, name, get ? { get } : { value, writable: true });
+    if (this.replaced === NOTHING_REPLACED) this.replaced = new Map();
+    // Middleware may restore what it found, which was one of these methods.
+    this.replaced.set(name, isOurs(name, own) ? undefined : own);
   }
 }
 
+const NOTHING_REPLACED = new Map<string, PropertyDescriptor | undefined>();
+
+/** Not enumerable, so that copies and logs leave it out. */
+function setPatch(response: PatchedResponse, patch: ResponsePatch): void {
+  if (Object.hasOwn(response, PATCH)) response[PATCH] = patch;
+  else Object.defineProperty(response, PATCH, { value: patch, writable: true });
+}
+
+/** What has the methods that are not the response's own: its class, or what other code put in front of it. */
+function below(response: PatchedResponse): PatchedMethods {
+  return response[BELOW] ?? (Object.getPrototypeOf(response) as PatchedMethods);
+}
+
+const prototypes = new WeakMap<object, object>();
+
+function prototypeAbove(inherited: object): object {
+  const known = prototypes.get(inherited);
+  if (known !== undefined) return known;
+  const above = Object.create(inherited, {
+    ...PATCHED,
+    [BELOW]: { value: inherited },
+  }) as object;
+  prototypes.set(inherited, above);
+  return above;
+}
+
 const DELETED = Symbol('nestjs-idempotency.deleted');
+const LAST = Symbol('nestjs-idempotency.last');
 
 /**
  * Express changes a response's prototype, so V8 copies its hidden class with each added property. Deleting a property
  * other than the last drops the class (as removing the patch does anyway): the next ten additions cost a third.
  */
 function dropLayout(response: ServerResponse): void {
-  Object.assign(response, { [DELETED]: true, [PATCH]: undefined });
+  Object.assign(response, { [DELETED]: true, [LAST]: true });
   Reflect.deleteProperty(response, DELETED);
+  Reflect.deleteProperty(response, LAST);
 }
 
 type HeadArguments = [status: number, reason?: string | HeaderFields, fields?: HeaderFields];
@@ -113,8 +158,8 @@ type WriteArguments = [
 
 const METHODS = {
   writeHead(this: PatchedResponse, ...args: HeadArguments) {
-    const patch = this[PATCH];
-    if (!patch.isActive) return Reflect.apply(patch.original('writeHead'), this, args) as unknown;
+    const patch = activePatch(this);
+    if (patch === undefined) return passOn(this, 'writeHead', args);
     const [status, reason, fields] = args;
     const isText = typeof reason === 'string';
     patch.recorder.writeHead(
@@ -126,21 +171,21 @@ const METHODS = {
   },
 
   flushHeaders(this: PatchedResponse) {
-    const patch = this[PATCH];
-    if (patch.isActive) patch.recorder.flushHeaders();
-    else patch.original('flushHeaders').call(this);
+    const patch = activePatch(this);
+    if (patch === undefined) passOn(this, 'flushHeaders', []);
+    else patch.recorder.flushHeaders();
   },
 
   write(this: PatchedResponse, ...args: WriteArguments) {
-    const patch = this[PATCH];
-    if (!patch.isActive) return Reflect.apply(patch.original('write'), this, args) as unknown;
+    const patch = activePatch(this);
+    if (patch === undefined) return passOn(this, 'write', args);
     const { chunk, encoding, callback } = sorted(args);
     return patch.recorder.write(checkedChunk(chunk), encoding, callback);
   },
 
   end(this: PatchedResponse, ...args: WriteArguments) {
-    const patch = this[PATCH];
-    if (!patch.isActive) return Reflect.apply(patch.original('end'), this, args) as unknown;
+    const patch = activePatch(this);
+    if (patch === undefined) return passOn(this, 'end', args);
     const { chunk, encoding, callback } = sorted(args);
     const bytes = chunk === undefined ? undefined : checkedChunk(chunk);
     patch.recorder.end(bytes, encoding, callback);
@@ -148,43 +193,66 @@ const METHODS = {
   },
 
   setHeader(this: PatchedResponse, ...args: Parameters<ServerResponse['setHeader']>) {
-    if (takesHeaders(this, 'set')) this[PATCH].original('setHeader').apply(this, args);
+    if (takesHeaders(this, 'set')) passOn(this, 'setHeader', args);
     return this;
   },
 
   appendHeader(this: PatchedResponse, ...args: Parameters<ServerResponse['appendHeader']>) {
-    if (takesHeaders(this, 'append')) this[PATCH].original('appendHeader').apply(this, args);
+    if (takesHeaders(this, 'append')) passOn(this, 'appendHeader', args);
     return this;
   },
 
   removeHeader(this: PatchedResponse, ...args: Parameters<ServerResponse['removeHeader']>) {
-    if (takesHeaders(this, 'remove')) this[PATCH].original('removeHeader').apply(this, args);
+    if (takesHeaders(this, 'remove')) passOn(this, 'removeHeader', args);
   },
 };
-
-const OURS: Readonly<Record<string, unknown>> = METHODS;
 
 // A buffered response must look sent: otherwise a filter would send a second one for an error thrown afterwards.
 const STATE: PropertyDescriptorMap & ThisType<PatchedResponse> = {
   headersSent: {
     configurable: true,
     get() {
-      return this[PATCH].recorder.isHeadersSent;
+      return activePatch(this)?.recorder.isHeadersSent ?? stateBelow(this, 'headersSent');
     },
   },
   writableEnded: {
     configurable: true,
     get() {
-      return this[PATCH].recorder.isEnded;
+      return activePatch(this)?.recorder.isEnded ?? stateBelow(this, 'writableEnded');
     },
   },
   writableNeedDrain: {
     configurable: true,
     get() {
-      return this[PATCH].recorder.needsDrain;
+      return activePatch(this)?.recorder.needsDrain ?? stateBelow(this, 'writableNeedDrain');
     },
   },
 };
+
+const PATCHED: PropertyDescriptorMap = { ...Object.getOwnPropertyDescriptors(METHODS), ...STATE };
+const NAMES = Object.keys(PATCHED);
+
+function isOurs(name: string, own: PropertyDescriptor | undefined): boolean {
+  return own !== undefined && own.value === PATCHED[name]?.value && own.get === PATCHED[name]?.get;
+}
+
+/** `undefined` after its removal, and on an object that got the prototype from a patched response. */
+function activePatch({ [PATCH]: patch }: PatchedResponse): ResponsePatch | undefined {
+  return patch?.isActive === true ? patch : undefined;
+}
+
+function passOn(
+  response: PatchedResponse,
+  name: keyof PatchedMethods,
+  args: readonly unknown[],
+): unknown {
+  const original = response[PATCH]?.original(name) ?? below(response)[name];
+  return Reflect.apply(original, response, args);
+}
+
+function stateBelow(response: PatchedResponse, name: string): unknown {
+  return Reflect.get(below(response), name, response);
+}
 
 function sorted([chunk, encoding, callback]: WriteArguments) {
   if (typeof chunk === 'function') return { callback: chunk };
@@ -195,8 +263,8 @@ function sorted([chunk, encoding, callback]: WriteArguments) {
 
 /** Whether a field may be set. After completion it is ignored: a throw would make Express destroy the connection. */
 function takesHeaders(response: PatchedResponse, verb: string): boolean {
-  const { recorder, isActive } = response[PATCH];
-  if (!isActive) return true;
+  const recorder = activePatch(response)?.recorder;
+  if (recorder === undefined) return true;
   if (recorder.isHeadersSent && !recorder.isEnded) throw headersSentError(verb);
   return !recorder.isEnded;
 }

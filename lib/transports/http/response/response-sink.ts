@@ -8,6 +8,8 @@ export type Replacement = RecordedResponse | undefined;
 export interface ResponseSink {
   /** The header fields from before the handler ran. A replacement keeps them. */
   readonly headersBefore: OutgoingHttpHeaders;
+  /** The handler sends the response itself, and may pass it to other code that changes its prototype. */
+  readonly isNative: boolean;
   /** The field that marks replays, removed from every recorded response (contract C73). */
   readonly marker: string;
   /** Maximum bytes of a buffered body; beyond it, the recorder calls {@link onOverflow}. */

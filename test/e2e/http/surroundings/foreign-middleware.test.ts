@@ -1,17 +1,52 @@
-import { Controller, Post, type CallHandler, type INestApplication } from '@nestjs/common';
+import {
+  Controller,
+  createParamDecorator,
+  Post,
+  Req,
+  Res,
+  type CallHandler,
+  type ExecutionContext,
+  type INestApplication,
+} from '@nestjs/common';
+import { ExpressAdapter } from '@nestjs/platform-express';
 import { describe, expect, it, jest } from '@jest/globals';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Idempotent } from 'nestjs-idempotency';
 import { IdempotencyInterceptor } from '../../../support/internals/nest.js';
 import { lastValueFrom } from 'rxjs';
 import { platforms } from '../../../support/http/combinations.js';
+import { expectProblem } from '../../../support/http/expect-problem.js';
 import { expectReplay } from '../../../support/http/expect-replay.js';
+import { onceSettled } from '../../../support/http/once-settled.js';
+import type { ExpressResponse, FastifyReply } from '../../../support/http/reply.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp } from '../../../support/http/start-app.js';
+import { takeRaw } from '../../../support/http/take-raw.js';
 import { slowStore } from '../../../support/stores/slow-store.js';
 import { useServer } from '../../../support/servers/use-server.js';
 
 const SEALED_HEADER = 'x-sealed-response';
+
+type AnyRequest = IncomingMessage | { readonly raw: IncomingMessage };
+type AnyReply = ExpressResponse | FastifyReply;
+
+/** The response, of which Nest does not know that the handler has it. In a function: Nest awaits Fastify's reply. */
+const TheResponse = createParamDecorator(
+  (_: unknown, context: ExecutionContext) => () => context.switchToHttp().getResponse<AnyReply>(),
+);
+
+type Listener = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** Another application inside of this one. Express gives each response the prototype of its application. */
+const elsewhere = new ExpressAdapter().getInstance<Listener & { use(listener: Listener): void }>();
+elsewhere.use((_request, response) => {
+  response.statusCode = 201;
+  response.setHeader('X-Own', 'kept').end('sent elsewhere');
+});
+
+function respondElsewhere(request: AnyRequest, response: ServerResponse): void {
+  elsewhere('raw' in request ? request.raw : request, response);
+}
 
 @Controller()
 class PlainController {
@@ -19,6 +54,28 @@ class PlainController {
   @Idempotent()
   async plain(@InScenario() scenario: Scenario) {
     return { execution: await scenario.run() };
+  }
+
+  @Post('elsewhere')
+  @Idempotent()
+  async elsewhere(
+    @InScenario() scenario: Scenario,
+    @Req() request: AnyRequest,
+    @Res() reply: AnyReply,
+  ) {
+    await scenario.run();
+    respondElsewhere(request, takeRaw(reply));
+  }
+
+  @Post('elsewhere/unannounced')
+  @Idempotent()
+  async unannounced(
+    @InScenario() scenario: Scenario,
+    @Req() request: AnyRequest,
+    @TheResponse() reply: () => AnyReply,
+  ) {
+    await scenario.run();
+    respondElsewhere(request, takeRaw(reply()));
   }
 }
 
@@ -88,5 +145,21 @@ describe.each(platforms)('unusual surroundings on %s', (platform) => {
     expect(sealed).toMatchObject({ status: 500, replayed: false });
     expect(scenario.executions).toBe(0);
     expect(await scenario.post('/plain')).toMatchObject({ status: 201, json: { execution: 1 } });
+  });
+
+  it('records the response of another application that a handler passes its response to', async () => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/elsewhere');
+    expect(first).toMatchObject({ status: 201, text: 'sent elsewhere', replayed: false });
+    expectReplay(await scenario.post('/elsewhere'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('does not run an operation again whose response was sent past the recorder', async () => {
+    const scenario = app.scenario();
+    const path = '/elsewhere/unannounced';
+    expect(await scenario.post(path)).toMatchObject({ status: 201, text: 'sent elsewhere' });
+    expectProblem(await onceSettled(() => scenario.post(path)), 'response-not-kept');
+    expect(scenario.executions).toBe(1);
   });
 });
