@@ -28,6 +28,17 @@ export class Serializers {
     );
   }
 
+  /** @returns whether IdempotencyInterceptor is the first of a handler's. Others may become global later. */
+  outermost(controller: Type, handler: Handler): () => boolean {
+    const [first] = [...interceptorsOf(controller), ...interceptorsOf(handler)];
+    const isFirst = first !== undefined && isIdempotencyInterceptor(first);
+    const { application } = this;
+    return () =>
+      isFirst &&
+      application.getGlobalInterceptors().length === 0 &&
+      application.getGlobalRequestInterceptors().length === 0;
+  }
+
   /** Global interceptors count: whether a microservice has a configuration of its own cannot be determined. */
   private ofApplication(): object[] {
     const requestScoped = this.application.getGlobalRequestInterceptors();

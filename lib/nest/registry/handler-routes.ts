@@ -81,7 +81,8 @@ export class HandlerRoutes {
   private httpRoute(controller: Type, handler: Handler): HttpRoute {
     const options = resolveOptions('http', this.options, ...optionLevelsOf(controller, handler));
     const isMulterBound = parsesFormsOutside(controller, handler);
-    const route = httpRoute(controller, handler, options, isMulterBound);
+    const isOutermost = this.serializers.outermost(controller, handler);
+    const route = httpRoute(controller, handler, options, isMulterBound, isOutermost);
     // Requests that are never protected have no records, so their names cannot collide.
     if (isSafeRoute(handler)) return route;
     if (options.enabled !== false) checkContent(route, handler);

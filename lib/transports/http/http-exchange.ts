@@ -1,8 +1,11 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { PlatformRequest } from './content/request-content.js';
-import { FastifyRecorder, type FastifyReply } from './response/fastify-recorder.js';
+import { asBuffer } from '../../core/util/as-buffer.js';
+import { FastifyRecorder, sendsBytes, type FastifyReply } from './response/fastify-recorder.js';
+import type { RecordedResponse } from './response/http-response.js';
 import { RawRecorder } from './response/raw-recorder.js';
 import type { ResponseSink } from './response/response-sink.js';
+import { sendOrFail, sendRecorded } from './response/send-response.js';
 
 /** One request with its response, limited to what Express and Fastify do differently. */
 export interface HttpExchange {
@@ -22,6 +25,11 @@ export interface HttpExchange {
   isUnfinished(): boolean;
   /** Buffers the response until `sink` has decided on it. @returns a function: whether part of it has been written. */
   record(sink: ResponseSink): () => boolean;
+  /**
+   * Makes Nest send this response in place of a value. @returns false, and changes nothing, if other code would see the
+   * value, or the platform would change the response.
+   */
+  sendInstead(response: RecordedResponse): boolean;
   /** Ends a response for which no handler runs. */
   end(): void;
   /** Makes Nest end the response where it would render a page: a replay has no value to render. */
@@ -43,6 +51,7 @@ function isFastify(response: unknown): response is FastifyReply & { send: Send }
 
 interface ExpressResponse extends ServerResponse {
   json: Send;
+  send: Send;
   render: () => void;
 }
 
@@ -104,6 +113,21 @@ class ExpressExchange implements HttpExchange {
   record(sink: ResponseSink): () => boolean {
     const recorder = new RawRecorder(this.rawResponse, sink);
     return () => recorder.isHeadersSent;
+  }
+
+  sendInstead(response: RecordedResponse): boolean {
+    const { rawResponse } = this;
+    if (rawResponse.headersSent || hasOwn(rawResponse, 'send', 'json')) return false;
+    const own = Object.getOwnPropertyDescriptor(rawResponse, 'end');
+    rawResponse.end = () => {
+      if (own === undefined) Reflect.deleteProperty(rawResponse, 'end');
+      else Object.defineProperty(rawResponse, 'end', own);
+      sendOrFail(rawResponse, () => {
+        sendRecorded(rawResponse, response);
+      });
+      return rawResponse;
+    };
+    return true;
   }
 
   end(): void {
@@ -180,6 +204,26 @@ class FastifyExchange implements HttpExchange {
     return () => recorder.hasBegun;
   }
 
+  sendInstead({ status, headers, body }: RecordedResponse): boolean {
+    const { reply } = this;
+    const { raw } = reply;
+    if (reply.sent || raw.headersSent || hasOwn(reply, 'send') || !sendsBytes(reply)) return false;
+    // Fastify would add a type.
+    if (body.length > 0 && headers['content-type'] === undefined) return false;
+    reply.send = () => {
+      Reflect.deleteProperty(reply, 'send');
+      sendOrFail(raw, () => {
+        reply.statusCode = status;
+        for (const [name, value] of Object.entries(headers)) reply.header(name, value);
+        // Of `null`, Fastify makes the text "null".
+        if (body.length === 0) reply.send();
+        else reply.send(asBuffer(body));
+      });
+      return reply;
+    };
+    return true;
+  }
+
   end(): void {
     this.reply.send();
   }
@@ -193,6 +237,11 @@ class FastifyExchange implements HttpExchange {
       },
     });
   }
+}
+
+/** Whether middleware has set a method on the response itself. */
+function hasOwn(response: object, ...methods: readonly string[]): boolean {
+  return methods.some((method) => Object.hasOwn(response, method));
 }
 
 /** `send`, preceded by `act` when it is called with `body`. */

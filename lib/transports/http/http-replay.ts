@@ -10,8 +10,6 @@ import type { ResponseSink, Replacement } from './response/response-sink.js';
 export class HttpReplay implements ResponseSink {
   readonly isNative = false;
   readonly maxBufferedBytes = 0;
-  /** Whether it is being sent. An outer interceptor may subscribe more than once. */
-  isStarted = false;
 
   constructor(
     private readonly response: RecordedResponse,
@@ -35,20 +33,15 @@ export class HttpReplay implements ResponseSink {
   onOverflow(): Promise<Replacement> {
     return Promise.resolve(this.response);
   }
+}
 
-  get status(): number {
-    return this.response.status;
-  }
-
-  /** What the replayed operation emits to outer interceptors: the body if it is JSON, otherwise `undefined`. */
-  get value(): unknown {
-    const { headers, body } = this.response;
-    if (body.length === 0 || !JSON_TYPE.test(String(headers['content-type']))) return undefined;
-    try {
-      return JSON.parse(asBuffer(body).toString()) as unknown;
-    } catch {
-      return undefined;
-    }
+/** What the replayed operation emits to outer interceptors: the body if it is JSON, otherwise `undefined`. */
+export function valueOf({ headers, body }: RecordedResponse): unknown {
+  if (body.length === 0 || !JSON_TYPE.test(String(headers['content-type']))) return undefined;
+  try {
+    return JSON.parse(asBuffer(body).toString()) as unknown;
+  } catch {
+    return undefined;
   }
 }
 

@@ -31,6 +31,8 @@ export interface HttpRoute {
   readonly isNative: boolean;
   /** What Nest makes of the handler's return value. */
   readonly rendition: 'page' | 'redirect' | 'body' | 'nothing';
+  /** Whether no interceptor is outside of this library's, so that only Nest sees what it emits. */
+  readonly isOutermost: () => boolean;
   /** Names of the route's `@Header` fields in lower case. Nest sets them before any interceptor runs. */
   readonly routeHeaders: ReadonlySet<string>;
   readonly replayHeaders: ReplayHeaders;
@@ -52,6 +54,7 @@ export function httpRoute(
   handler: RouteMethod,
   options: ResolvedHttpOptions,
   isMulterBound: boolean,
+  isOutermost: () => boolean,
 ): HttpRoute {
   const operation = options.operation ?? `${controller.name}.${handler.name}`;
   if (Reflect.getMetadata(SSE_METADATA, handler) !== undefined) {
@@ -78,6 +81,7 @@ export function httpRoute(
     options,
     isNative,
     rendition: renditionOf(handler, isNative),
+    isOutermost,
     routeHeaders: routeHeaders(handler),
     replayHeaders:
       replayHeaders === undefined

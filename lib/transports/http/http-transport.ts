@@ -10,10 +10,11 @@ import { isEnabled, isUnprotectedMethod } from '../common/ask-option.js';
 import { httpExchange, type HttpExchange } from './http-exchange.js';
 import { HttpExecution } from './http-execution.js';
 import { STATUS_HEADER } from './http-options.js';
-import { HttpReplay, replayOf } from './http-replay.js';
+import { HttpReplay, replayOf, valueOf } from './http-replay.js';
 import type { HttpRoute } from './http-route.js';
 import { IdempotencyProblem, setProblemHeaders, throwProblem } from './problem.js';
 import { readRequest } from './read-request.js';
+import type { RecordedResponse } from './response/http-response.js';
 
 const logger = new Logger('Idempotency');
 
@@ -21,7 +22,14 @@ const logger = new Logger('Idempotency');
 type RequestPlan =
   | { readonly kind: 'unprotected' }
   | { readonly kind: 'run'; readonly execution: HttpExecution }
-  | { readonly kind: 'replay'; readonly replay: HttpReplay };
+  | Replay;
+
+interface Replay {
+  readonly kind: 'replay';
+  readonly response: RecordedResponse;
+  /** Whether it is being sent. An outer interceptor may subscribe more than once. */
+  isStarted: boolean;
+}
 
 /** The plan of one request, decided once for all subscriptions. */
 interface PendingRequest {
@@ -108,10 +116,9 @@ export class HttpTransport {
           throw error;
         }
       }
-      const replay = replayOf(entry, route);
-      if (typeof replay === 'string') return throwProblem(exchange, replay, route.problems);
-      const { replayHeader } = route.options.http;
-      return { kind: 'replay', replay: new HttpReplay(replay, replayHeader, exchange.headers()) };
+      const response = replayOf(entry, route);
+      if (typeof response === 'string') return throwProblem(exchange, response, route.problems);
+      return { kind: 'replay', response, isStarted: false };
     } catch (error) {
       throw errorOf(error, exchange, route);
     }
@@ -152,31 +159,38 @@ function executePlan(
   plan: RequestPlan,
   next: CallHandler,
   exchange: HttpExchange,
-  { rendition }: HttpRoute,
+  route: HttpRoute,
   subscriber: Subscriber<unknown>,
 ): void {
   switch (plan.kind) {
     case 'unprotected':
       next.handle().subscribe(subscriber);
       return;
-    case 'replay': {
-      const { replay } = plan;
-      if (!replay.isStarted) {
-        replay.isStarted = true;
-        exchange.record(replay);
-        // Fastify selects the schema of the value by the status.
-        exchange.setStatus(replay.status);
-        if (rendition === 'page') exchange.endInsteadOfRendering();
-        // A native handler would have ended the response itself.
-        if (rendition === 'nothing') exchange.end();
-      }
-      subscriber.next(replay.value);
+    case 'replay':
+      subscriber.next(replayedValue(plan, exchange, route));
       subscriber.complete();
       return;
-    }
     case 'run':
       runHandler(plan.execution, next, exchange, subscriber);
   }
+}
+
+/** Prepares the replay. @returns the value that it replaces: none if only Nest would see it. */
+function replayedValue(replay: Replay, exchange: HttpExchange, route: HttpRoute): unknown {
+  const { response } = replay;
+  if (!replay.isStarted) {
+    replay.isStarted = true;
+    const { rendition, options } = route;
+    const isSeen = rendition !== 'body' || !route.isOutermost();
+    if (!isSeen && exchange.sendInstead(response)) return undefined;
+    exchange.record(new HttpReplay(response, options.http.replayHeader, exchange.headers()));
+    // Fastify selects the schema of the value by the status.
+    exchange.setStatus(response.status);
+    if (rendition === 'page') exchange.endInsteadOfRendering();
+    // A native handler would have ended the response itself.
+    if (rendition === 'nothing') exchange.end();
+  }
+  return valueOf(response);
 }
 
 function runHandler(

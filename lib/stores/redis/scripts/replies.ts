@@ -100,8 +100,7 @@ export function parseBeginReply(reply: ScriptReply): BeginReply {
     case 'completed':
     case 'failed': {
       const finished = { kind, outcome: outcomeOf(reply), retentionLeftMs: Number(reply[1]) };
-      const note = words[FIRST];
-      return note === undefined ? finished : { ...finished, note };
+      return withNote(finished, words[FIRST]);
     }
     case 'in_progress':
       return withNote({ kind, leaseLeftMs: numberAt(words, FIRST) }, words[FIRST + 1]);

@@ -8,6 +8,8 @@ import { sendOrFail } from './send-response.js';
 
 export interface FastifyReply {
   readonly raw: ServerResponse;
+  /** The instance that the route belongs to: that of the application, or inherits from it. */
+  readonly server: object;
   /** Also after `hijack`. */
   readonly sent: boolean;
   statusCode: number;
@@ -23,11 +25,21 @@ export interface FastifyInstance {
     name: 'onSend',
     hook: (request: unknown, reply: FastifyReply, payload: unknown, done: HookDone) => void,
   ): unknown;
+  addHook(name: 'onReady', hook: (done: () => void) => void): unknown;
+  printRoutes(options: { includeHooks: true }): string;
 }
 
 const RECORDER = Symbol('nestjs-idempotency.fastify-recorder');
 
 type RecordedReply = FastifyReply & { [RECORDER]?: FastifyRecorder | undefined };
+
+/** On an instance of whose routes none has a `preSerialization` hook. */
+const SENDS_BYTES = Symbol('nestjs-idempotency.sends-bytes');
+
+/** Whether the reply may be sent as bytes: no `preSerialization` hook expects its value. */
+export function sendsBytes({ server }: FastifyReply): boolean {
+  return SENDS_BYTES in server;
+}
 
 /** Passes payloads to their recorders before other `onSend` hooks (compression). Call it before plugins are loaded. */
 export function addRecordingHook(instance: FastifyInstance): void {
@@ -35,6 +47,12 @@ export function addRecordingHook(instance: FastifyInstance): void {
     const recorder = reply[RECORDER];
     if (recorder === undefined) done(null, payload);
     else recorder.onSend(payload, done);
+  });
+  // By then, all hooks have been added. Fastify lists them nowhere else.
+  instance.addHook('onReady', (done) => {
+    const routes = instance.printRoutes({ includeHooks: true });
+    if (!routes.includes('preSerialization')) Object.assign(instance, { [SENDS_BYTES]: true });
+    done();
   });
 }
 
@@ -56,7 +74,8 @@ export class FastifyRecorder {
     private readonly sink: ResponseSink,
   ) {
     this.raw = new RawRecorder(reply.raw, sink);
-    reply[RECORDER] = this;
+    // Not enumerable, so that copies and logs leave it out.
+    Object.defineProperty(reply, RECORDER, { value: this, writable: true });
   }
 
   get hasBegun(): boolean {

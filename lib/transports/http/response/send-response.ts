@@ -29,7 +29,7 @@ function sendServerError(response: ServerResponse): void {
 /** Sends another response in place of one of which nothing has been sent. */
 export function sendReplacement(
   response: ServerResponse,
-  { status, headers, body }: RecordedResponse,
+  replacement: RecordedResponse,
   { headersBefore }: ResponseSink,
   callback: (() => void) | undefined,
 ): void {
@@ -39,11 +39,20 @@ export function sendReplacement(
     if (before === undefined) response.removeHeader(name);
     else response.setHeader(name, before);
   }
+  // Removing the handler's Date turns off Node's.
+  response.sendDate = sendDate;
+  sendRecorded(response, replacement, callback);
+}
+
+/** Sends a recorded response. The response's own fields stay, unless the recorded one has them, too. */
+export function sendRecorded(
+  response: ServerResponse,
+  { status, headers, body }: RecordedResponse,
+  callback?: () => void,
+): void {
   setFields(response, headers);
   // Node adds no length after one was removed.
   if (status !== 204 && status !== 304) response.setHeader('Content-Length', body.length);
-  // Removing the handler's Date turns off Node's.
-  response.sendDate = sendDate;
   response.statusCode = status;
   setReason(response, '');
   sendBody(response, body, callback);
