@@ -26,18 +26,57 @@ export const RESPONSE_NOT_KEPT: Outcome = Object.freeze({
 
 /** Encodes a response as an outcome. Does not copy the body. */
 export function encodeResponse({ status, headers, body }: RecordedResponse): Outcome {
-  return { header: JSON.stringify([FORMAT, status, headers] satisfies HttpOutcomeHeader), body };
+  const shape = shapeOf(status, headers);
+  if (shape === undefined) return { header: encoded(status, headers), body };
+  let header = headersByShape.get(shape);
+  if (header === undefined) {
+    header = encoded(status, headers);
+    remember(headersByShape, shape, header);
+  }
+  return { header, body };
 }
 
 /** The stored response, or `undefined` if it was not kept or has a format that this version does not support. */
 export function decodeResponse({ header, body }: Outcome): RecordedResponse | undefined {
+  const head = headsByHeader.get(header) ?? decoded(header);
+  return head && { status: head.status, headers: head.headers, body };
+}
+
+function encoded(status: number, headers: OutgoingHttpHeaders): string {
+  return JSON.stringify([FORMAT, status, headers] satisfies HttpOutcomeHeader);
+}
+
+function decoded(header: string): Head | undefined {
   try {
     const [format, status, headers] = JSON.parse(header) as Partial<
       [number, number, OutgoingHttpHeaders]
     >;
     if (format !== FORMAT || status === undefined || headers === undefined) return undefined;
-    return { status, headers, body };
+    const head = { status, headers: Object.freeze(headers) };
+    if (shapeOf(status, headers) !== undefined) remember(headsByHeader, header, head);
+    return head;
   } catch {
     return undefined;
   }
+}
+
+type Head = Omit<RecordedResponse, 'body'>;
+
+const headersByShape = new Map<string, string>();
+const headsByHeader = new Map<string, Head>();
+
+const MAX_REMEMBERED = 100;
+const MAX_TYPE_LENGTH = 100;
+
+/** Only the first ones: a handler may respond with any number of types. */
+function remember<Value>(values: Map<string, Value>, shape: string, value: Value): void {
+  if (values.size < MAX_REMEMBERED) values.set(shape, value);
+}
+
+/** Status and content type, if there is no other field, so that other responses have the same header. */
+function shapeOf(status: number, headers: OutgoingHttpHeaders): string | undefined {
+  const type = headers['content-type'];
+  if (typeof type !== 'string' || type.length > MAX_TYPE_LENGTH) return undefined;
+  for (const name in headers) if (name !== 'content-type') return undefined;
+  return `${String(status)} ${type}`;
 }
