@@ -4,7 +4,7 @@ import { asBuffer } from '../../../core/util/as-buffer.js';
 import type { RecordedResponse } from './http-response.js';
 import { RawRecorder } from './raw-recorder.js';
 import type { ResponseSink } from './response-sink.js';
-import { sendOrFail } from './send-response.js';
+import { reasonOf, sendOrFail } from './send-response.js';
 
 export interface FastifyReply {
   readonly raw: ServerResponse;
@@ -149,11 +149,13 @@ export class FastifyRecorder {
     if (replacement !== undefined) return this.inPlaceOf(replacement);
     if (buffered.kind === 'broken') throw buffered.error;
     if (payload === undefined || payload === null) return { status, headers, payload };
-    // Bytes, also for a string: Node writes header fields in the encoding of a string that follows them. Fastify adds a
-    // length to bytes, which must not be combined with a transfer coding (RFC 9112 §6.2).
-    const isChunked = headers['transfer-encoding'] !== undefined;
-    const bytes = asBuffer(body);
-    return { status, headers, payload: isChunked ? Readable.from([bytes]) : bytes };
+    // Fastify adds a length to bytes, which must not be combined with a transfer coding (RFC 9112 §6.2).
+    if (headers['transfer-encoding'] !== undefined) {
+      return { status, headers, payload: Readable.from([asBuffer(body)]) };
+    }
+    // Node sends a string together with the head, in one chunk, but then encodes both alike.
+    const isText = typeof payload === 'string' && isPrintable(headers, reasonOf(reply.raw));
+    return { status, headers, payload: isText ? payload : asBuffer(body) };
   }
 
   /** Sets status and fields of a web response, as Fastify does after its hooks. */
@@ -188,6 +190,14 @@ export class FastifyRecorder {
     }
   }
 }
+
+/** Whether all characters of a head are ASCII, which Latin-1 and UTF-8 encode alike. */
+function isPrintable(headers: OutgoingHttpHeaders, reason: string | undefined): boolean {
+  for (const name in headers) if (UNPRINTABLE.test(String(headers[name]))) return false;
+  return reason === undefined || !UNPRINTABLE.test(reason);
+}
+
+const UNPRINTABLE = /[^ -~]/;
 
 type BufferedPayload =
   | { readonly kind: 'complete'; readonly body: Uint8Array }
