@@ -76,7 +76,7 @@ class ExpressExchange implements HttpExchange {
   }
 
   headers(): OutgoingHttpHeaders {
-    return copied(this.rawResponse.getHeaders());
+    return withOwnLists(this.rawResponse.getHeaders());
   }
 
   setHeader(name: string, value: string): void {
@@ -100,7 +100,7 @@ class ExpressExchange implements HttpExchange {
     const { rawResponse } = this;
     this.setStatus(status);
     for (const name of rawResponse.getHeaderNames()) rawResponse.removeHeader(name);
-    for (const [name, value] of Object.entries(copied(headers))) {
+    for (const [name, value] of Object.entries(withOwnLists({ ...headers }))) {
       if (value !== undefined) rawResponse.setHeader(name, value);
     }
   }
@@ -164,7 +164,7 @@ class FastifyExchange implements HttpExchange {
   }
 
   headers(): OutgoingHttpHeaders {
-    return copied(this.reply.getHeaders());
+    return withOwnLists(this.reply.getHeaders());
   }
 
   setHeader(name: string, value: string): void {
@@ -172,6 +172,7 @@ class FastifyExchange implements HttpExchange {
   }
 
   removeHeader(name: string): void {
+    if (!this.reply.hasHeader(name)) return;
     this.reply.removeHeader(name);
     // Middleware sets fields here.
     this.reply.raw.removeHeader(name);
@@ -191,7 +192,8 @@ class FastifyExchange implements HttpExchange {
     const { reply } = this;
     this.setStatus(status);
     for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name);
-    for (const [name, value] of Object.entries(copied(headers))) reply.header(name, value);
+    for (const [name, value] of Object.entries(withOwnLists({ ...headers })))
+      reply.header(name, value);
   }
 
   isUnfinished(): boolean {
@@ -252,11 +254,11 @@ function before(send: Send, body: unknown, act: () => void): Send {
   };
 }
 
-/** Copies lists too: appending to a field changes the list that Node returns. */
-function copied(headers: OutgoingHttpHeaders): OutgoingHttpHeaders {
-  const copy: OutgoingHttpHeaders = {};
-  for (const [name, value] of Object.entries(headers)) {
-    copy[name] = Array.isArray(value) ? [...value] : value;
+/** Copies the lists in an object that the platform has just made: appending to a field changes the list. */
+function withOwnLists(headers: OutgoingHttpHeaders): OutgoingHttpHeaders {
+  for (const name in headers) {
+    const value = headers[name];
+    if (Array.isArray(value)) headers[name] = [...value];
   }
-  return copy;
+  return headers;
 }

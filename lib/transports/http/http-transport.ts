@@ -216,7 +216,8 @@ function runHandler(
     };
     // The client disconnected before the handler started: a pipe into a closed response emits nothing.
     if (rawResponse.destroyed) execution.report({ kind: 'clientGone', hasBegun: true });
-    else rawResponse.once('close', onClose);
+    // It closes once, and is not kept after that.
+    else rawResponse.on('close', onClose);
   } else if (execution.isTransactional || execution.isSettled) {
     // An outer interceptor retries: the writes of the last run must not become part of this one, and after a late end
     // the key is no longer held.

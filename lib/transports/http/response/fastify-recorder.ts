@@ -15,6 +15,7 @@ export interface FastifyReply {
   statusCode: number;
   getHeaders(): OutgoingHttpHeaders;
   header(name: string, value: unknown): unknown;
+  hasHeader(name: string): boolean;
   removeHeader(name: string): unknown;
 }
 
@@ -91,7 +92,7 @@ export class FastifyRecorder {
     }
     reply[RECORDER] = undefined;
     if (payload instanceof Response) this.adopt(payload);
-    reply.removeHeader(sink.marker);
+    if (reply.hasHeader(sink.marker)) reply.removeHeader(sink.marker);
     raw.unmark();
     if (sink.onStart() === 'pass') {
       raw.uninstall();
