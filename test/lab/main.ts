@@ -8,6 +8,8 @@ interface Verb {
   readonly program: string;
   /** Servers that have to be installed, as `npm run provision` calls them. */
   readonly servers?: readonly string[];
+  /** Programs that it can do without. */
+  readonly helpers?: readonly string[];
 }
 
 const VERBS: Readonly<Record<string, Verb>> = {
@@ -15,11 +17,13 @@ const VERBS: Readonly<Record<string, Verb>> = {
     summary: 'what the library costs, beside others; its budget',
     program: 'bench/main.ts',
     servers: ['redis'],
+    helpers: ['wrk'],
   },
   'bench check': {
     summary: 'the same of two commits: --base REV [--head REV]',
     program: 'bench/check.ts',
     servers: ['redis'],
+    helpers: ['wrk'],
   },
   'bench profile': {
     summary: 'where the CPU of a request goes',
@@ -92,11 +96,14 @@ function isBelow(verb: string): boolean {
   return verb.startsWith(`${first} `);
 }
 
-async function run({ program, servers = [] }: Verb, own: readonly string[]): Promise<void> {
-  const needed = own.includes('--help') ? [] : servers;
-  if (needed.length > 0 && !provision(needed)) {
-    process.exitCode = 1;
-    return;
+async function run(verb: Verb, own: readonly string[]): Promise<void> {
+  const { program, servers = [], helpers = [] } = verb;
+  if (!own.includes('--help')) {
+    if (servers.length > 0 && !provision(servers)) {
+      process.exitCode = 1;
+      return;
+    }
+    if (helpers.length > 0) provision(helpers);
   }
   process.argv.splice(2, Infinity, ...own);
   await import(`./${program}`);

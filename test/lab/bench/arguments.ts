@@ -1,22 +1,30 @@
 import { parseArgs } from 'node:util';
-import type { Part, Profile } from './parts/part.js';
+import { oneOf, wholeNumber } from '../command-line.js';
+import { contenders, type ContenderId } from './http/contenders.js';
+import { NODES } from './node.js';
+import type { Part, PartContext } from './parts/part.js';
 
-export interface BenchPlan {
+export interface BenchPlan extends Omit<PartContext, 'library' | 'onProgress'> {
   readonly parts: readonly Part[];
-  readonly profile: Profile;
+  /** The version of Node that all parts run on, but for the one that compares them. */
+  readonly node: string;
   /** Whether the documentation is to show what is measured. */
   readonly isKept: boolean;
   /** A folder with a built library, instead of what lies in the checkout. */
   readonly library: string | undefined;
 }
 
-export const USAGE = `npm run lab -- bench [--quick | --full] [--only PART[,PART]] [--no-report] [--library DIR]
+export const USAGE = `npm run lab -- bench [--budget | --quick] [--only PART[,PART]] [--rounds N] [--contenders NAME[,NAME]]
+                     [--node MAJOR] [--no-report] [--library DIR]
 
-  --quick      two minutes, to see that all works: too short to be kept, unless --report says so
-  --full       all combinations and versions of Node: hours
-  --only       some parts: store, http, contention, memory, growth, startup, size, postgres, nodes
-  --no-report  leaves docs/performance.md as it is
-  --library    a built library instead of this checkout's sources`;
+  --budget      only what the verdicts of the budget rest on
+  --quick       the same in three rounds, to see that all works
+  --only        some parts: store, http, counts, contention, growth, startup, size, postgres, nodes
+  --rounds      how often each is measured
+  --contenders  some applications of the part http: ${Object.keys(contenders).join(', ')}
+  --node        of ${NODES.join(', ')} (default ${NODES[0]})
+  --no-report   leaves docs as they are; implied by --budget, --quick, --contenders and another Node
+  --library     a built library instead of this checkout's sources`;
 
 /** @throws an Error that says what is wrong with them. */
 export function planOf(args: readonly string[], parts: readonly Part[]): BenchPlan {
@@ -24,21 +32,35 @@ export function planOf(args: readonly string[], parts: readonly Part[]): BenchPl
     args: [...args],
     allowNegative: true,
     options: {
+      budget: { type: 'boolean', default: false },
       quick: { type: 'boolean', default: false },
-      full: { type: 'boolean', default: false },
       only: { type: 'string' },
+      rounds: { type: 'string' },
+      contenders: { type: 'string' },
+      node: { type: 'string', default: NODES[0] },
       report: { type: 'boolean' },
       library: { type: 'string' },
     },
   });
-  const { quick, full, only, report, library } = values;
-  if (quick && full) throw new Error('--quick and --full exclude each other');
-  const profile = quick ? 'quick' : full ? 'full' : 'default';
-  const chosen = only === undefined ? undefined : partsNamed(only.split(','), parts);
+  const { budget, quick, only, report, library } = values;
+  const isJudgedOnly = budget || quick;
+  const names = values.contenders?.split(',');
+  const ids = names?.map((name) =>
+    oneOf('contenders', name, Object.keys(contenders) as ContenderId[]),
+  );
+  const rounds =
+    values.rounds === undefined ? undefined : wholeNumber('rounds', values.rounds, 1, 1);
   return {
-    parts: chosen ?? parts.filter(({ isOptional }) => full || isOptional !== true),
-    profile,
-    isKept: report ?? profile !== 'quick',
+    parts:
+      only === undefined
+        ? parts.filter(({ isJudged }) => !isJudgedOnly || isJudged === true)
+        : partsNamed(only.split(','), parts),
+    profile: quick ? 'quick' : 'default',
+    rounds,
+    isJudgedOnly,
+    contenders: ids,
+    node: oneOf('node', values.node, NODES),
+    isKept: report ?? (!isJudgedOnly && ids === undefined && values.node === NODES[0]),
     library,
   };
 }

@@ -4,6 +4,7 @@ import { fromCommandLine } from '../command-line.js';
 import { planOf, USAGE, type BenchPlan } from './arguments.js';
 import { ensureInstalled } from './install.js';
 import { buildLibrary } from './library/build-library.js';
+import { runOn } from './node.js';
 import type { Part } from './parts/part.js';
 import { parts } from './parts/parts.js';
 import { Progress } from './progress.js';
@@ -14,7 +15,9 @@ import { loadResults, saveResult, thisMachine } from './report/results-file.js';
 
 await run(fromCommandLine(USAGE, (args) => planOf(args, parts)));
 
-async function run({ parts: chosen, profile, isKept, library: given }: BenchPlan): Promise<void> {
+async function run(plan: BenchPlan): Promise<void> {
+  await runOn(plan.node, import.meta.url);
+  const { parts: chosen, isKept, library: given } = plan;
   if (chosen.some(({ needsPeers }) => needsPeers)) await ensureInstalled(import.meta.dirname);
   const built = given === undefined ? await buildLibrary() : undefined;
   const library = built?.folder ?? resolve(given ?? '');
@@ -42,7 +45,7 @@ async function run({ parts: chosen, profile, isKept, library: given }: BenchPlan
     const progress = new Progress(part.name);
     const [machine, date] = [await thisMachine(), new Date().toISOString()];
     const findings = await part.run({
-      profile,
+      ...plan,
       library,
       onProgress: (text) => progress.show(text),
     });
@@ -55,14 +58,16 @@ async function run({ parts: chosen, profile, isKept, library: given }: BenchPlan
       Node: process.versions.node,
       ...findings.versions,
     };
-    const command = commandOf(part, profile);
+    const command = commandOf(part, plan);
     const origin = { part: part.name, command, date, seconds: progress.seconds, machine };
     return { ...origin, ...findings, versions };
   }
 }
 
 /** The command that runs this part again. */
-function commandOf({ name }: Part, profile: BenchPlan['profile']): string {
-  const only = `npm run lab -- bench --only ${name}`;
-  return profile === 'default' ? only : `${only} --${profile}`;
+function commandOf({ name }: Part, { rounds, profile }: BenchPlan): string {
+  const command = ['npm run lab -- bench --only', name];
+  if (profile !== 'default') command.push(`--${profile}`);
+  if (rounds !== undefined) command.push('--rounds', String(rounds));
+  return command.join(' ');
 }

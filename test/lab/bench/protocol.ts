@@ -37,7 +37,7 @@ export interface StoreRound {
   readonly atMost?: number;
 }
 
-/** `BENCH_SERVER`, in the environment of `http/server.ts`, whose methods are `url`, `state` and `release`. */
+/** `BENCH_SERVER`, in the environment of `http/server.ts`, whose methods are `url`, `state`, `release` and `renew`. */
 export interface ServerSetup extends Surroundings {
   readonly contender: ContenderId;
 }

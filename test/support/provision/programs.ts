@@ -10,7 +10,7 @@ import type { Program } from './provide.js';
 const OLDEST_REDIS = [6, 2] as const;
 
 export type ProgramName =
-  'redis' | 'postgres' | 'c-compiler' | 'chromium' | 'rabbitmq' | 'nats' | 'mosquitto';
+  'redis' | 'postgres' | 'c-compiler' | 'chromium' | 'rabbitmq' | 'nats' | 'mosquitto' | 'wrk';
 
 /**
  * What tests need besides npm's packages. Services that Debian's packages may start on the usual ports are
@@ -84,6 +84,14 @@ export const programs: Readonly<Record<ProgramName, Program>> = {
     find: () => versionOf(findMosquitto(), '-h', /^mosquitto version \S+/),
     tests: 'The tests on MQTT',
     elsewhere: '"brew install mosquitto" (macOS)',
+  },
+  wrk: {
+    name: 'wrk',
+    debianPackages: ['wrk'],
+    variable: 'WRK_BIN',
+    find: () => versionOf(process.env.WRK_BIN ?? 'wrk', '-v', /^wrk \S+/),
+    tests: 'Requests of the benchmark by wrk, instead of autocannon,',
+    elsewhere: '"brew install wrk" (macOS)',
   },
 };
 

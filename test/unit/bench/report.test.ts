@@ -2,14 +2,15 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { planOf } from '../../lab/bench/arguments.js';
+import type { Factors, Measurement } from '../../lab/bench/measuring/interleave.js';
 import { spreadOf } from '../../lab/bench/measuring/statistics.js';
 import { parts } from '../../lab/bench/parts/parts.js';
 import { barChart } from '../../lab/bench/report/bar-chart.js';
-import { budgetRows } from '../../lab/bench/report/budget.js';
+import { BUDGET, budgetRows, judge } from '../../lab/bench/report/budget.js';
 import { chartsOf } from '../../lab/bench/report/charts.js';
 import { lineChart } from '../../lab/bench/report/line-chart.js';
 import { pageWith, performancePage } from '../../lab/bench/report/page.js';
-import type { PartResult } from '../../lab/bench/report/result.js';
+import type { PartResult, Results } from '../../lab/bench/report/result.js';
 import { assetsFolder, loadResults } from '../../lab/bench/report/results-file.js';
 import { tablesOf } from '../../lab/bench/report/tables.js';
 
@@ -44,48 +45,133 @@ describe('The performance page', () => {
 });
 
 describe('The budget', () => {
-  const always = (rate: number) => Array.from({ length: 6 }, () => rate);
+  const ROUNDS = 7;
+  const OURS = 'nestjs-idempotency, Redis';
+  const always = (value: number) => Array.from({ length: ROUNDS }, () => value);
 
-  it.each([
-    { ours: always(9), raw: always(10), verdict: 'aim met' },
-    { ours: always(8), raw: always(10), verdict: 'must met' },
-    { ours: always(7), raw: always(10), verdict: 'missed' },
-    { ours: always(7), raw: always(10), scripts: always(8), verdict: 'missed' },
-    { ours: always(6), raw: always(10), scripts: always(7), verdict: 'missed, by hand too' },
-    { ours: always(6), raw: always(10), scripts: [7, 7, 8, 7, 7, 9], verdict: 'missed' },
-    { ours: always(7), raw: always(10), scripts: always(6), verdict: 'missed' },
-    { ours: always(8), raw: always(10), scripts: always(7), verdict: 'must met' },
-    { ours: [9, 9, 9, 6, 9, 9], raw: [9, 10, 14, 10, 10, 10], verdict: 'must met, not certain' },
-  ])(
-    'says "$verdict" of $ours beside $raw, by hand $scripts',
-    ({ ours, raw, scripts, verdict }) => {
-      const factors = { task: 'pair', via: 'TCP', pipelining: 'on', bytes: 200, inFlight: 32 };
-      const measurement = (entrant: string, rates: number[]) => ({
-        factors,
-        entrant,
-        metrics: { perSecond: spreadOf(rates) },
-      });
-      const store: PartResult = {
-        part: 'store',
-        command: 'npm run lab -- bench',
-        date: '2026-01-02T03:04:05.678Z',
-        seconds: 1,
-        machine: { processor: 'some', cores: 2, busyBefore: 0 },
-        versions: {},
-        rounds: { rounds: 6, roundMs: 1, warmUpMs: 1 },
-        measurements: [
-          measurement('nestjs-idempotency', ours),
-          measurement('SET NX GET + SET XX', raw),
-          ...(scripts === undefined ? [] : [measurement('the same in scripts', scripts)]),
-        ],
-      };
-      const rows = budgetRows(new Map([['store', store]]));
-      expect(rows).toHaveLength(1);
-      expect(rows[0]).toMatchObject({ must: 'at least 0.75', aim: 0.85, verdict });
-      const byHand = scripts === undefined ? /^–$/ : /^0\.\d\d \(0\.\d\d to 0\.\d\d\)$/;
-      expect(rows[0]?.['by hand']).toMatch(byHand);
-    },
-  );
+  function resultOf(part: string, measurements: readonly Measurement[]): PartResult {
+    return {
+      ...{ part, command: 'npm run lab -- bench', date: '2026-01-02T03:04:05.678Z', seconds: 1 },
+      machine: { processor: 'some', cores: 2, busyBefore: 0 },
+      versions: {},
+      rounds: { rounds: ROUNDS, roundMs: 1, warmUpMs: 1 },
+      measurements,
+    };
+  }
+
+  /** Each metric of an entrant is the same. */
+  function measurement(
+    factors: Factors,
+    entrant: string,
+    rounds: readonly (number | null)[],
+  ): Measurement {
+    const names = ['perSecond', 'cpuUs', 'redisUs', 'commands', 'bytes'];
+    const metrics = Object.fromEntries(names.map((name) => [name, spreadOf(rounds)]));
+    return { factors, entrant, metrics };
+  }
+
+  /** Ours is `ours`, all else 1, and the empty interceptor takes nothing. */
+  function resultsWith(ours: readonly (number | null)[]): Results {
+    const http = ['fastify', 'express'].flatMap((platform) =>
+      ['first', 'replay'].flatMap((scenario) =>
+        [64, 1].flatMap((connections) => {
+          const factors = { platform, scenario, connections };
+          return [
+            measurement(factors, 'empty interceptor', always(0)),
+            measurement(factors, 'SET NX GET + SET XX', always(1)),
+            measurement(factors, '@node-idempotency/nestjs', always(1)),
+            measurement(factors, OURS, ours),
+          ];
+        }),
+      ),
+    );
+    const store = ['pair', 'replay'].flatMap((task) =>
+      [200, 65_536].flatMap((bytes) => {
+        const factors = { task, via: 'TCP', pipelining: 'on', bytes, inFlight: 32 };
+        return [
+          measurement(factors, 'nestjs-idempotency', ours),
+          measurement(factors, 'SET NX GET + SET XX', always(1)),
+          measurement(factors, 'the same in scripts', always(1)),
+        ];
+      }),
+    );
+    const counts = [
+      ...['first', 'replay', 'conflict', 'mismatch'].map((scenario) => ({ scenario })),
+      { outcomeBytes: 'budget' },
+    ].map((factors) => measurement(factors, OURS, ours));
+    return new Map(
+      Object.entries({ http, store, counts }).map(([part, of]) => [part, resultOf(part, of)]),
+    );
+  }
+
+  function verdictsOn(what: string, ours: readonly (number | null)[]) {
+    return judge(resultsWith(ours)).find(({ line }) => line.what === what)!;
+  }
+
+  it.each(BUDGET)('judges "$what" by must and aim', ({ what, limit, must, aim }) => {
+    const worse = limit === 'at least' ? 0.999 : 1.001;
+    expect(verdictsOn(what, always(must))).toMatchObject({ must: 'held' });
+    expect(verdictsOn(what, always(must * worse))).toMatchObject({ must: 'missed' });
+    if (limit === 'exactly') {
+      expect(verdictsOn(what, always(must - 1))).toMatchObject({ must: 'missed' });
+    }
+    if (aim === undefined) {
+      expect(verdictsOn(what, always(must)).aim).toBeUndefined();
+      return;
+    }
+    expect(verdictsOn(what, always(aim))).toMatchObject({ must: 'held', aim: 'held' });
+    expect(verdictsOn(what, always(aim * worse))).toMatchObject({ must: 'held', aim: 'missed' });
+  });
+
+  it('holds a line by the median ratio, whatever its interval', () => {
+    const line = 'replay, requests/s ÷ best peer, Fastify';
+    const held = verdictsOn(line, [0.2, 1, 0.5, 1, 0.4, 1, 1]);
+    expect(held).toMatchObject({ must: 'held', aim: 'missed', measured: { estimate: 1 } });
+    expect(held.measured.low).toBeLessThan(1);
+    const missed = verdictsOn(line, [0.99, 2, 0.98, 2, 0.97, 2, 0.96]);
+    expect(missed).toMatchObject({ must: 'missed', measured: { estimate: 0.99 } });
+    expect(missed.measured.high).toBeGreaterThan(1);
+  });
+
+  it('compares with the best peer: the highest rate, the lowest cost', () => {
+    const factors = { platform: 'fastify', scenario: 'replay', connections: 64 };
+    const http = resultOf('http', [
+      measurement(factors, OURS, always(9)),
+      measurement(factors, '@node-idempotency/nestjs', always(8)),
+      measurement(factors, '@aws-lambda-powertools/idempotency', [
+        10,
+        null,
+        null,
+        10,
+        10,
+        null,
+        10,
+      ]),
+      measurement(factors, 'express-idempotency', always(5)),
+    ]);
+    expect(budgetRows(new Map([['http', http]]))).toEqual([
+      {
+        what: 'replay, requests/s ÷ best peer, Fastify',
+        beside: '@aws-lambda-powertools/idempotency',
+        measured: '0.90',
+        '95 % interval': 'exact',
+        must: 'at least 1: missed',
+        aim: '1.15: missed',
+      },
+      {
+        what: 'replay, CPU ÷ best peer, Fastify',
+        beside: 'express-idempotency',
+        measured: '1.80',
+        '95 % interval': 'exact',
+        must: 'at most 1: missed',
+        aim: '0.9: missed',
+      },
+    ]);
+  });
+
+  it('says nothing of what was not measured', () => {
+    expect(judge(new Map())).toEqual([]);
+  });
 });
 
 describe('The charts', () => {
@@ -117,24 +203,35 @@ describe('The charts', () => {
 });
 
 describe('The benchmark’s command line', () => {
-  it('runs all parts that are not optional and writes the results', () => {
-    const plan = planOf([], parts);
-    expect(plan).toMatchObject({ profile: 'default', isKept: true, library: undefined });
-    expect(plan.parts.map(({ name }) => name)).not.toContain('nodes');
-    expect(planOf(['--full'], parts).parts).toHaveLength(parts.length);
+  it('runs all parts on Node 24 and writes the results', () => {
+    expect(planOf([], parts)).toMatchObject({
+      ...{ parts, profile: 'default', node: '24', isJudgedOnly: false, isKept: true },
+      library: undefined,
+    });
   });
 
-  it('runs the parts that are named, and writes nothing after a quick run', () => {
-    const plan = planOf(['--quick', '--only', 'http,size'], parts);
-    expect(plan.parts.map(({ name }) => name)).toEqual(['http', 'size']);
-    expect(plan.isKept).toBe(false);
+  it('runs what the budget rests on, for a moment or for so many rounds, and writes nothing', () => {
+    const plan = planOf(['--budget', '--rounds', '25'], parts);
+    expect(plan).toMatchObject({ rounds: 25, isJudgedOnly: true, isKept: false });
+    expect(plan.parts.map(({ name }) => name)).toEqual(['store', 'http', 'counts']);
+    const quick = planOf(['--quick', '--only', 'http,size'], parts);
+    expect(quick.parts.map(({ name }) => name)).toEqual(['http', 'size']);
+    expect(quick).toMatchObject({ profile: 'quick', isJudgedOnly: true, isKept: false });
     expect(planOf(['--quick', '--report'], parts).isKept).toBe(true);
     expect(planOf(['--no-report'], parts).isKept).toBe(false);
   });
 
+  it('writes nothing of some applications alone, nor of another Node', () => {
+    const plan = planOf(['--contenders', 'redis,node-idempotency'], parts);
+    expect(plan).toMatchObject({ contenders: ['redis', 'node-idempotency'], isKept: false });
+    expect(planOf(['--node', '20'], parts)).toMatchObject({ node: '20', isKept: false });
+  });
+
   it.each([
     [['--only', 'htp'], 'unknown part "htp"'],
-    [['--quick', '--full'], 'exclude each other'],
+    [['--contenders', 'reddis'], '--contenders must be one of'],
+    [['--node', '23'], '--node must be one of 24, 22, 26, 20'],
+    [['--rounds', '0'], '--rounds must be a whole number from 1'],
   ])('rejects %s', (args, message) => {
     expect(() => planOf(args, parts)).toThrow(message);
   });

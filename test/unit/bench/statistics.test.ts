@@ -5,7 +5,7 @@ import {
   together,
   type Sample,
 } from '../../lab/bench/measuring/interleave.js';
-import { median, pairedRatio } from '../../lab/bench/measuring/statistics.js';
+import { median, pairedRatio, spreadOf } from '../../lab/bench/measuring/statistics.js';
 
 describe('The statistics of the benchmark', () => {
   it('take the middle, or the mean of the two in the middle', () => {
@@ -24,6 +24,17 @@ describe('The statistics of the benchmark', () => {
     const five = pairedRatio([1, 1.1, 1.2, 1.3, 1.4], [1, 1, 1, 1, 1]);
     expect([five.low, five.high]).toEqual([expect.closeTo(1), expect.closeTo(1.4)]);
     expect(pairedRatio([2], [1])).toEqual({ estimate: 2, low: 0, high: Infinity });
+  });
+
+  it('leave out the rounds that one of the two sat out', () => {
+    expect(pairedRatio([1, null, 3, 8], [2, 5, null, 4])).toMatchObject({ estimate: 1.25 });
+    expect(spreadOf([3, null, 1])).toEqual({ median: 2, min: 1, max: 3, rounds: [3, null, 1] });
+  });
+
+  it('take less than nothing for the least there is, and what is beside it for a multiple', () => {
+    const { estimate, low } = pairedRatio([-1, 2, 2], [1, 1, 1]);
+    expect([estimate, low]).toEqual([2, expect.closeTo(0)]);
+    expect(pairedRatio([2, 2, 2], [-1, -1, 1]).estimate).toBe(Infinity);
   });
 
   it('have the interval of Wilcoxon: ranks 9 and 47 of 55 averages of ten rounds', () => {
@@ -72,6 +83,26 @@ describe('The benchmark’s rounds', () => {
       entrant: 'b',
       metrics: { round: { median: 6.5, min: 5, max: 8, rounds: [5, 8] } },
     });
+  });
+
+  it('let an entrant sit out all rounds but some, and settle it in another way', async () => {
+    const calls: string[] = [];
+    const run = (kind: string) => async (ms: number) => ({ at: calls.push(`${kind} ${ms}`) });
+    const entrants = [
+      { name: 'each', run: run('each'), settle: run('settles') },
+      { name: 'second', run: run('second'), every: 2 },
+    ];
+    const measured = await interleave([{ factors: {}, entrants }], {
+      ...{ rounds: 3, roundMs: 5, warmUpMs: 9, settleMs: 1 },
+    });
+    expect(measured.map(({ metrics }) => metrics.at?.rounds.map((at) => at !== null))).toEqual([
+      [true, true, true],
+      [false, true, false],
+    ]);
+    expect(calls.filter((call) => call.startsWith('second'))).toEqual([
+      ...['second 9', 'second 1', 'second 5'],
+    ]);
+    expect(calls.filter((call) => call === 'settles 1')).toHaveLength(3);
   });
 
   it('are combined with those of another start, regardless of the order there', () => {

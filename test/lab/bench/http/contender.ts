@@ -22,6 +22,8 @@ export interface Contender {
   /** Stands around the work of a handler. */
   readonly around?: Around;
   readonly configure?: (app: INestApplication) => unknown;
+  /** Forgets all records, where they are not in Redis. */
+  readonly renew?: () => unknown;
 }
 
 export type Around = (request: WorkRequest, work: () => Promise<unknown>) => Promise<unknown>;

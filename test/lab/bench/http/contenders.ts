@@ -10,7 +10,7 @@ import {
 } from './contenders/nestjs-idempotency.js';
 import { nodeIdempotency } from './contenders/node-idempotency.js';
 import { powertools } from './contenders/powertools.js';
-import { twoCommands } from './contenders/two-commands.js';
+import { twoBatchedCommands, twoCommands } from './contenders/two-commands.js';
 import { watchMulti } from './contenders/watch-multi.js';
 
 /** What a contender promises, and so what it can be measured at. */
@@ -36,6 +36,13 @@ export const contenders = {
   'two-commands': {
     name: 'SET NX GET + SET XX',
     open: twoCommands,
+    platforms: both,
+    replays: true,
+    conflict: 409,
+  },
+  'two-commands-batched': {
+    name: 'SET NX GET + SET XX, batched',
+    open: twoBatchedCommands,
     platforms: both,
     replays: true,
     conflict: 409,

@@ -16,6 +16,8 @@ export interface LoadOrder {
   readonly expected?: string;
 }
 
+export type TimedOrder = LoadOrder & { readonly ms: number };
+
 export interface LoadResult {
   readonly count: number;
   readonly seconds: number;
@@ -23,6 +25,8 @@ export interface LoadResult {
   readonly errors: number;
   /** Answers that were not as expected. */
   readonly mismatches: number;
+  /** Of the generator, for all requests together. */
+  readonly cpuUs: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly p999Ms: number;
@@ -51,6 +55,7 @@ function load({
   const started = performance.now();
   let last = started;
   const clients: Client[] = [];
+  const cpu = process.cpuUsage();
   return new Promise((resolve, reject) => {
     const instance = autocannon(
       {
@@ -73,7 +78,9 @@ function load({
         const { errors, mismatches } = result;
         const seconds = (last - started) / 1000;
         const times = percentiles(latencies) as Pick<LoadResult, 'p50Ms' | 'p99Ms' | 'p999Ms'>;
-        resolve({ count, seconds, statuses, errors, mismatches, ...times });
+        const { user, system } = process.cpuUsage(cpu);
+        const cpuUs = user + system;
+        resolve({ count, seconds, statuses, errors, mismatches, cpuUs, ...times });
       },
     );
     instance.on('response', (_client, status, _bytes, responseMs) => {

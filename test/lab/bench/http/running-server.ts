@@ -32,6 +32,11 @@ export class RunningServer {
     return this.child.call('state');
   }
 
+  /** Forgets the records that are not in Redis: a store that is empty starts each slot. */
+  renew(): Promise<void> {
+    return this.child.call('renew');
+  }
+
   /** Lets the handlers of `/held` answer. */
   release(): Promise<void> {
     return this.child.call('release');

@@ -42,4 +42,5 @@ serve({
     return { cpuUs: user + system, effects: effects.count };
   },
   release: () => effects.release(),
+  renew: () => contender.renew?.(),
 });

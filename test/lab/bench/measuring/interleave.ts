@@ -10,6 +10,10 @@ export interface Entrant {
   readonly name: string;
   /** @param ms - how long to go on. */
   readonly run: (ms: number) => Promise<Sample>;
+  /** Warms up for a slot that counts; the same as `run` where it is left out. */
+  readonly settle?: (ms: number) => Promise<unknown>;
+  /** Runs in every round of so many; in each where it is left out. */
+  readonly every?: number;
 }
 
 /** Entrants that do the same under the same conditions, and are compared with each other only. */
@@ -46,7 +50,7 @@ export async function interleave(
   { rounds, roundMs, warmUpMs, settleMs = 0 }: Rounds,
   onRound: (round: number) => void = () => undefined,
 ): Promise<Measurement[]> {
-  const samples = groups.map(({ entrants }) => entrants.map((): Sample[] => []));
+  const samples = groups.map(({ entrants }) => entrants.map((): (Sample | null)[] => []));
   for (let round = 0; round <= rounds; round += 1) {
     onRound(round);
     for (const g of orderOf(groups.length, round)) {
@@ -57,7 +61,11 @@ export async function interleave(
           await entrant.run(warmUpMs);
           continue;
         }
-        if (settleMs > 0) await entrant.run(settleMs);
+        if (round % (entrant.every ?? 1) !== 0) {
+          samples[g]![e]!.push(null);
+          continue;
+        }
+        if (settleMs > 0) await (entrant.settle ?? entrant.run)(settleMs);
         samples[g]![e]!.push(await entrant.run(roundMs));
       }
     }
@@ -78,10 +86,10 @@ export function orderOf(count: number, round: number): number[] {
   return round % 2 === 0 ? order : order.reverse();
 }
 
-export function spreadsOf(samples: readonly Sample[]): Record<string, Spread> {
-  const names = Object.keys(samples[0] ?? {});
+export function spreadsOf(samples: readonly (Sample | null)[]): Record<string, Spread> {
+  const names = Object.keys(samples.find((sample) => sample !== null) ?? {});
   return Object.fromEntries(
-    names.map((name) => [name, spreadOf(samples.map((sample) => sample[name] ?? NaN))]),
+    names.map((name) => [name, spreadOf(samples.map((sample) => sample && (sample[name] ?? NaN)))]),
   );
 }
 

@@ -3,8 +3,8 @@ export interface Spread {
   readonly median: number;
   readonly min: number;
   readonly max: number;
-  /** In the order in which they were measured. */
-  readonly rounds: readonly number[];
+  /** In the order in which they were measured; `null` of a round that it sat out. */
+  readonly rounds: readonly (number | null)[];
 }
 
 /** How many times as large one measurement is as another, with its 95 % confidence interval. */
@@ -17,8 +17,9 @@ export interface Ratio {
 /** How often the truth may lie outside of the interval, on each side. */
 const TAIL = 0.025;
 
-export function spreadOf(rounds: readonly number[]): Spread {
-  return { median: median(rounds), min: Math.min(...rounds), max: Math.max(...rounds), rounds };
+export function spreadOf(rounds: readonly (number | null)[]): Spread {
+  const values = rounds.filter((value) => value !== null);
+  return { median: median(values), min: Math.min(...values), max: Math.max(...values), rounds };
 }
 
 export function median(values: readonly number[]): number {
@@ -29,18 +30,28 @@ export function median(values: readonly number[]): number {
 }
 
 /**
- * The ratios of the rounds, each within its round: whatever else the machine did then has hit both. The estimate is
- * that of Hodges and Lehmann on their logarithms, the interval that of Wilcoxon's signed ranks: a round of trouble moves
+ * The ratios of the rounds that both have, each within its round: whatever else the machine did then has hit both. The
+ * estimate is their median, the interval that of Wilcoxon's signed ranks on their logarithms: a disturbed round moves
  * neither far, as it would a mean. Below six rounds no interval of ranks is sure to 95 %: then it is as wide as the
  * rounds, and without bounds after a single one.
  */
-export function pairedRatio(numerator: readonly number[], denominator: readonly number[]): Ratio {
-  const logs = numerator.map((value, round) => Math.log(value / (denominator[round] ?? NaN)));
+export function pairedRatio(
+  numerator: readonly (number | null)[],
+  denominator: readonly (number | null)[],
+): Ratio {
+  const ratios = numerator.flatMap((value, round) => {
+    const other = denominator[round] ?? null;
+    if (value === null || other === null) return [];
+    // As a difference may come out: whatever is beside nothing is a multiple without bounds.
+    return [other > 0 ? value / other : Infinity];
+  });
+  const estimate = median(ratios);
+  if (ratios.length < 2) return { estimate, low: 0, high: Infinity };
+  // Less than nothing has no logarithm.
+  const logs = ratios.map((ratio) => Math.log(Math.max(ratio, Number.MIN_VALUE)));
   const averages = logs
     .flatMap((one, i) => logs.slice(i).map((other) => (one + other) / 2))
     .sort((one, other) => one - other);
-  const estimate = Math.exp(median(averages));
-  if (logs.length < 2) return { estimate, low: 0, high: Infinity };
   const outside = Math.max(0, ranksOutside(logs.length) - 1);
   return {
     estimate,

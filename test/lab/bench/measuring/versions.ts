@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { projectRoot } from '../../../support/project-root.js';
 import type { ContenderId } from '../http/contenders.js';
 import { versionOf } from '../http/load-package.js';
+import { wrkVersion } from '../http/wrk.js';
 
 const PEERS: Partial<Record<ContenderId, readonly string[]>> = {
   'node-idempotency': ['@node-idempotency/nestjs', '@node-idempotency/storage-adapter-redis'],
@@ -12,11 +13,13 @@ const PEERS: Partial<Record<ContenderId, readonly string[]>> = {
 
 /** The packages of the application, for every contender. */
 export function frameworkVersions(): Record<string, string> {
+  const wrk = wrkVersion();
   return {
     Nest: installed('@nestjs/core'),
     ioredis: installed('ioredis'),
     pg: installed('pg'),
     autocannon: versionOf('autocannon'),
+    ...(wrk === undefined ? {} : { wrk }),
   };
 }
 

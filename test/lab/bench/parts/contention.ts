@@ -5,16 +5,19 @@ import type { LoadResult } from '../http/load.js';
 import type { LoadSource } from '../http/http-group.js';
 import { PAYMENT } from '../http/requests.js';
 import { RunningServer } from '../http/running-server.js';
-import { interleave, type Entrant, type Rounds, type Sample } from '../measuring/interleave.js';
+import { interleave, type Entrant, type Sample } from '../measuring/interleave.js';
 import { withResources } from '../measuring/resources.js';
 import { frameworkVersions, peerVersions } from '../measuring/versions.js';
 import { startLoad } from './http.js';
-import type { Part, PartContext, Profile } from './part.js';
+import { roundsOf, type Part, type PartContext } from './part.js';
 
 const CLIENTS = 200;
 const REQUESTS = 2_000;
 
-const ROUNDS: Readonly<Record<Profile, number>> = { quick: 3, default: 9, full: 25 };
+const ROUNDS = {
+  quick: { rounds: 3, roundMs: 0, warmUpMs: 0 },
+  default: { rounds: 9, roundMs: 0, warmUpMs: 0 },
+} as const;
 
 /** What clients send for each; what scripts call is counted with the script. */
 const SENT: Partial<Record<ContenderId, readonly string[]>> = {
@@ -30,7 +33,8 @@ export const contentionPart: Part = {
   run: (context) => measureContention(context),
 };
 
-function measureContention({ profile, library, onProgress }: PartContext) {
+function measureContention(context: PartContext) {
+  const { library, onProgress } = context;
   return withResources(async (resources) => {
     const { source, redisUrl } = await startLoad(resources);
     const observer = new Redis(redisUrl);
@@ -52,7 +56,7 @@ function measureContention({ profile, library, onProgress }: PartContext) {
       factors: { duplicates },
       entrants: able,
     }));
-    const rounds: Rounds = { rounds: ROUNDS[profile], roundMs: 0, warmUpMs: 0 };
+    const rounds = roundsOf(context, ROUNDS);
     const measurements = await interleave(groups, rounds, (round) =>
       onProgress(`round ${round} of ${rounds.rounds}`),
     );

@@ -4,39 +4,35 @@ import { httpGroup } from '../http/http-group.js';
 import { paymentOf } from '../http/requests.js';
 import { RunningServer } from '../http/running-server.js';
 import { Child } from '../../../support/processes/child.js';
-import { interleave, type Group, type Rounds, type Sample } from '../measuring/interleave.js';
+import { interleave, type Group, type Sample } from '../measuring/interleave.js';
 import { RedisCpu } from '../measuring/redis-cpu.js';
 import { withResources, type Resources } from '../measuring/resources.js';
 import { frameworkVersions } from '../measuring/versions.js';
 import { fill } from '../store/fill.js';
 import { ROUND, type StoreRound } from '../protocol.js';
 import { startLoad } from './http.js';
-import type { Findings, Part, PartContext, Profile } from './part.js';
+import { roundsOf, type Findings, type Part, type PartContext } from './part.js';
 
-const ROUNDS: Readonly<Record<Profile, Rounds>> = {
+const ROUNDS = {
   quick: { rounds: 3, roundMs: 200, warmUpMs: 300 },
   default: { rounds: 7, roundMs: 500, warmUpMs: 700 },
-  full: { rounds: 15, roundMs: 2_000, warmUpMs: 2_000 },
-};
+} as const;
 
-const RECORDS: Readonly<Record<Profile, readonly number[]>> = {
+const RECORDS = {
   quick: [10_000, 100_000],
   default: [10_000, 100_000, 1_000_000],
-  full: [10_000, 100_000, 1_000_000],
-};
+} as const;
 
-const OUTCOME_BYTES: Readonly<Record<Profile, readonly number[]>> = {
+const OUTCOME_BYTES = {
   quick: [200, 65_536],
   default: [200, 4_096, 16_384, 65_536, 262_144],
-  full: [200, 1_024, 4_096, 16_384, 65_536, 131_072, 262_144, 524_288],
-};
+} as const;
 
 /** Below the 100 KB that Nest's body parser takes by default. */
-const REQUEST_BYTES: Readonly<Record<Profile, readonly number[]>> = {
+const REQUEST_BYTES = {
   quick: [200, 65_536],
   default: [200, 4_096, 16_384, 65_536],
-  full: [200, 1_024, 4_096, 16_384, 65_536, 98_304],
-};
+} as const;
 
 const IN_FLIGHT = 32;
 const CONNECTIONS = 64;
@@ -64,7 +60,7 @@ function measureGrowth(context: PartContext): Promise<Findings> {
     ];
     // Before the servers that it is connected to.
     resources.defer(() => worker.stop());
-    const rounds = ROUNDS[profile];
+    const rounds = roundsOf(context, ROUNDS);
     const measurements = await interleave(groups, rounds, (round) =>
       onProgress(`round ${round} of ${rounds.rounds}`),
     );
@@ -141,7 +137,9 @@ async function byRequestBytes(
       scenario: 'first',
       connections: CONNECTIONS,
     } as const;
-    const { entrants } = httpGroup(servers, conditions, source, paymentOf(1990, bytes));
+    const { entrants } = httpGroup(servers, conditions, source, {
+      body: paymentOf(1990, bytes),
+    });
     return { factors: { by: 'request bytes', bytes }, entrants };
   });
 }

@@ -2,40 +2,39 @@ import { startPostgres } from '../../../support/postgres/postgres-server.js';
 import { startRedis } from '../../../support/redis/redis-server.js';
 import { checkContender } from '../http/check-contender.js';
 import type { Platform } from '../http/contender.js';
-import { entryOf, type ContenderId } from '../http/contenders.js';
-import { httpGroup, type LoadSource, type Scenario } from '../http/http-group.js';
+import { contenders, entryOf, type ContenderId } from '../http/contenders.js';
+import {
+  httpGroup,
+  type HttpConditions,
+  type LoadSource,
+  type Scenario,
+} from '../http/http-group.js';
 import { RunningServer, type ServerOptions } from '../http/running-server.js';
+import { wrkVersion } from '../http/wrk.js';
 import { Child } from '../../../support/processes/child.js';
 import { interleave, type Factors, type Group, type Rounds } from '../measuring/interleave.js';
 import { RedisCpu } from '../measuring/redis-cpu.js';
 import { withResources, type Resources } from '../measuring/resources.js';
 import { frameworkVersions, peerVersions } from '../measuring/versions.js';
-import type { Findings, Part, PartContext, Profile } from './part.js';
+import { everyOf, roundsOf, type Findings, type Part, type PartContext } from './part.js';
 
-const PLATFORMS: readonly Platform[] = ['express', 'fastify'];
+const PLATFORMS: readonly Platform[] = ['fastify', 'express'];
 
-const ROUNDS: Readonly<Record<Profile, Rounds>> = {
-  quick: { rounds: 3, roundMs: 300, warmUpMs: 1_500, settleMs: 150 },
-  default: { rounds: 6, roundMs: 450, warmUpMs: 2_500, settleMs: 200 },
-  full: { rounds: 9, roundMs: 3_000, warmUpMs: 5_000, settleMs: 500 },
-};
+const ROUNDS = {
+  quick: { rounds: 3, roundMs: 1_000, warmUpMs: 1_000, settleMs: 150 },
+  default: { rounds: 20, roundMs: 1_000, warmUpMs: 2_000, settleMs: 150 },
+} as const;
 
-const QUICK: readonly ContenderId[] = [
-  'bare',
-  'empty',
-  'two-commands',
-  'redis',
-  'node-idempotency',
-];
 /** Measured even where a distinction takes long. */
 const COMPARED: readonly ContenderId[] = ['bare', 'redis', 'node-idempotency'];
-const ALL: readonly ContenderId[] = [
-  ...QUICK,
-  'redis-unpipelined',
-  'memory',
-  'postgres',
-  'powertools',
-  'express-idempotency',
+
+const SCENARIOS: readonly HttpScenario[] = [
+  { scenario: 'first', connections: 64 },
+  { scenario: 'replay', connections: 64 },
+  { scenario: 'first', connections: 1 },
+  { scenario: 'replay', connections: 1 },
+  { scenario: 'conflict', connections: 64 },
+  { scenario: 'mismatch', connections: 64 },
 ];
 
 export interface HttpCompetitor extends ServerOptions {
@@ -48,27 +47,58 @@ export interface HttpCompetitor extends ServerOptions {
 interface HttpScenario {
   readonly scenario: Scenario;
   readonly connections: number;
-  /** All where it is left out. */
-  readonly contenders?: readonly ContenderId[];
 }
+
+/** See `Entrant.every`; 0 where a contender is left out. */
+type Every = (contender: ContenderId, conditions: HttpConditions) => number;
 
 export const httpPart: Part = {
   name: 'http',
   needsPeers: true,
+  isJudged: true,
   run: (context) => {
-    const { profile, library } = context;
-    const ids = profile === 'quick' ? QUICK : ALL;
+    const { library, contenders: chosen } = context;
+    const rounds = roundsOf(context, ROUNDS);
+    const ids = (Object.keys(contenders) as ContenderId[]).filter(
+      (id) => id !== 'watch-multi' && (chosen?.includes(id) ?? true),
+    );
+    const every: Every = (contender, conditions) =>
+      isMeasured(contender, conditions)
+        ? everyOf(context, rounds, isJudged(contender, conditions))
+        : 0;
     const competitors = ids.map((contender) => ({ contender, library }));
-    return measureHttp(context, ROUNDS[profile], scenariosOf(profile), competitors);
+    return measureHttp(context, rounds, SCENARIOS, competitors, every);
   },
 };
 
-/** Measures applications on Express and Fastify, each in a process of its own, under the load of another process. */
+/** Whether a line of the budget compares it, or has to find that it is not the best of the peers. */
+function isJudged(
+  contender: ContenderId,
+  { platform, scenario, connections }: HttpConditions,
+): boolean {
+  const isFastify = platform === 'fastify';
+  if (scenario !== 'first' && scenario !== 'replay') return false;
+  if (contender === 'empty' || contender === 'two-commands') {
+    return scenario === 'first' && isFastify && connections > 1;
+  }
+  // By a replay of the third one the others would be six.
+  if (contender === 'express-idempotency') return scenario === 'first' && connections > 1;
+  const isCompared = ['redis', 'node-idempotency', 'powertools'].includes(contender);
+  return isCompared && (connections > 1 || isFastify);
+}
+
+function isMeasured(contender: ContenderId, conditions: HttpConditions): boolean {
+  const isUsual = conditions.connections > 1 && ['first', 'replay'].includes(conditions.scenario);
+  return isUsual || COMPARED.includes(contender) || isJudged(contender, conditions);
+}
+
+/** Measures applications on both platforms, each in a process of its own, under the load of another process. */
 export function measureHttp(
   { onProgress }: Pick<PartContext, 'onProgress'>,
   rounds: Rounds,
   scenarios: readonly HttpScenario[],
   competitors: readonly HttpCompetitor[],
+  every: Every = () => 1,
 ): Promise<Findings> {
   return withResources(async (resources) => {
     const { source, redisUrl } = await startLoad(resources);
@@ -76,9 +106,11 @@ export function measureHttp(
     const postgres = needsPostgres ? await startDurablePostgres(resources) : undefined;
     const groups: Group[] = [];
     for (const platform of PLATFORMS) {
+      const conditions = scenarios.map((scenario): HttpConditions => ({ platform, ...scenario }));
       const servers = new Map<string, { factors: Factors; servers: RunningServer[] }>();
       for (const { contender, library, factors = {}, ...options } of competitors) {
-        if (!entryOf(contender).platforms.includes(platform)) continue;
+        const isIdle = conditions.every((condition) => every(contender, condition) === 0);
+        if (isIdle || !entryOf(contender).platforms.includes(platform)) continue;
         const postgresUrl = (await postgres?.newDatabase()) ?? '';
         const setup = { contender, platform, redisUrl, postgresUrl, library };
         const server = await RunningServer.start(setup, options);
@@ -88,14 +120,17 @@ export function measureHttp(
         if (!servers.has(name)) servers.set(name, { factors, servers: [] });
         servers.get(name)!.servers.push(server);
       }
-      for (const { scenario, connections, contenders } of scenarios) {
-        for (const comparable of servers.values()) {
-          const able = comparable.servers.filter(
-            (server) =>
-              isMeasuredAt(server, scenario) && (contenders?.includes(server.contender) ?? true),
+      for (const condition of conditions) {
+        const { scenario } = condition;
+        for (const { factors, servers: comparable } of servers.values()) {
+          const able = comparable.filter(
+            (server) => isMeasuredAt(server, scenario) && every(server.contender, condition) > 0,
           );
-          const conditions = { ...comparable.factors, platform, scenario, connections };
-          if (able.length > 0) groups.push(httpGroup(able, conditions, source));
+          if (able.length === 0) continue;
+          const group = httpGroup(able, condition, source, {
+            every: ({ contender }) => every(contender, condition),
+          });
+          groups.push({ ...group, factors: { ...factors, ...group.factors } });
         }
       }
     }
@@ -121,7 +156,8 @@ export async function startLoad(
   resources.defer(() => cpu.close());
   const generator = await Child.start(new URL('../http/load.ts', import.meta.url));
   resources.defer(() => generator.stop());
-  return { source: { generator, redis: cpu }, redisUrl: redis.url };
+  const source = { generator, hasWrk: wrkVersion() !== undefined, redis: cpu };
+  return { source, redisUrl: redis.url };
 }
 
 /** As one runs it where money is at stake: a commit is on the disk before it is confirmed. */
@@ -134,14 +170,4 @@ async function startDurablePostgres(resources: Resources) {
 function isMeasuredAt({ entry }: RunningServer, scenario: Scenario): boolean {
   if (scenario === 'first' || scenario === 'replay') return true;
   return entry[scenario] !== undefined;
-}
-
-function scenariosOf(profile: Profile): HttpScenario[] {
-  const at = (connections: number, ...scenarios: Scenario[]): HttpScenario[] =>
-    scenarios.map((scenario) => ({ scenario, connections }));
-  const usual = at(64, 'first', 'replay');
-  if (profile === 'quick') return usual;
-  const others = [...at(64, 'conflict', 'mismatch'), ...at(1, 'first', 'replay')];
-  if (profile === 'full') return [...usual, ...others, ...at(1, 'conflict', 'mismatch')];
-  return [...usual, ...others.map((scenario) => ({ ...scenario, contenders: COMPARED }))];
 }

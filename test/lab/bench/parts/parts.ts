@@ -1,7 +1,7 @@
 import { contentionPart } from './contention.js';
+import { countsPart } from './counts.js';
 import { growthPart } from './growth.js';
 import { httpPart } from './http.js';
-import { memoryPart } from './memory.js';
 import { nodesPart } from './nodes.js';
 import type { Part } from './part.js';
 import { postgresPart } from './postgres.js';
@@ -12,8 +12,8 @@ import { storePart } from './store.js';
 export const parts: readonly Part[] = [
   storePart,
   httpPart,
+  countsPart,
   contentionPart,
-  memoryPart,
   growthPart,
   startupPart,
   sizePart,

@@ -10,19 +10,18 @@ import {
 import { startPostgres } from '../../../support/postgres/postgres-server.js';
 import { loadEntry } from '../library/built-entry.js';
 import { closedLoop } from '../measuring/closed-loop.js';
-import { interleave, type Entrant, type Rounds } from '../measuring/interleave.js';
+import { interleave, type Entrant } from '../measuring/interleave.js';
 import { withResources } from '../measuring/resources.js';
 import { installed } from '../measuring/versions.js';
-import type { Part, PartContext, Profile } from './part.js';
+import { roundsOf, type Part, type PartContext } from './part.js';
 
 const CONNECTIONS = 16;
 const KNOWN_KEYS = 2_000;
 
-const ROUNDS: Readonly<Record<Profile, Rounds>> = {
+const ROUNDS = {
   quick: { rounds: 3, roundMs: 300, warmUpMs: 500 },
   default: { rounds: 7, roundMs: 1_000, warmUpMs: 1_000 },
-  full: { rounds: 11, roundMs: 3_000, warmUpMs: 3_000 },
-};
+} as const;
 
 /** The PostgreSQL store beside the statements that one would write by hand. */
 export const postgresPart: Part = {
@@ -31,7 +30,8 @@ export const postgresPart: Part = {
   run: (context) => measurePostgres(context),
 };
 
-function measurePostgres({ profile, library, onProgress }: PartContext) {
+function measurePostgres(context: PartContext) {
+  const { library, onProgress } = context;
   return withResources(async (resources) => {
     // As one runs it where money is at stake: a commit is on the disk before it is confirmed.
     const server = await startPostgres({ settings: { fsync: 'on' } });
@@ -71,7 +71,7 @@ function measurePostgres({ profile, library, onProgress }: PartContext) {
         ],
       },
     ];
-    const rounds = ROUNDS[profile];
+    const rounds = roundsOf(context, ROUNDS);
     const measurements = await interleave(groups, rounds, (round) =>
       onProgress(`round ${round} of ${rounds.rounds}`),
     );

@@ -4,14 +4,17 @@ import { promisify } from 'node:util';
 import { startRedis } from '../../../support/redis/redis-server.js';
 import { entryOf, type ContenderId } from '../http/contenders.js';
 import { entryUrl } from '../library/built-entry.js';
-import { interleave, type Rounds, type Sample } from '../measuring/interleave.js';
+import { interleave, type Sample } from '../measuring/interleave.js';
 import { withResources } from '../measuring/resources.js';
 import { frameworkVersions, peerVersions } from '../measuring/versions.js';
-import type { Part, PartContext, Profile } from './part.js';
+import { roundsOf, type Part, type PartContext } from './part.js';
 
 const run = promisify(execFile);
 
-const ROUNDS: Readonly<Record<Profile, number>> = { quick: 3, default: 9, full: 25 };
+const ROUNDS = {
+  quick: { rounds: 3, roundMs: 0, warmUpMs: 0 },
+  default: { rounds: 9, roundMs: 0, warmUpMs: 0 },
+} as const;
 const CONTENDERS: readonly ContenderId[] = ['bare', 'redis', 'node-idempotency'];
 const APP = fileURLToPath(new URL('../startup/app.mjs', import.meta.url));
 
@@ -22,7 +25,8 @@ export const startupPart: Part = {
   run: (context) => measureStartup(context),
 };
 
-function measureStartup({ profile, library, onProgress }: PartContext) {
+function measureStartup(context: PartContext) {
+  const { library, onProgress } = context;
   return withResources(async (resources) => {
     const redis = await startRedis();
     resources.defer(() => redis.stop());
@@ -31,7 +35,7 @@ function measureStartup({ profile, library, onProgress }: PartContext) {
       name: entryOf(contender).name,
       run: () => startOnce({ contender, root, store, redisUrl: redis.url }),
     }));
-    const rounds: Rounds = { rounds: ROUNDS[profile], roundMs: 0, warmUpMs: 0 };
+    const rounds = roundsOf(context, ROUNDS);
     const measurements = await interleave([{ factors: {}, entrants }], rounds, (round) =>
       onProgress(`round ${round} of ${rounds.rounds}`),
     );

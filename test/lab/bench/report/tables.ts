@@ -19,7 +19,7 @@ export function tablesOf(results: Results): Map<string, Report> {
   add('bench-http-express', 'http', (result) => httpRows(result, 'express'));
   add('bench-http-fastify', 'http', (result) => httpRows(result, 'fastify'));
   add('bench-contention', 'contention', contentionRows);
-  add('bench-memory', 'memory', memoryRows);
+  add('bench-memory', 'counts', memoryRows);
   add('bench-growth', 'growth', growthRows);
   add('bench-growth-requests', 'growth', requestGrowthRows);
   add('bench-startup', 'startup', startupRows);
@@ -100,7 +100,7 @@ function contentionRows({ measurements }: PartResult): Row[] {
 
 function memoryRows({ measurements }: PartResult): Row[] {
   return measurements
-    .filter(({ factors }) => factors.outcomeBytes !== 'budget')
+    .filter(({ factors: { outcomeBytes } }) => Number(outcomeBytes) > 0)
     .map(({ factors, entrant, metrics }) => ({
       'body, B': factors.outcomeBytes ?? '',
       by: entrant,

@@ -21,13 +21,15 @@ function withStore(open: (surroundings: Surroundings) => Promise<IdempotencyStor
       surroundings.library,
       '.',
     );
+    const store: IdempotencyStore & { readonly clear?: () => void } = await open(surroundings);
     return {
       modules: [
         IdempotencyModule.forRoot({
-          store: await open(surroundings),
+          store,
           storeErrors: { commandTimeoutMs: COMMAND_TIMEOUT_MS },
         }),
       ],
+      renew: () => store.clear?.(),
       mark: Idempotent(),
       markWaiting: Idempotent({ duplicates: 'wait' }),
     };
