@@ -2,17 +2,22 @@ import { parseArgs } from 'node:util';
 import type { Row } from '../../support/docs/figures/report.js';
 import { fromCommandLine, oneOf, wholeNumber } from '../command-line.js';
 import { ensureInstalled } from './install.js';
+import { NODES, runOn } from './node.js';
 import { CHECKOUT, Revisions, type Revision } from './library/revisions.js';
 import { isSame, together, type Measurement, type Rounds } from './measuring/interleave.js';
 import { pairedRatio } from './measuring/statistics.js';
+import { countsOf } from './parts/counts.js';
 import { measureHttp } from './parts/http.js';
 import { conditions, measureStore } from './parts/store.js';
 import { Progress } from './progress.js';
 import { inDigits, intervalOf } from './report/budget.js';
+import { compareCounts } from './report/compare-counts.js';
 
-const USAGE = `npm run lab -- bench check --base REV [--head REV] [--only store|http] [--starts N] [--rounds N] [--quick]
+const USAGE = `npm run lab -- bench check --base REV [--head REV] [--only counts|store|http] [--starts N] [--rounds N] [--quick]
 
   Both are installed by their own lockfiles, built by their own builds, and driven by their own benchmark's workers.
+  Fails where the head sends other commands than the budget has, or more than the base, stores a larger record, or
+  allocates more than a hundredth more for a request. Rates and CPU times are printed, and decide nothing.
 
   --base    the commit to compare with
   --head    the commit to judge; without it, what lies in the checkout
@@ -52,12 +57,13 @@ const { base, head, only, starts, rounds, quick } = fromCommandLine(USAGE, (args
   return {
     ...values,
     base: values.base,
-    only: values.only && oneOf('only', values.only, ['store', 'http']),
+    only: values.only && oneOf('only', values.only, ['counts', 'store', 'http']),
     starts: wholeNumber('starts', values.starts, 4, 1),
     rounds: wholeNumber('rounds', values.rounds, 4, 1),
   };
 });
 
+await runOn(NODES[0], import.meta.url);
 await ensureInstalled(import.meta.dirname);
 const revisions = new Revisions();
 try {
@@ -67,9 +73,18 @@ try {
     head: await revisions.prepare(head, (text) => progress.show(text)),
   };
   progress.end();
-  const found = await measureBoth(prepared);
-  console.log(`all starts of ${head} ÷ ${base}`);
-  console.table(rowsOf(together(found)));
+  const counted = {
+    base: await countsOf(prepared.base.library, prepared.base),
+    head: await countsOf(prepared.head.library, prepared.head),
+  };
+  const compared = compareCounts(counted.base, counted.head);
+  console.table(compared.map(({ row }) => row));
+  if (compared.some(({ isHeld }) => !isHeld)) process.exitCode = 1;
+  const found = only === 'counts' ? [] : await measureBoth(prepared);
+  if (found.length > 0) {
+    console.log(`all starts of ${head} ÷ ${base}`);
+    console.table(rowsOf(together(found)));
+  }
 } finally {
   revisions.remove();
 }

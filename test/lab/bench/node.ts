@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ensureInstalled } from './install.js';
@@ -17,7 +18,8 @@ export async function nodeOf(major: string): Promise<string> {
 /** Runs a program of the benchmark, and all processes that it starts, on another Node than this one: then it exits. */
 export async function runOn(major: string, program: string): Promise<void> {
   const node = await nodeOf(major);
-  if (process.execPath === node) return;
+  // A path with a link in it would start programs without end.
+  if (realpathSync(process.execPath) === realpathSync(node)) return;
   const args = [...process.execArgv, fileURLToPath(program), ...process.argv.slice(2)];
   const { status } = spawnSync(node, args, { stdio: 'inherit' });
   process.exit(status ?? 1);

@@ -9,6 +9,7 @@ import { contenders, type ContenderId } from './http/contenders.js';
 import { httpGroup, type Scenario } from './http/http-group.js';
 import { RunningServer } from './http/running-server.js';
 import { ensureInstalled } from './install.js';
+import { NODES, runOn } from './node.js';
 import { buildLibrary } from './library/build-library.js';
 import { Child } from '../../support/processes/child.js';
 import { withResources, type Resources } from './measuring/resources.js';
@@ -84,6 +85,7 @@ const { task, values } = fromCommandLine(USAGE, (args) => {
 });
 const ms = Number(values.seconds) * 1000;
 
+await runOn(NODES[0], import.meta.url);
 await ensureInstalled(import.meta.dirname);
 const built = values.library === undefined ? await buildLibrary({ withMaps: true }) : undefined;
 const library = built?.folder ?? resolve(values.library ?? '');

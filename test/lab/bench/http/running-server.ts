@@ -58,6 +58,13 @@ export class RunningServer {
     return { response };
   }
 
+  /** The bytes of V8's heap that its process allocates during the work; undefined where a commit cannot count them. */
+  async allocatedDuring(work: () => Promise<unknown>): Promise<number | undefined> {
+    await this.child.call('startAllocations');
+    await work();
+    return this.child.call('stopAllocations');
+  }
+
   startProfile(): Promise<void> {
     return this.child.call('startProfile');
   }

@@ -5,6 +5,7 @@ import { APP_GUARD, NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { serve } from '../../../support/processes/child.js';
+import { startAllocations, stopAllocations } from '../measuring/allocations.js';
 import type { ServerSetup, ServerState } from '../protocol.js';
 import { entryOf } from './contenders.js';
 import { controllerOf } from './controller.js';
@@ -43,4 +44,6 @@ serve({
   },
   release: () => effects.release(),
   renew: () => contender.renew?.(),
+  startAllocations,
+  stopAllocations,
 });

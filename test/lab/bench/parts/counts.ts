@@ -2,8 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import type { ContenderId } from '../http/contenders.js';
 import { untilStored, type Scenario } from '../http/http-group.js';
+import type { LoadOrder, LoadResult } from '../http/load.js';
 import { OTHER_PAYMENT, PAYMENT } from '../http/requests.js';
 import { RunningServer, type ServerOptions } from '../http/running-server.js';
+import type { Child } from '../../../support/processes/child.js';
 import { spreadsOf, type Measurement, type Sample } from '../measuring/interleave.js';
 import { withResources } from '../measuring/resources.js';
 import { SentCommands } from '../measuring/sent-commands.js';
@@ -20,6 +22,9 @@ const CONTENDERS: readonly ContenderId[] = [
   'powertools',
   'express-idempotency',
 ];
+
+/** So many that a run differs from the next one by a thousandth. */
+const ALLOCATING = 10_000;
 
 /** How often each is sent: a command that only some requests send shows. */
 const REQUESTS = 20;
@@ -66,20 +71,50 @@ function measureCounts({ library, onProgress }: PartContext): Promise<Findings> 
   });
 }
 
-/** The same counts of one build: what `bench check` compares. */
+/** What `bench check` compares of two commits, each driven by its own benchmark's workers. */
 export function countsOf(library: string, options: ServerOptions): Promise<Measurement[]> {
   return withResources(async (resources) => {
-    const { redisUrl } = await startLoad(resources);
+    const { source, redisUrl } = await startLoad(resources);
     const client = new Redis(redisUrl);
     resources.defer(() => client.disconnect());
-    const where = { platform: 'fastify', redisUrl, postgresUrl: '', library } as const;
-    const server = await RunningServer.start({ contender: 'redis', ...where }, options);
-    resources.defer(() => server.stop());
-    return [
-      ...(await commandsOf(server, redisUrl)),
-      await recordOfTheBudget(library, client, redisUrl),
-    ];
+    const measurements: Measurement[] = [];
+    for (const platform of ['fastify', 'express'] as const) {
+      const where = { platform, redisUrl, postgresUrl: '', library };
+      const server = await RunningServer.start({ contender: 'redis', ...where }, options);
+      resources.defer(() => server.stop());
+      await client.flushall('SYNC');
+      await store(server, SIZES[0]!);
+      const record = { factors: { platform }, metrics: spreadsOf([await recordIn(client)]) };
+      measurements.push({ entrant: server.name, ...record });
+      for (const counted of [
+        ...(await commandsOf(server, redisUrl)),
+        ...(await allocationsOf(server, source.generator)),
+      ]) {
+        measurements.push({ ...counted, factors: { platform, ...counted.factors } });
+      }
+    }
+    return measurements;
   });
+}
+
+/** What a request allocates of V8's heap; nothing of a commit that cannot count it. */
+async function allocationsOf(server: RunningServer, generator: Child): Promise<Measurement[]> {
+  const measurements: Measurement[] = [];
+  for (const scenario of ['first', 'replay'] as const) {
+    const key = scenario === 'replay' ? { key: randomUUID() } : {};
+    const order: LoadOrder = {
+      ...{ url: `${server.url}/payments`, connections: 32, amount: ALLOCATING, body: PAYMENT },
+      ...key,
+    };
+    const send = () => generator.call<LoadResult>('load', order);
+    // Until V8 has compiled what it will: optimized code allocates less.
+    for (let i = 0; i < 3; i += 1) await send();
+    const bytes = await server.allocatedDuring(send);
+    if (bytes === undefined) continue;
+    const metrics = spreadsOf([{ allocated: bytes / ALLOCATING }]);
+    measurements.push({ factors: { scenario }, entrant: server.name, metrics });
+  }
+  return measurements;
 }
 
 /** How many commands a request of each kind sends. */
