@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
+import { measuredPages } from '../lab/bench/report/page.js';
 import { withFigures } from '../support/docs/figures/figures-page.js';
 import { pagesWithFigures } from '../support/docs/figures/pages.js';
 import { figuresFolder, loadReport } from '../support/docs/figures/report.js';
@@ -17,6 +18,21 @@ describe('The figures of the documentation', () => {
     // The tables of the benchmark are kept elsewhere and have their own test.
     const ofReports = shown.map(([, name]) => name!).filter((name) => !name.startsWith('bench-'));
     expect(ofReports.sort()).toEqual(kept.sort());
+  });
+
+  /** Lines of a page about performance with a figure that no run has written. */
+  function typedIn(page: string): string[] {
+    const prose = page
+      .replace(/<!-- figures: [^]*?<!-- end of figures -->/g, '')
+      .replace(/```[^]*?```|`[^`]*`/g, '');
+    return prose.match(/.*\d(?:[.,]\d| ?(?:%|×|[µm]?s\b|times|requests|replays)).*/g) ?? [];
+  }
+
+  it('are nowhere typed in by hand', () => {
+    for (const page of measuredPages) expect(typedIn(readFileSync(page, 'utf8'))).toEqual([]);
+    for (const figure of ['1.06 of it', '85 µs', '9 times', '2 ms', '20 %', '17,700 replays']) {
+      expect(typedIn(`A replay: ${figure}, on Node 24.`)).toHaveLength(1);
+    }
   });
 
   it('stand between their marks, and nothing else changes', () => {

@@ -9,7 +9,7 @@ import type { Part } from './parts/part.js';
 import { parts } from './parts/parts.js';
 import { Progress } from './progress.js';
 import { budgetRows } from './report/budget.js';
-import { updatePage } from './report/page.js';
+import { updatePages } from './report/page.js';
 import type { PartResult } from './report/result.js';
 import { loadResults, saveResult, thisMachine } from './report/results-file.js';
 
@@ -39,7 +39,7 @@ async function run(plan: BenchPlan): Promise<void> {
   if (judged.length > 0) console.table(judged);
   if (!isKept) return;
   for (const result of results.values()) saveResult(result);
-  updatePage(loadResults());
+  updatePages(loadResults());
 
   async function resultOf(part: Part): Promise<PartResult> {
     const progress = new Progress(part.name);

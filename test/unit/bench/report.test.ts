@@ -1,46 +1,50 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { planOf } from '../../lab/bench/arguments.js';
-import type { Factors, Measurement } from '../../lab/bench/measuring/interleave.js';
+import { spreadsOf, type Factors, type Measurement } from '../../lab/bench/measuring/interleave.js';
 import { spreadOf } from '../../lab/bench/measuring/statistics.js';
 import { parts } from '../../lab/bench/parts/parts.js';
 import { barChart } from '../../lab/bench/report/bar-chart.js';
 import { BUDGET, budgetRows, judge } from '../../lab/bench/report/budget.js';
 import { chartsOf } from '../../lab/bench/report/charts.js';
+import { compareCounts } from '../../lab/bench/report/compare-counts.js';
 import { lineChart } from '../../lab/bench/report/line-chart.js';
-import { pageWith, performancePage } from '../../lab/bench/report/page.js';
+import { measuredPages, pageWith } from '../../lab/bench/report/page.js';
 import type { PartResult, Results } from '../../lab/bench/report/result.js';
-import { assetsFolder, loadResults } from '../../lab/bench/report/results-file.js';
+import { loadResults, measurementsFolder } from '../../lab/bench/report/results-file.js';
 import { tablesOf } from '../../lab/bench/report/tables.js';
 
 const kept = loadResults();
 
-describe('The performance page', () => {
-  const page = readFileSync(performancePage, 'utf8');
+describe('The pages of measurements', () => {
+  const pages = new Map(measuredPages.map((page) => [page, readFileSync(page, 'utf8')]));
+  const all = [...pages.values()].join('\n');
 
-  it('shows the measurements of the runs', () => {
-    expect(pageWith(kept, page)).toBe(page);
+  it.each(measuredPages)('show what the runs have measured: %s', (page) => {
+    expect(pages.get(page)).toBe(pageWith(kept, pages.get(page)!));
   });
 
-  it('has a place for every table', () => {
-    const places = [...page.matchAll(/<!-- figures: ([a-z-]+) -->/g)].map(([, name]) => name);
+  it('have a place for every table', () => {
+    const places = [...all.matchAll(/<!-- figures: ([a-z-]+) -->/g)].map(([, name]) => name);
     for (const name of tablesOf(kept).keys()) expect(places).toContain(name);
   });
 
-  it('shows every chart as the runs drew it', () => {
-    for (const [name, chart] of chartsOf(kept)) {
-      expect(readFileSync(join(assetsFolder, name), 'utf8')).toBe(chart);
-      expect(page).toContain(`assets/performance/${name}`);
+  it('show every chart as the runs drew it, and no other', () => {
+    const charts = chartsOf(kept);
+    const drawn = readdirSync(measurementsFolder).filter((name) => name.endsWith('.svg'));
+    expect(drawn.sort()).toEqual([...charts.keys()].sort());
+    for (const [name, chart] of charts) {
+      expect(readFileSync(join(measurementsFolder, name), 'utf8')).toBe(chart);
+      expect(all).toContain(`${name})`);
     }
   });
 
-  it('contains no path and no address of the machine', () => {
-    for (const name of kept.keys()) {
-      const text = readFileSync(join(assetsFolder, `${name}.json`), 'utf8');
+  it('contain no path and no address of the machine', () => {
+    for (const name of readdirSync(measurementsFolder)) {
+      const text = readFileSync(join(measurementsFolder, name), 'utf8');
       expect(text).not.toMatch(/\/(tmp|home|root|work)\/|127\.0\.0\.1|localhost/);
     }
-    expect(existsSync(performancePage)).toBe(true);
   });
 });
 
@@ -171,6 +175,38 @@ describe('The budget', () => {
 
   it('says nothing of what was not measured', () => {
     expect(judge(new Map())).toEqual([]);
+  });
+});
+
+describe('The comparison of two commits', () => {
+  const counted = (metrics: Record<string, number>, scenario = 'first') => ({
+    ...{ factors: { platform: 'fastify', scenario }, entrant: 'nestjs-idempotency, Redis' },
+    metrics: spreadsOf([metrics]),
+  });
+
+  it.each([
+    ['as many commands', { commands: 2 }, { commands: 2 }, true],
+    ['a command more', { commands: 2 }, { commands: 3 }, false],
+    ['other commands than the budget, as before', { commands: 3 }, { commands: 3 }, false],
+    ['a command now and then', { commands: 2 }, { commands: 2.05 }, false],
+    ['a smaller record', { bytes: 488 }, { bytes: 472 }, true],
+    ['a larger record', { bytes: 488 }, { bytes: 489 }, false],
+    ['a hundredth more garbage', { allocated: 50_000 }, { allocated: 50_500 }, true],
+    ['more garbage', { allocated: 50_000 }, { allocated: 50_501 }, false],
+  ])('judges %s', (_of, base, head, isHeld) => {
+    const [compared, ...others] = compareCounts([counted(base)], [counted(head)]);
+    expect(others).toEqual([]);
+    expect(compared).toMatchObject({ isHeld, row: { verdict: isHeld ? 'held' : 'missed' } });
+  });
+
+  it('judges by the budget alone what the base could not count', () => {
+    const head = [counted({ commands: 1 }, 'replay'), counted({ allocated: 9 })];
+    const compared = compareCounts([counted({ commands: 2 })], head);
+    expect(compared.map(({ row }) => row)).toEqual([
+      { what: 'commands, fastify, replay', base: '–', head: '1', verdict: 'held' },
+      { what: 'bytes allocated, fastify, first', base: '–', head: '9', verdict: 'held' },
+    ]);
+    expect(compareCounts([], [counted({ commands: 2 }, 'replay')])[0]?.isHeld).toBe(false);
   });
 });
 

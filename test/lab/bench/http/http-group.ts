@@ -100,11 +100,11 @@ async function measure(
   const [after, redisAfter] = [await server.state(), await redis.microseconds()];
   const effects = after.effects - before.effects;
   const { count, seconds, cpuUs, p50Ms, p99Ms, p999Ms } = result;
-  const isAnswered = 'statuses' in result ? isAsExpected(result, status) : isAsGood(result, status);
+  const isRight = 'statuses' in result ? isAsExpected(result, status) : isAsGood(result, status);
   // wrk leaves what is under way at the end.
   const underWay = 'statuses' in result ? 0 : order.connections;
   const isDone = runsHandler ? effects >= count && effects <= count + underWay : effects === 0;
-  if (!isAnswered || !isDone) {
+  if (!isRight || !isDone) {
     const found = JSON.stringify({ effects, ...result });
     throw new Error(`${server.name} did not answer ${status} to all: ${found}`);
   }

@@ -3,17 +3,19 @@ import { barChart, type BarGroup } from './bar-chart.js';
 import { lineChart, type Series } from './line-chart.js';
 import type { PartResult, Results } from './result.js';
 
-/** The charts of docs/performance.md, by the names of their files. */
+/** The charts of the documentation, by the names of their files. */
 export function chartsOf(results: Results): Map<string, string> {
   const charts = new Map<string, string>();
   const http = results.get('http');
   if (http !== undefined) {
-    for (const platform of ['express', 'fastify']) {
-      const title = platform === 'express' ? 'Express' : 'Fastify';
-      const rates = httpGroups(http, platform, 'perSecond');
-      charts.set(`http-${platform}.svg`, barChart(`Requests a second on ${title}`, rates));
-      const costs = httpGroups(http, platform, 'cpuUs');
-      charts.set(`cpu-${platform}.svg`, barChart(`CPU µs of a request on ${title}`, costs));
+    for (const [scenario, title] of [
+      ['first', 'First requests a second'],
+      ['replay', 'Replays a second'],
+    ] as const) {
+      charts.set(
+        `${scenario}.svg`,
+        barChart(`${title}, 64 connections`, httpGroups(http, scenario)),
+      );
     }
   }
   const store = results.get('store');
@@ -42,15 +44,14 @@ export function chartsOf(results: Results): Map<string, string> {
   return charts;
 }
 
-function httpGroups({ measurements }: PartResult, platform: string, name: string): BarGroup[] {
-  const groupOf = (scenario: string, title: string) => ({
-    name: `${title}, 64 connections`,
+function httpGroups({ measurements }: PartResult, scenario: string): BarGroup[] {
+  return ['Fastify', 'Express'].map((name) => ({
+    name,
     bars: measurements
-      .filter(({ factors }) => factors.platform === platform && factors.scenario === scenario)
-      .filter(({ factors }) => factors.connections === 64)
-      .map((measurement) => barOf(measurement, name)),
-  });
-  return [groupOf('first', 'first request'), groupOf('replay', 'replay')];
+      .filter(({ factors }) => factors.platform === name.toLowerCase())
+      .filter(({ factors }) => factors.scenario === scenario && factors.connections === 64)
+      .map((measurement) => barOf(measurement, 'perSecond')),
+  }));
 }
 
 function storeGroups({ measurements }: PartResult): BarGroup[] {

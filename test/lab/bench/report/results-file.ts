@@ -5,8 +5,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { projectRoot } from '../../../support/project-root.js';
 import type { Machine, PartResult, Results } from './result.js';
 
-/** Where the documentation keeps what it shows: results of the parts, and the charts. */
-export const assetsFolder = join(projectRoot, 'docs/assets/performance');
+/** Where the documentation keeps what runs have written: results of the parts, the charts, and the pages of tables. */
+export const measurementsFolder = join(projectRoot, 'docs/measurements');
 
 const READ_MS = 1_000;
 
@@ -35,20 +35,20 @@ function coreTimes(): { readonly idle: number; readonly all: number } {
 
 /** Keeps a result in `{part}.json`, a measurement on each line. */
 export function saveResult(result: PartResult): void {
-  mkdirSync(assetsFolder, { recursive: true });
+  mkdirSync(measurementsFolder, { recursive: true });
   const { measurements, ...origin } = result;
   const head = JSON.stringify(origin, null, 2).slice(0, -2);
   const lines = measurements.map((measurement) => `    ${JSON.stringify(measurement, short)}`);
   const text = `${head},\n  "measurements": [\n${lines.join(',\n')}\n  ]\n}\n`;
-  writeFileSync(join(assetsFolder, `${result.part}.json`), text);
+  writeFileSync(join(measurementsFolder, `${result.part}.json`), text);
 }
 
 /** All that is kept. */
 export function loadResults(): Results {
-  if (!existsSync(assetsFolder)) return new Map();
-  const files = readdirSync(assetsFolder).filter((name) => name.endsWith('.json'));
+  if (!existsSync(measurementsFolder)) return new Map();
+  const files = readdirSync(measurementsFolder).filter((name) => name.endsWith('.json'));
   const results = files.map((name) => {
-    return JSON.parse(readFileSync(join(assetsFolder, name), 'utf8')) as PartResult;
+    return JSON.parse(readFileSync(join(measurementsFolder, name), 'utf8')) as PartResult;
   });
   return new Map(results.map((result) => [result.part, result]));
 }

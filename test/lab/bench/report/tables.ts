@@ -1,13 +1,13 @@
 import type { Report, Row } from '../../../support/docs/figures/report.js';
 import { isSame, type Measurement } from '../measuring/interleave.js';
 import { pairedRatio, type Spread } from '../measuring/statistics.js';
-import { budgetRows } from './budget.js';
+import { BARE, BY_HAND, budgetRows, OURS, PEERS } from './budget.js';
 import type { PartResult, Results } from './result.js';
 
 /** From this share of its cores' time on a table says that its machine had other things to do. */
 const BUSY = 0.1;
 
-/** The tables of docs/performance.md, by the names of their places. */
+/** The tables of the documentation, by the names of their places. */
 export function tablesOf(results: Results): Map<string, Report> {
   const tables = new Map<string, Report>();
   const add = (name: string, part: string, rows: (result: PartResult) => Row[]) => {
@@ -18,6 +18,8 @@ export function tablesOf(results: Results): Map<string, Report> {
   add('bench-store', 'store', storeRows);
   add('bench-http-express', 'http', (result) => httpRows(result, 'express'));
   add('bench-http-fastify', 'http', (result) => httpRows(result, 'fastify'));
+  add('bench-peers', 'http', peerRows);
+  add('bench-commands', 'counts', commandRows);
   add('bench-contention', 'contention', contentionRows);
   add('bench-memory', 'counts', memoryRows);
   add('bench-growth', 'growth', growthRows);
@@ -26,19 +28,13 @@ export function tablesOf(results: Results): Map<string, Report> {
   add('bench-size', 'size', sizeRows);
   add('bench-postgres', 'postgres', postgresRows);
   add('bench-nodes', 'nodes', nodesRows);
-  // A size is the same on every machine: it says nothing of where the times are from.
-  const timed = [...results.values()].filter(({ part }) => part !== 'size');
-  const newest = timed.sort((a, b) => b.date.localeCompare(a.date))[0];
-  if (newest !== undefined) {
-    const { 'nestjs-idempotency': library = '', Node = '' } = newest.versions;
-    const versions = { 'nestjs-idempotency': library, Node };
-    const origin = { ...newest, command: 'npm run lab -- bench', versions };
-    tables.set('bench-budget', reportOf(origin, budgetRows(results)));
-  }
+  add('bench-budget', 'http', () => budgetRows(results));
   return tables;
 }
 
-function reportOf({ command, date, versions, machine }: PartResult, table: Row[]): Report {
+function reportOf(result: PartResult, table: Row[]): Report {
+  const { command, date, rounds, machine } = result;
+  const versions = { ...result.versions, rounds: String(rounds.rounds) };
   const { cores, processor, busyBefore } = machine;
   const share = Math.round(100 * busyBefore);
   const state = busyBefore > BUSY ? `${processor}, ${share} % busy with other things` : processor;
@@ -68,7 +64,7 @@ function httpRows({ measurements }: PartResult, platform: string): Row[] {
   return measurements
     .filter(({ factors }) => factors.platform === platform)
     .map((measurement) => {
-      const bare = rivalOf(measurement, measurements, 'bare route');
+      const bare = rivalOf(measurement, measurements, BARE);
       return {
         request: measurement.factors.scenario ?? '',
         connections: measurement.factors.connections ?? '',
@@ -76,9 +72,43 @@ function httpRows({ measurements }: PartResult, platform: string): Row[] {
         ...rates(measurement, 'requests/s'),
         ...latencies(measurement),
         ...costs(measurement),
+        'load CPU µs': figure(measurement.metrics.loadUs?.median),
         '÷ bare': ratioTo(measurement, bare),
       };
     });
+}
+
+/** What the same work costs by hand, and with each package. */
+function peerRows({ measurements }: PartResult): Row[] {
+  const shown = [OURS, BARE, BY_HAND, ...PEERS];
+  return measurements
+    .filter(({ factors, entrant }) => {
+      const { scenario, connections } = factors;
+      const isUsual = connections === 64 && (scenario === 'first' || scenario === 'replay');
+      return isUsual && shown.includes(entrant);
+    })
+    .map((measurement) => {
+      const { scenario, platform } = measurement.factors;
+      const ours = rivalOf(measurement, measurements, OURS);
+      return {
+        request: `${scenario ?? ''}, ${platform === 'express' ? 'Express' : 'Fastify'}`,
+        by: measurement.entrant,
+        'requests/s': figure(measurement.metrics.perSecond?.median),
+        'p50 ms': figure(measurement.metrics.p50Ms?.median),
+        'p99 ms': figure(measurement.metrics.p99Ms?.median),
+        ...costs(measurement),
+        'ours ÷ it, requests/s': ours === undefined ? '' : ratioTo(ours, measurement),
+      };
+    });
+}
+
+function commandRows({ measurements }: PartResult): Row[] {
+  return measurements
+    .filter(({ metrics }) => metrics.commands !== undefined)
+    .map(({ factors, metrics }) => ({
+      request: factors.scenario ?? '',
+      'commands to Redis': figure(metrics.commands?.median),
+    }));
 }
 
 function contentionRows({ measurements }: PartResult): Row[] {
@@ -171,7 +201,7 @@ function postgresRows({ measurements }: PartResult): Row[] {
 function nodesRows({ measurements }: PartResult): Row[] {
   return measurements.map((measurement) => {
     const { task, platform, scenario, node } = measurement.factors;
-    const onOldest = measurements.find(
+    const onFirst = measurements.find(
       ({ factors, entrant }) =>
         factors.task === task &&
         factors.platform === platform &&
@@ -185,7 +215,7 @@ function nodesRows({ measurements }: PartResult): Row[] {
       on: node ?? measurement.entrant,
       ...rates(measurement, 'a second'),
       ...costs(measurement),
-      '÷ the oldest': ratioTo(measurement, onOldest),
+      '÷ the first': ratioTo(measurement, onFirst),
       '÷ @node-idempotency/nestjs': ratioTo(measurement, peer),
     };
   });

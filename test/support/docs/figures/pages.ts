@@ -9,7 +9,7 @@ export const pagesWithFigures: readonly string[] = [
   'docs/reliability.md',
   'docs/postgres.md',
   'docs/messages.md',
-  'docs/performance.md',
+  'docs/measurements/process.md',
 ].map((page) => join(projectRoot, page));
 
 /** Updates the documentation with the latest measurements. */
