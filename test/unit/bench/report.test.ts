@@ -173,6 +173,18 @@ describe('The budget', () => {
     ]);
   });
 
+  it('compares what ours and by hand take above the empty interceptor, round by round', () => {
+    const factors = { platform: 'fastify', scenario: 'first', connections: 64 };
+    const http = resultOf('http', [
+      measurement(factors, OURS, [72, 144, 72]),
+      measurement(factors, 'SET NX GET + SET XX', [60, 120, 60]),
+      measurement(factors, 'empty interceptor', [40, 80, 40]),
+    ]);
+    expect(judge(new Map([['http', http]]))).toMatchObject([
+      { measured: { estimate: 1.6 }, must: 'held', aim: 'missed' },
+    ]);
+  });
+
   it('says nothing of what was not measured', () => {
     expect(judge(new Map())).toEqual([]);
   });

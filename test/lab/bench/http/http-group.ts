@@ -98,6 +98,7 @@ async function measure(
   const [before, redisBefore] = [await server.state(), await redis.microseconds()];
   const result = hasWrk ? await runWrk(order) : await generator.call<LoadResult>('load', order);
   const [after, redisAfter] = [await server.state(), await redis.microseconds()];
+  if (hasWrk) await redis.untilQuiet();
   const effects = after.effects - before.effects;
   const { count, seconds, cpuUs, p50Ms, p99Ms, p999Ms } = result;
   const isRight = 'statuses' in result ? isAsExpected(result, status) : isAsGood(result, status);

@@ -1,4 +1,8 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+
+const QUIET_MS = 10;
+const QUIET_AT_MOST = 100;
 
 /** Counts the CPU time that servers take, their threads in the background aside. */
 export class RedisCpu {
@@ -12,6 +16,23 @@ export class RedisCpu {
   async microseconds(): Promise<number> {
     const texts = await Promise.all(this.clients.map((client) => client.info('cpu')));
     return texts.reduce((sum, text) => sum + secondsIn(text) * 1e6, 0);
+  }
+
+  /** Resolves when clients send no more: what a load left under way is done. */
+  async untilQuiet(): Promise<void> {
+    let [before, now] = [-Infinity, await this.commands()];
+    // The one that asks counts, too.
+    for (let i = 0; now - before > this.clients.length && i < QUIET_AT_MOST; i += 1) {
+      await delay(QUIET_MS);
+      [before, now] = [now, await this.commands()];
+    }
+  }
+
+  private async commands(): Promise<number> {
+    const texts = await Promise.all(this.clients.map((client) => client.info('stats')));
+    return texts.reduce((sum, text) => {
+      return sum + Number(/^total_commands_processed:(\d+)/m.exec(text)?.[1]);
+    }, 0);
   }
 
   /** Forgets all keys, before anything is measured again. */
