@@ -14,21 +14,21 @@ export const AT_MOST: Readonly<
   express: {
     memory: {
       'first request': { promises: 12, timers: 0 },
-      replay: { promises: 0, timers: 0 },
+      replay: { promises: -3, timers: 0 },
     },
     redis: {
-      'first request': { promises: 16, timers: 0 },
-      replay: { promises: 2, timers: 0 },
+      'first request': { promises: 12, timers: 0 },
+      replay: { promises: -3, timers: 0 },
     },
   },
   fastify: {
     memory: {
       'first request': { promises: 13, timers: 0 },
-      replay: { promises: 1, timers: 0 },
+      replay: { promises: -3, timers: 0 },
     },
     redis: {
-      'first request': { promises: 17, timers: 0 },
-      replay: { promises: 3, timers: 0 },
+      'first request': { promises: 13, timers: 0 },
+      replay: { promises: -3, timers: 0 },
     },
   },
 };

@@ -1,5 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { heldReply, heldRequest, lostReply, unavailable } from '../../support/stores/faulty-store.js';
+import {
+  heldReply,
+  heldRequest,
+  lostReply,
+  unavailable,
+} from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import { outcomeAsText, newRequest, success, type Worker } from '../../support/engine/worker.js';

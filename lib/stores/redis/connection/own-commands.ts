@@ -88,7 +88,7 @@ export class OwnCommands {
 
 /** An instrumentation replaces the method by a function that it does not define in a class. */
 function isMethodOfIoredis(sendCommand: OwnRedisClient['sendCommand']): boolean {
-  return sendCommand !== undefined && String(sendCommand).startsWith('sendCommand(');
+  return sendCommand !== undefined && /^sendCommand\s*\(/.test(String(sendCommand));
 }
 
 /**
@@ -97,7 +97,7 @@ function isMethodOfIoredis(sendCommand: OwnRedisClient['sendCommand']): boolean 
  * `commandTimeout` the trial fails.
  */
 class OwnCommand {
-  /** Otherwise ioredis would publish it on its tracing channel. */
+  /** Saves the check whether to publish it on the tracing channel. */
   readonly isTraced = true;
   private receiver: CommandReceiver | undefined;
 

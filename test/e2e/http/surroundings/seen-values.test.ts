@@ -1,5 +1,6 @@
 import {
   Controller,
+  Module,
   Post,
   Res,
   Scope,
@@ -65,6 +66,7 @@ class SeenFromClass {
   }
 }
 
+@Module({})
 class ModuleOfApp {}
 
 const seenFromApp = (scope: Scope): DynamicModule => ({
@@ -184,7 +186,7 @@ class UnseenController {
 
   @Post('status-without-a-body')
   @Idempotent()
-  async noBody(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
+  async withoutBody(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
     reply.status(204).header('X-Own', 'kept');
     await scenario.run();
   }
@@ -208,7 +210,7 @@ describe.each(platforms)('on %s, a replay whose value nothing sees', (platform) 
           const prototype: unknown = Object.getPrototypeOf(response);
           response.once('finish', () => {
             const isPatched = Object.getPrototypeOf(response) !== prototype;
-            note(request as AnyRequest, isPatched ? 'patched' : 'not patched');
+            note(request, isPatched ? 'patched' : 'not patched');
           });
           next();
         }),
