@@ -1,6 +1,7 @@
 import { PassThrough, pipeline, Readable } from 'node:stream';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { asBuffer } from '../../../core/util/as-buffer.js';
+import { SymbolSlot } from '../../../core/util/symbol-slot.js';
 import type { RecordedResponse } from './http-response.js';
 import { RawRecorder } from './raw-recorder.js';
 import type { ResponseSink } from './response-sink.js';
@@ -30,9 +31,7 @@ export interface FastifyInstance {
   printRoutes(options: { includeHooks: true }): string;
 }
 
-const RECORDER = Symbol('nestjs-idempotency.fastify-recorder');
-
-type RecordedReply = FastifyReply & { [RECORDER]?: FastifyRecorder | undefined };
+const recorders = new SymbolSlot<FastifyRecorder>('fastify-recorder');
 
 /** On an instance of whose routes none has a `preSerialization` hook. */
 const SENDS_BYTES = Symbol('nestjs-idempotency.sends-bytes');
@@ -44,8 +43,8 @@ export function sendsBytes({ server }: FastifyReply): boolean {
 
 /** Passes payloads to their recorders before other `onSend` hooks (compression). Call it before plugins are loaded. */
 export function addRecordingHook(instance: FastifyInstance): void {
-  instance.addHook('onSend', (_request, reply: RecordedReply, payload, done) => {
-    const recorder = reply[RECORDER];
+  instance.addHook('onSend', (_request, reply, payload, done) => {
+    const recorder = recorders.get(reply);
     if (recorder === undefined) done(null, payload);
     else recorder.onSend(payload, done);
   });
@@ -71,12 +70,11 @@ export class FastifyRecorder {
   private readonly raw: RawRecorder;
 
   constructor(
-    private readonly reply: RecordedReply,
+    private readonly reply: FastifyReply,
     private readonly sink: ResponseSink,
   ) {
     this.raw = new RawRecorder(reply.raw, sink);
-    // Not enumerable, so that copies and logs leave it out.
-    Object.defineProperty(reply, RECORDER, { value: this, writable: true });
+    recorders.set(reply, this);
   }
 
   get hasBegun(): boolean {
@@ -90,7 +88,7 @@ export class FastifyRecorder {
       done(null, payload);
       return;
     }
-    reply[RECORDER] = undefined;
+    recorders.set(reply, undefined);
     if (payload instanceof Response) this.adopt(payload);
     if (reply.hasHeader(sink.marker)) reply.removeHeader(sink.marker);
     raw.unmark();
