@@ -103,6 +103,7 @@ export class LocalAttempts {
   /**
    * Whether an attempt in progress may hold the record with this fencing token, whose lease has expired. A begin sent a
    * moment ago does not count: else overlapping begins could defer to one another, and a dead process' record stay.
+   * @param fence - `undefined`: every attempt and begin in progress counts.
    */
   mayOwn(recordKey: RecordKey, hasRecovery: boolean, fence: number | undefined): boolean {
     let own = this.byKey.get(recordKey);
