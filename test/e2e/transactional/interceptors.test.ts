@@ -318,33 +318,27 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
     expect(await bank.terminateIdleTransactions()).toBe(0);
   });
 
-  it('an outer interceptor that retries after the connection was lost gets 503, and no execution', async () => {
+  it.each([
+    [
+      'an outer interceptor that retries after the connection was lost gets 503, and no execution',
+      { plan: 'fail', path: '/repeated', problem: 'store-unavailable' },
+    ],
+    [
+      'a conflict does not run again after the connection was lost',
+      { plan: 'conflict', path: '/kept', problem: 'transaction-conflict' },
+    ],
+  ] as const)('%s', async (_, { plan, path, problem }) => {
     const scenario = app.scenario();
-    scenario.plan = ['fail'];
+    scenario.plan = [plan];
     scenario.gate.close();
-    const pending = scenario.start('POST', '/repeated');
+    const pending = scenario.start('POST', path);
     await scenario.started.reached(1);
     expect(await bank.terminateIdleTransactions()).toBe(1);
     await until(() => scenario.notes.includes('lost'));
     scenario.gate.open();
-    expectProblem(await pending.response, 'store-unavailable');
+    expectProblem(await pending.response, problem);
     expect(scenario.notes).toEqual(['run', 'lost']);
-    expect((await scenario.post('/repeated')).json).toEqual({ execution: 2 });
-    expect(await bank.committed(scenario)).toEqual([2]);
-  });
-
-  it('a conflict does not run again after the connection was lost', async () => {
-    const scenario = app.scenario();
-    scenario.plan = ['conflict'];
-    scenario.gate.close();
-    const pending = scenario.start('POST', '/kept');
-    await scenario.started.reached(1);
-    expect(await bank.terminateIdleTransactions()).toBe(1);
-    await until(() => scenario.notes.includes('lost'));
-    scenario.gate.open();
-    expectProblem(await pending.response, 'transaction-conflict');
-    expect(scenario.notes).toEqual(['run', 'lost']);
-    expect((await scenario.post('/kept')).json).toEqual({ execution: 2 });
+    expect((await scenario.post(path)).json).toEqual({ execution: 2 });
     expect(await bank.committed(scenario)).toEqual([2]);
   });
 
