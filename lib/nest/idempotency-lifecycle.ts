@@ -1,4 +1,5 @@
 import {
+  Inject,
   Injectable,
   Logger,
   type BeforeApplicationShutdown,
@@ -6,7 +7,7 @@ import {
   type OnApplicationShutdown,
   type OnModuleInit,
 } from '@nestjs/common';
-import { HttpAdapterHost, ModulesContainer } from '@nestjs/core';
+import { ExternalContextCreator, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
 import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import { IdempotencyEvents } from '../core/record/events.js';
 import { IdempotencyStore, type StoreObserver } from '../core/store/idempotency-store.js';
@@ -15,7 +16,10 @@ import {
   type FastifyInstance,
 } from '../transports/http/response/fastify-recorder.js';
 import { checkRegistrations } from './discovery/module-registrations.js';
+import { useFastPath } from './fast-path.js';
 import { LogReporter } from './log-reporter.js';
+import type { IdempotencyModuleOptions } from './options/idempotency-options.js';
+import { OPTIONS_IN_USE } from './options/idempotency.module-definition.js';
 import { RouteResolver } from './registry/route-resolver.js';
 
 @Injectable()
@@ -40,6 +44,8 @@ export class IdempotencyLifecycle
     private readonly engine: IdempotencyEngine,
     private readonly events: IdempotencyEvents,
     private readonly modules: ModulesContainer,
+    private readonly consumers: ExternalContextCreator,
+    @Inject(OPTIONS_IN_USE) private readonly options: IdempotencyModuleOptions,
   ) {
     events.reportTo(new LogReporter(this.logger));
     // As soon as there is an adapter: the hook has to precede those of the application.
@@ -52,6 +58,7 @@ export class IdempotencyLifecycle
   async onModuleInit(): Promise<void> {
     checkRegistrations(this.modules, IdempotencyLifecycle);
     this.routes.resolveAll();
+    if (this.options.http?.fastPath !== false) await useFastPath(this.consumers);
     for (const warning of await this.store.open(this.observer)) this.observer.warned(warning);
   }
 

@@ -17,6 +17,12 @@ import { HandlerTransports } from './registry/handler-transports.js';
 /** Passes a request to its transport. `@Idempotent()` binds it to its handlers. */
 @Injectable()
 export class IdempotencyInterceptor implements NestInterceptor, OnModuleInit {
+  /** @internal As declared: tools that trace interceptors replace the method when the class is decorated. */
+  static readonly declaredIntercept: unknown = Object.getOwnPropertyDescriptor(
+    IdempotencyInterceptor.prototype,
+    'intercept',
+  )?.value;
+
   constructor(
     // Of the nearest IdempotencyModule. Optional, because Nest's own message for a missing one names an internal class.
     @Optional() @Inject(HandlerTransports) readonly transports: HandlerTransports | undefined,
@@ -27,6 +33,20 @@ export class IdempotencyInterceptor implements NestInterceptor, OnModuleInit {
   /** @throws {@link IdempotencyOptionsError} if the interceptor's module does not see IdempotencyModule. */
   onModuleInit(): void {
     this.ofModule();
+  }
+
+  /**
+   * @internal The same on a route that has no other interceptor.
+   * @param next - pipes and handler, as Nest calls them.
+   * @returns `undefined` if the request needs {@link intercept}.
+   */
+  interceptAlone(
+    context: ExecutionContext,
+    next: () => Promise<unknown>,
+  ): Promise<unknown> | undefined {
+    const handlers = this.transports?.known.get(context.getHandler());
+    const known = handlers?.get(context.getClass())?.get(context.getType());
+    return known?.transport.interceptAlone?.(context, next, known.route);
   }
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {

@@ -11,6 +11,12 @@ import { HandlerRoutes, type RouteOf } from './handler-routes.js';
 interface Transport<Route> {
   /** Runs the handler, or returns its recorded response in its place. */
   intercept(context: ExecutionContext, next: CallHandler, route: Route): Observable<unknown>;
+  /** The same without a stream. @returns `undefined` if the request needs one. */
+  interceptAlone?(
+    context: ExecutionContext,
+    next: () => Promise<unknown>,
+    route: Route,
+  ): Promise<unknown> | undefined;
 }
 
 /** The transport of a handler's requests, and the route to call it with. */

@@ -1,4 +1,4 @@
-import { checkList, of, type Group } from '../../core/util/option-schema.js';
+import { checkList, flag, of, type Group } from '../../core/util/option-schema.js';
 import {
   checkFieldName,
   FIELD_NAME_JSON,
@@ -22,6 +22,15 @@ export interface HttpOptions {
    * @defaultValue this package's documentation
    */
   readonly problemTypeBase?: string;
+  /**
+   * Skips Nest's streams of interceptors on a route whose only interceptor is this library's, which saves a request up to
+   * a third of its CPU time. Guards, pipes, filters and responses stay the same. It replaces a method of Nest's class
+   * `InterceptorsConsumer`, once per process, if a trial at the start shows that Nest calls interceptors as expected;
+   * otherwise, and on routes with other interceptors or with `transaction`, requests run through the streams. `false` for
+   * the module leaves Nest's class as it is.
+   * @defaultValue true
+   */
+  readonly fastPath?: boolean;
 }
 
 /** The options of a route with all defaults. `http.replayHeaders` has none. */
@@ -57,6 +66,7 @@ export const HTTP: Group<HttpOptions, ResolvedHttpOptions['http']> = {
         json: { type: 'string', pattern: ABSOLUTE_URI.source },
       },
     ),
+    fastPath: flag(true),
   },
   places: OF_HANDLERS,
 };

@@ -1,5 +1,5 @@
 import { Logger, StreamableFile, type CallHandler, type ExecutionContext } from '@nestjs/common';
-import { from, Observable, throwError, type Subscriber } from 'rxjs';
+import { EMPTY, from, isObservable, Observable, throwError, type Subscriber } from 'rxjs';
 import type { IdempotencyEngine } from '../../core/engine/idempotency-engine.js';
 import { entryOf, type Entry } from '../../core/engine/run-operation.js';
 import { executionScope } from '../../core/operation/execution-scope.js';
@@ -55,7 +55,8 @@ export class HttpTransport {
     const exchange = httpExchange(http.getRequest(), http.getResponse());
     if (isUnprotectedMethod(exchange.request.method)) return next.handle();
     return new Observable((subscriber) => {
-      const pendingRequest = this.pendingRequest(context, exchange, route);
+      const pendingRequest =
+        this.pendingRequests.get(exchange.request) ?? this.newRequest(context, exchange, route);
       pendingRequest.waiting += 1;
       pendingRequest.plan.then(
         (plan) => {
@@ -79,13 +80,59 @@ export class HttpTransport {
     });
   }
 
-  private pendingRequest(
+  /**
+   * The same without a stream, where no other interceptor could observe or repeat it.
+   * @param next - pipes and handler, as Nest calls them.
+   * @returns what Nest is to send; `undefined` if the request needs a stream.
+   */
+  interceptAlone(
+    context: ExecutionContext,
+    next: () => Promise<unknown>,
+    route: HttpRoute,
+  ): Promise<unknown> | undefined {
+    const { http, transaction } = route.options;
+    // A conflict with another transaction runs the handler again.
+    if (!http.fastPath || transaction !== false) return undefined;
+    const host = context.switchToHttp();
+    const exchange = httpExchange(host.getRequest(), host.getResponse());
+    if (isUnprotectedMethod(exchange.request.method)) return next();
+    // Of another handler, which has passed the request on.
+    if (this.pendingRequests.get(exchange.request) !== undefined) return undefined;
+    const { plan } = this.newRequest(context, exchange, route);
+    return this.executeAlone(plan, next, exchange, route);
+  }
+
+  private async executeAlone(
+    deciding: Promise<RequestPlan>,
+    next: () => Promise<unknown>,
+    exchange: HttpExchange,
+    route: HttpRoute,
+  ): Promise<unknown> {
+    const plan = await deciding;
+    switch (plan.kind) {
+      case 'unprotected':
+        return next();
+      case 'replay':
+        return replayedValue(plan, exchange, route, true);
+      case 'run': {
+        const { execution } = plan;
+        let isRecorded: boolean;
+        try {
+          isRecorded = startRecording(execution, exchange);
+        } catch (error) {
+          this.abandon(plan, exchange);
+          throw error;
+        }
+        return isRecorded ? callHandler(execution, next, exchange) : EMPTY;
+      }
+    }
+  }
+
+  private newRequest(
     context: ExecutionContext,
     exchange: HttpExchange,
     route: HttpRoute,
   ): PendingRequest {
-    const known = this.pendingRequests.get(exchange.request);
-    if (known !== undefined) return known;
     const pendingRequest = { plan: this.decide(context, exchange, route), waiting: 0 };
     this.pendingRequests.set(exchange.request, pendingRequest);
     return pendingRequest;
@@ -167,7 +214,7 @@ function executePlan(
       next.handle().subscribe(subscriber);
       return;
     case 'replay':
-      subscriber.next(replayedValue(plan, exchange, route));
+      subscriber.next(replayedValue(plan, exchange, route, route.isOutermost()));
       subscriber.complete();
       return;
     case 'run':
@@ -176,13 +223,17 @@ function executePlan(
 }
 
 /** Prepares the replay. @returns the value that it replaces: none if only Nest would see it. */
-function replayedValue(replay: Replay, exchange: HttpExchange, route: HttpRoute): unknown {
+function replayedValue(
+  replay: Replay,
+  exchange: HttpExchange,
+  route: HttpRoute,
+  isOutermost: boolean,
+): unknown {
   const { response } = replay;
   if (!replay.isStarted) {
     replay.isStarted = true;
     const { rendition, options } = route;
-    const isSeen = rendition !== 'body' || !route.isOutermost();
-    if (!isSeen && exchange.sendInstead(response)) return undefined;
+    if (rendition === 'body' && isOutermost && exchange.sendInstead(response)) return undefined;
     exchange.record(new HttpReplay(response, options.http.replayHeader, exchange.headers()));
     // Fastify selects the schema of the value by the status.
     exchange.setStatus(response.status);
@@ -199,30 +250,16 @@ function runHandler(
   exchange: HttpExchange,
   subscriber: Subscriber<unknown>,
 ): void {
-  const { rawResponse } = exchange;
   if (!execution.isStarted) {
-    if (rawResponse.headersSent) {
-      // A response was sent while the store was asked, so the handler's would be lost.
-      execution.report({ kind: 'notCalled' });
+    if (!startRecording(execution, exchange)) {
       subscriber.complete();
       return;
     }
-    const written = exchange.record(execution);
-    const onClose = () => {
-      const hasBegun = written();
-      if (!rawResponse.writableFinished) execution.report({ kind: 'clientGone', hasBegun });
-      // Its own class says so, in place of the recorder.
-      else if (!hasBegun && rawResponse.headersSent) execution.onBypass(rawResponse.statusCode);
-    };
-    // The client disconnected before the handler started: a pipe into a closed response emits nothing.
-    if (rawResponse.destroyed) execution.report({ kind: 'clientGone', hasBegun: true });
-    // It closes once, and is not kept after that.
-    else rawResponse.on('close', onClose);
   } else if (execution.isTransactional || execution.isSettled) {
     // An outer interceptor retries: the writes of the last run must not become part of this one, and after a late end
     // the key is no longer held.
     void execution.startOver().then((mayRun) => {
-      if (!rawResponse.headersSent)
+      if (!exchange.rawResponse.headersSent)
         exchange.restoreHead(execution.statusBefore, execution.headersBefore);
       if (mayRun && !subscriber.closed) {
         subscribe(execution, next, exchange, subscriber);
@@ -237,30 +274,67 @@ function runHandler(
   subscribe(execution, next, exchange, subscriber);
 }
 
+/** Before the handler's first run. @returns false if a response was sent while the store was asked. */
+function startRecording(execution: HttpExecution, exchange: HttpExchange): boolean {
+  const { rawResponse } = exchange;
+  if (rawResponse.headersSent) {
+    // The handler's would be lost.
+    execution.report({ kind: 'notCalled' });
+    return false;
+  }
+  const written = exchange.record(execution);
+  const onClose = () => {
+    const hasBegun = written();
+    if (!rawResponse.writableFinished) execution.report({ kind: 'clientGone', hasBegun });
+    // Its own class says so, in place of the recorder.
+    else if (!hasBegun && rawResponse.headersSent) execution.onBypass(rawResponse.statusCode);
+  };
+  // The client disconnected before the handler started: a pipe into a closed response emits nothing.
+  if (rawResponse.destroyed) execution.report({ kind: 'clientGone', hasBegun: true });
+  // It closes once, and is not kept after that.
+  else rawResponse.on('close', onClose);
+  return true;
+}
+
+/** Runs pipes and handler without a stream, unless the handler returns one. */
+async function callHandler(
+  execution: HttpExecution,
+  next: () => Promise<unknown>,
+  exchange: HttpExchange,
+): Promise<unknown> {
+  const stream = execution.streamStarted();
+  let value: unknown;
+  try {
+    value = await executionScope.run(execution.scope, next);
+  } catch (error) {
+    throw failureOf(execution, stream, error, exchange);
+  }
+  if (isObservable(value)) {
+    const next = { handle: () => value };
+    return new Observable((subscriber) => {
+      subscribe(execution, next, exchange, subscriber, stream);
+    });
+  }
+  watchSource(execution, value);
+  execution.report({ kind: 'streamCompleted', stream, status: exchange.status() });
+  return value;
+}
+
 /** Subscribes to the handler's stream, and again after a transaction conflict that allows a retry. */
 function subscribe(
   execution: HttpExecution,
   next: CallHandler,
   exchange: HttpExchange,
   subscriber: Subscriber<unknown>,
+  stream = execution.streamStarted(),
 ): void {
-  const stream = execution.streamStarted();
   let hasEmitted = false;
   subscriber.add(() => {
     if (!hasEmitted) execution.report({ kind: 'streamAbandoned', stream });
   });
   const fail = (error: unknown) => {
     hasEmitted = true;
-    const code = execution.streamFailed(stream, error);
-    const { rawResponse } = exchange;
-    const isUnwritable = rawResponse.destroyed && isUnableToPipe(error);
-    // Node 24 and later throw this at once; on earlier versions the response begins, and then fails.
-    if (isUnwritable && execution.isNative) rawResponse.flushHeaders();
-    // What Nest ends is no response to the error, and not the handler's whole response.
-    if (exchange.isUnfinished()) execution.onSourceError();
-    const problem = code && execution.problem(code);
-    if (problem !== undefined) setProblemHeaders(exchange, problem);
-    subscriber.error(problem ?? error);
+    subscriber.error(failureOf(execution, stream, error, exchange));
   };
   // A separate subscription without teardown: an outer timeout or a disconnect must not end the handler before its
   // outcome is stored (contract C57). In the execution scope, because inner interceptors may call the handler later.
@@ -268,11 +342,7 @@ function subscribe(
     streamOf(next).subscribe({
       next: (value) => {
         hasEmitted = true;
-        if (value instanceof StreamableFile) {
-          value.getStream().once('error', () => {
-            execution.onSourceError();
-          });
-        }
+        watchSource(execution, value);
         subscriber.next(value);
       },
       error: (error) => {
@@ -298,6 +368,33 @@ function subscribe(
       },
     }),
   );
+}
+
+/** @returns the error to pass on, or the problem that replaces it. */
+function failureOf(
+  execution: HttpExecution,
+  stream: number,
+  error: unknown,
+  exchange: HttpExchange,
+): unknown {
+  const code = execution.streamFailed(stream, error);
+  const { rawResponse } = exchange;
+  const isUnwritable = rawResponse.destroyed && isUnableToPipe(error);
+  // Node 24 and later throw this at once; on earlier versions the response begins, and then fails.
+  if (isUnwritable && execution.isNative) rawResponse.flushHeaders();
+  // What Nest ends is no response to the error, and not the handler's whole response.
+  if (exchange.isUnfinished()) execution.onSourceError();
+  if (code === undefined) return error;
+  const problem = execution.problem(code);
+  setProblemHeaders(exchange, problem);
+  return problem;
+}
+
+function watchSource(execution: HttpExecution, value: unknown): void {
+  if (!(value instanceof StreamableFile)) return;
+  value.getStream().once('error', () => {
+    execution.onSourceError();
+  });
 }
 
 function isUnableToPipe(error: unknown): boolean {

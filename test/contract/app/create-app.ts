@@ -23,6 +23,7 @@ import { Traces } from './traces.js';
 export interface AppSettings {
   readonly platform: 'express' | 'fastify';
   readonly store: FaultyStore;
+  readonly fastPath: boolean;
   readonly traces: Traces;
 }
 
@@ -33,11 +34,11 @@ const TIMEOUT = { storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 10_000 
 class AppModule {}
 
 /** An ordinary application: a guard, parsers, CORS, request ids, its own OpenAPI document. */
-export async function createApp({ platform, store, traces }: AppSettings) {
+export async function createApp({ platform, store, fastPath, traces }: AppSettings) {
   const onExpress = platform === 'express';
   const module = {
     module: AppModule,
-    imports: [IdempotencyModule.forRoot({ store, ...TIMEOUT })],
+    imports: [IdempotencyModule.forRoot({ store, ...TIMEOUT, http: { fastPath } })],
     controllers: [
       ControlController,
       KeysController,

@@ -33,6 +33,9 @@ export class ForeignServer implements Server {
   }
 }
 
+/** Whether Nest's streams of interceptors are skipped. */
+export type RequestPath = 'fast' | 'streams';
+
 /** The application of this suite in a separate process. */
 export class AppProcess implements Server {
   peer: Server | undefined;
@@ -42,12 +45,19 @@ export class AppProcess implements Server {
   constructor(
     readonly platform: 'express' | 'fastify',
     private readonly store: string,
+    private readonly path: RequestPath,
   ) {}
 
   /** Starts the program and waits until it listens. */
   async start(program: string, environment: NodeJS.ProcessEnv): Promise<void> {
     this.#child = spawn(process.execPath, [program], {
-      env: { ...outsideEnvironment(), ...environment, PLATFORM: this.platform, STORE: this.store },
+      env: {
+        ...outsideEnvironment(),
+        ...environment,
+        PLATFORM: this.platform,
+        STORE: this.store,
+        REQUEST_PATH: this.path,
+      },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     });
     let log = '';

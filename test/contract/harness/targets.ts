@@ -12,7 +12,7 @@ import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { sharedDatabase } from '../../support/postgres/use-postgres.js';
 import { buildApp } from './build-app.js';
-import { AppProcess, ForeignServer, type Server } from './server.js';
+import { AppProcess, ForeignServer, type RequestPath, type Server } from './server.js';
 
 export interface Target {
   readonly name: string;
@@ -33,14 +33,17 @@ interface Combination {
 export function useTargets(): Target[] {
   const { CONTRACT_URL: url, CONTRACT_PEER_URL: peerUrl } = process.env;
   if (url === undefined) {
-    return startCombinations([inMemory(), onRedis(), ...postgresServers.map(onPostgres)]);
+    const path = isTestAll ? 'streams' : 'fast';
+    const onPostgres = postgresServers.map((version) => onPostgresServer(version, path));
+    return startCombinations([inMemory(path), onRedis(path), ...onPostgres]);
   }
   return [{ name: url, server: new ForeignServer(url, peerUrl), isShared: peerUrl !== undefined }];
 }
 
 /** The suite's application on another version of Nest, where the stores make no difference. */
 export function startOnNest(packages: NestPackages): Target[] {
-  return startCombinations([inMemory(), onRedis()], packages);
+  const paths = ['fast', 'streams'] as const;
+  return startCombinations([...paths.map(inMemory), ...paths.map(onRedis)], packages);
 }
 
 function startCombinations(
@@ -66,20 +69,20 @@ function startCombinations(
   return combinations.flatMap(({ targets }) => targets);
 }
 
-function inMemory(): Combination {
-  const server = platforms('memory')[round(0)];
+function inMemory(path: RequestPath): Combination {
+  const server = platforms('memory', path)[round(0, path)];
   return {
-    targets: [{ name: `${server.platform} with memory`, server, isShared: false }],
+    targets: [{ name: nameOf(server, 'memory', path), server, isShared: false }],
     processes: [server],
     startStore: () => Promise.resolve({}),
   };
 }
 
-function onRedis(): Combination {
-  const processes = peers('redis');
-  const server = processes[round(1)];
+function onRedis(path: RequestPath): Combination {
+  const processes = peers('redis', path);
+  const server = processes[round(1, path)];
   return {
-    targets: [{ name: `${server.platform} with redis`, server, isShared: true }],
+    targets: [{ name: nameOf(server, 'redis', path), server, isShared: true }],
     processes,
     startStore: async () => {
       const { url } = await sharedServer('redis');
@@ -88,29 +91,33 @@ function onRedis(): Combination {
   };
 }
 
-function onPostgres(version: PostgresUnderTest): Combination {
-  const processes = peers('postgres');
-  const server = processes[round(0)];
+function onPostgresServer(version: PostgresUnderTest, path: RequestPath): Combination {
+  const processes = peers('postgres', path);
+  const server = processes[round(0, path)];
   return {
-    targets: [{ name: `${server.platform} with ${version.name}`, server, isShared: true }],
+    targets: [{ name: nameOf(server, version.name, path), server, isShared: true }],
     processes,
     startStore: async () => ({ DATABASE_URL: await sharedDatabase(version) }),
   };
 }
 
-/** The platform of the next store: `npm run test:all` has the other one on each store. */
-function round(onPush: 0 | 1): 0 | 1 {
-  return isTestAll === (onPush === 0) ? 1 : 0;
+function nameOf({ platform }: AppProcess, store: string, path: RequestPath): string {
+  return `${platform} with ${store}${path === 'fast' ? '' : ", through Nest's streams"}`;
+}
+
+/** The platform of the next store: through Nest's streams, the other one on each store. */
+function round(onFastPath: 0 | 1, path: RequestPath): 0 | 1 {
+  return (path === 'fast') === (onFastPath === 0) ? 0 : 1;
 }
 
 /** Two processes on one store, on different platforms. */
-function peers(store: string): [express: AppProcess, fastify: AppProcess] {
-  const [express, fastify] = platforms(store);
+function peers(store: string, path: RequestPath): [express: AppProcess, fastify: AppProcess] {
+  const [express, fastify] = platforms(store, path);
   express.peer = fastify;
   fastify.peer = express;
   return [express, fastify];
 }
 
-function platforms(store: string): [express: AppProcess, fastify: AppProcess] {
-  return [new AppProcess('express', store), new AppProcess('fastify', store)];
+function platforms(store: string, path: RequestPath): [express: AppProcess, fastify: AppProcess] {
+  return [new AppProcess('express', store, path), new AppProcess('fastify', store, path)];
 }

@@ -99,13 +99,14 @@ const GROUPS: { readonly [Name in Group]: Levels<Name> } = {
     },
   },
   http: {
-    module: { replayHeader: 'X-Replay', problemTypeBase: 'urn:problems' },
+    module: { replayHeader: 'X-Replay', problemTypeBase: 'urn:problems', fastPath: false },
     class: { replayHeaders: ['ETag'] },
     method: { problemTypeBase: 'urn:own' },
     resolved: {
       replayHeader: 'X-Replay',
       replayHeaders: ['ETag'],
       problemTypeBase: 'urn:own',
+      fastPath: false,
     },
   },
 };

@@ -60,6 +60,7 @@ describe('options', () => {
       transaction: false,
       message: { onFailure: 'requeue', redeliveryDelayMs: 1_000, maxPauseMs: 600_000 },
       http: {
+        fastPath: true,
         replayHeader: 'Idempotent-Replayed',
         problemTypeBase: expect.stringMatching(/^https:.*\/problems$/),
       },

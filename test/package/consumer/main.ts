@@ -20,8 +20,19 @@ import { IdempotencyModule, IdempotencyStore, Idempotent } from 'nestjs-idempote
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { documentIdempotency } from 'nestjs-idempotency/swagger';
+import { Observable } from 'rxjs';
 
-const { REDIS_URL: url, PLATFORM, FINGERPRINT } = process.env;
+const { REDIS_URL: url, PLATFORM, FINGERPRINT, REQUEST_PATH } = process.env;
+
+/** Subscriptions to streams, of whatever library, while requests run. */
+let streams = 0;
+const ofStreams = Observable.prototype as { subscribe: (...args: unknown[]) => unknown };
+ofStreams.subscribe = new Proxy(ofStreams.subscribe, {
+  apply: (subscribe, stream, args) => {
+    streams += 1;
+    return Reflect.apply(subscribe, stream, args);
+  },
+});
 
 /** Installed where it is used, and not where this is compiled. */
 const FASTIFY = ['@nestjs', 'platform-fastify'].join('/');
@@ -41,8 +52,8 @@ class ChargesController {
   }
 
   @Get()
-  summary(): { charges: number; store: string } {
-    return { charges: this.charges, store: this.store.constructor.name };
+  summary(): { charges: number; store: string; streams: number } {
+    return { charges: this.charges, store: this.store.constructor.name, streams };
   }
 }
 
@@ -74,6 +85,7 @@ class ReceiptsController {
       store: url === undefined ? memoryStore() : redisStore({ url }),
       caller: { scope: () => 'tester' },
       ...(FINGERPRINT === 'bytes' && { fingerprint: FINGERPRINT }),
+      http: { fastPath: REQUEST_PATH !== 'streams' },
     }),
   ],
   controllers: [ChargesController, ReceiptsController],
@@ -91,6 +103,7 @@ async function main(): Promise<void> {
   // On Fastify the page would need one more package.
   if (PLATFORM !== 'fastify') serveDocument(app);
   await app.listen(0, '127.0.0.1');
+  streams = 0;
   console.log(`listening on ${await app.getUrl()}`);
 }
 

@@ -146,14 +146,23 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
     );
   });
 
-  it.each(platforms)('charges once for one key, in memory, on %s', async (PLATFORM) => {
-    const running = await app.start({ PLATFORM });
-    try {
-      await expectOneChargeForTwoRequests(running, 'MemoryIdempotencyStore');
-    } finally {
-      await running.stop();
-    }
-  });
+  it.each(
+    platforms.flatMap((PLATFORM) => [
+      { PLATFORM, REQUEST_PATH: 'fast', streams: 0 },
+      { PLATFORM, REQUEST_PATH: 'streams', streams: expect.not.closeTo(0) },
+    ]),
+  )(
+    'charges once for one key, in memory, on $PLATFORM, path: $REQUEST_PATH',
+    async ({ streams, ...environment }) => {
+      const running = await app.start(environment);
+      try {
+        const summary = await expectOneChargeForTwoRequests(running);
+        expect(summary).toEqual({ charges: 1, store: 'MemoryIdempotencyStore', streams });
+      } finally {
+        await running.stop();
+      }
+    },
+  );
 
   it.each(platforms)(
     'rejects in a problem document, without a warning, on %s',
@@ -214,7 +223,8 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
       try {
         const running = await app.start({ REDIS_URL: redis.url });
         try {
-          await expectOneChargeForTwoRequests(running, 'RedisIdempotencyStore');
+          const summary = await expectOneChargeForTwoRequests(running);
+          expect(summary).toMatchObject({ charges: 1, store: 'RedisIdempotencyStore' });
         } finally {
           await running.stop();
         }
@@ -267,7 +277,8 @@ function charge(app: RunningApp): Promise<Response> {
   });
 }
 
-async function expectOneChargeForTwoRequests(app: RunningApp, store: string): Promise<void> {
+/** @returns the application's own summary. */
+async function expectOneChargeForTwoRequests(app: RunningApp): Promise<unknown> {
   const first = await charge(app);
   const firstBody = await first.text();
   const second = await charge(app);
@@ -275,6 +286,5 @@ async function expectOneChargeForTwoRequests(app: RunningApp, store: string): Pr
   expect([second.status, await second.text()]).toEqual([201, firstBody]);
   expect(first.headers.get('idempotent-replayed')).toBeNull();
   expect(second.headers.get('idempotent-replayed')).toBe('true');
-  const summary = await fetch(`${app.url}/charges`);
-  expect(await summary.json()).toEqual({ charges: 1, store });
+  return (await fetch(`${app.url}/charges`)).json();
 }

@@ -1,0 +1,172 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Controller, HttpException, Post, type CallHandler } from '@nestjs/common';
+import { describe, expect, it, jest } from '@jest/globals';
+import { currentIdempotencyContext, Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { defer, Observable } from 'rxjs';
+import { Around } from '../../../support/http/around.js';
+import { platforms } from '../../../support/http/combinations.js';
+import { expectProblem } from '../../../support/http/expect-problem.js';
+import { expectReplay } from '../../../support/http/expect-replay.js';
+import { InScenario, Scenario } from '../../../support/http/scenario.js';
+import { startApp, type StartAppOptions } from '../../../support/http/start-app.js';
+import { IdempotencyInterceptor } from '../../../support/internals/nest.js';
+import { useServer } from '../../../support/servers/use-server.js';
+
+const requests = new AsyncLocalStorage<string>();
+
+const passing = (next: CallHandler) => next.handle();
+
+@Controller()
+class PaymentsController {
+  @Post('alone')
+  @Idempotent()
+  alone(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+
+  @Post('declined')
+  @Idempotent()
+  async declined(@InScenario() scenario: Scenario) {
+    throw new HttpException({ execution: await scenario.run() }, 402);
+  }
+
+  @Post('context')
+  @Idempotent()
+  async context(@InScenario() scenario: Scenario) {
+    await scenario.run();
+    return contextNow();
+  }
+
+  @Post('context-of-stream')
+  @Idempotent()
+  contextOfStream(@InScenario() scenario: Scenario) {
+    return defer(async () => {
+      await scenario.run();
+      return contextNow();
+    });
+  }
+
+  @Post('inside')
+  @Around(passing)
+  @Idempotent()
+  inside(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+
+  @Post('outside')
+  @Idempotent()
+  @Around(passing)
+  outside(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+
+  @Post('switched-off')
+  @Idempotent({ http: { fastPath: false } })
+  switchedOff(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+}
+
+function contextNow() {
+  return { key: currentIdempotencyContext()?.key, request: requests.getStore() };
+}
+
+/** Whether the streams of a first request, and of its replay, were subscribed to. */
+async function streamsOf(path: string, scenario: Scenario) {
+  const subscribed = jest.spyOn(Observable.prototype, 'subscribe');
+  try {
+    const first = await scenario.post(path);
+    const isFirstStreamed = subscribed.mock.calls.length > 0;
+    subscribed.mockClear();
+    expectReplay(await scenario.post(path), first);
+    expect(scenario.executions).toBe(1);
+    return { first: isFirstStreamed, replay: subscribed.mock.calls.length > 0 };
+  } finally {
+    subscribed.mockRestore();
+  }
+}
+
+const NONE = { first: false, replay: false };
+const BOTH = { first: true, replay: true };
+
+describe.each(platforms)('the fast path on %s', (platform) => {
+  const start = (more: Pick<StartAppOptions, 'configure' | 'options'> = {}) =>
+    startApp({
+      platform,
+      controllers: [PaymentsController],
+      store: memoryStore(),
+      options: { http: { fastPath: true } },
+      ...more,
+    });
+
+  describe('where nothing else intercepts', () => {
+    const app = useServer(() =>
+      start({
+        configure: (nest) =>
+          nest.use((request: { headers: Record<string, string> }, _: unknown, next: () => void) => {
+            requests.run(String(request.headers['x-scenario']), next);
+          }),
+      }),
+    );
+
+    it('runs the handler, and replays its response, without a stream', async () => {
+      expect(await streamsOf('/alone', app.scenario())).toEqual(NONE);
+    });
+
+    it("keeps the handler's exception, without a stream", async () => {
+      expect(await streamsOf('/declined', app.scenario())).toEqual(NONE);
+    });
+
+    it('rejects without a stream', async () => {
+      const subscribed = jest.spyOn(Observable.prototype, 'subscribe');
+      expectProblem(await app.scenario().post('/alone', { key: null }), 'key-missing');
+      expect(subscribed).not.toHaveBeenCalled();
+      subscribed.mockRestore();
+    });
+
+    it.each(['/context', '/context-of-stream'])(
+      'runs the handler of %s in the context of its operation and its request',
+      async (path) => {
+        const scenario = app.scenario();
+        const { json } = await scenario.post(path);
+        expect(json).toEqual({ key: scenario.key, request: scenario.id });
+      },
+    );
+
+    it.each(['/inside', '/outside', '/switched-off'])('is not taken by %s', async (path) => {
+      expect(await streamsOf(path, app.scenario())).toEqual(BOTH);
+    });
+
+    it('leaves each request to a tool that has wrapped intercept()', async () => {
+      // As the tracing of Sentry does when the class is decorated.
+      const traced = jest.spyOn(IdempotencyInterceptor.prototype, 'intercept');
+      try {
+        expect(await streamsOf('/alone', app.scenario())).toEqual(BOTH);
+        expect(traced).toHaveBeenCalledTimes(2);
+      } finally {
+        traced.mockRestore();
+      }
+    });
+  });
+
+  describe('in an application with a global interceptor', () => {
+    const app = useServer(() =>
+      start({
+        configure: (nest) => nest.useGlobalInterceptors({ intercept: (_, next) => passing(next) }),
+      }),
+    );
+
+    it('is not taken', async () => {
+      expect(await streamsOf('/alone', app.scenario())).toEqual(BOTH);
+    });
+  });
+
+  describe('switched off for the module', () => {
+    const app = useServer(() => start({ options: { http: { fastPath: false } } }));
+
+    it('is not taken', async () => {
+      expect(await streamsOf('/alone', app.scenario())).toEqual(BOTH);
+    });
+  });
+});
