@@ -1,7 +1,11 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { PlatformRequest } from './content/request-content.js';
-import { asBuffer } from '../../core/util/as-buffer.js';
-import { FastifyRecorder, sendsBytes, type FastifyReply } from './response/fastify-recorder.js';
+import {
+  FastifyRecorder,
+  sendsBytes,
+  sendStored,
+  type FastifyReply,
+} from './response/fastify-recorder.js';
 import type { RecordedResponse } from './response/http-response.js';
 import { RawRecorder } from './response/raw-recorder.js';
 import type { ResponseSink } from './response/response-sink.js';
@@ -45,7 +49,7 @@ export function httpExchange(request: unknown, response: unknown): HttpExchange 
       );
 }
 
-function isFastify(response: unknown): response is FastifyReply & { send: Send } {
+function isFastify(response: unknown): response is FastifyReply {
   return typeof response === 'object' && response !== null && 'raw' in response;
 }
 
@@ -144,7 +148,7 @@ class ExpressExchange implements HttpExchange {
 class FastifyExchange implements HttpExchange {
   constructor(
     readonly request: PlatformRequest & { raw: IncomingMessage },
-    private readonly reply: FastifyReply & { send: Send },
+    private readonly reply: FastifyReply,
   ) {}
 
   get rawHeaders(): readonly string[] {
@@ -217,9 +221,7 @@ class FastifyExchange implements HttpExchange {
       sendOrFail(raw, () => {
         reply.statusCode = status;
         for (const [name, value] of Object.entries(headers)) reply.header(name, value);
-        // Of `null`, Fastify makes the text "null".
-        if (body.length === 0) reply.send();
-        else reply.send(asBuffer(body));
+        sendStored(reply, body);
       });
       return reply;
     };

@@ -1,3 +1,4 @@
+import { isAscii } from 'node:buffer';
 import { PassThrough, pipeline, Readable } from 'node:stream';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { asBuffer } from '../../../core/util/as-buffer.js';
@@ -5,7 +6,7 @@ import { SymbolSlot } from '../../../core/util/symbol-slot.js';
 import type { RecordedResponse } from './http-response.js';
 import { RawRecorder } from './raw-recorder.js';
 import type { ResponseSink } from './response-sink.js';
-import { reasonOf, sendOrFail } from './send-response.js';
+import { MAX_BYTES_IN_ONE_CHUNK, reasonOf, sendOrFail } from './send-response.js';
 
 export interface FastifyReply {
   readonly raw: ServerResponse;
@@ -14,6 +15,7 @@ export interface FastifyReply {
   /** Also after `hijack`. */
   readonly sent: boolean;
   statusCode: number;
+  send: (payload?: unknown) => unknown;
   getHeaders(): OutgoingHttpHeaders;
   header(name: string, value: unknown): unknown;
   hasHeader(name: string): boolean;
@@ -31,7 +33,24 @@ export interface FastifyInstance {
   printRoutes(options: { includeHooks: true }): string;
 }
 
-const recorders = new SymbolSlot<FastifyRecorder>('fastify-recorder');
+interface PayloadReceiver {
+  onSend(payload: unknown, done: HookDone, reply: FastifyReply): void;
+}
+
+const receivers = new SymbolSlot<PayloadReceiver>('fastify-payload-receiver');
+
+/** Of stored bytes that are sent as they are. */
+const STORED_BYTES: PayloadReceiver = {
+  onSend(payload, done, reply) {
+    receivers.set(reply, undefined);
+    const isText =
+      payload instanceof Uint8Array &&
+      payload.length <= MAX_BYTES_IN_ONE_CHUNK &&
+      isAscii(payload) &&
+      isPrintable(reply.getHeaders(), reasonOf(reply.raw));
+    done(null, isText ? asBuffer(payload).toString('latin1') : payload);
+  },
+};
 
 /** On an instance of whose routes none has a `preSerialization` hook. */
 const SENDS_BYTES = Symbol('nestjs-idempotency.sends-bytes');
@@ -41,12 +60,20 @@ export function sendsBytes({ server }: FastifyReply): boolean {
   return SENDS_BYTES in server;
 }
 
+/** Sends stored bytes, of which later `onSend` hooks of other code get ASCII as a string, as of a first response. */
+export function sendStored(reply: FastifyReply, body: Uint8Array): void {
+  receivers.set(reply, STORED_BYTES);
+  // Of `null`, Fastify makes the text "null".
+  if (body.length === 0) reply.send();
+  else reply.send(asBuffer(body));
+}
+
 /** Passes payloads to their recorders before other `onSend` hooks (compression). Call it before plugins are loaded. */
 export function addRecordingHook(instance: FastifyInstance): void {
   instance.addHook('onSend', (_request, reply, payload, done) => {
-    const recorder = recorders.get(reply);
-    if (recorder === undefined) done(null, payload);
-    else recorder.onSend(payload, done);
+    const receiver = receivers.get(reply);
+    if (receiver === undefined) done(null, payload);
+    else receiver.onSend(payload, done, reply);
   });
   // By then, all hooks have been added. Fastify lists them nowhere else.
   instance.addHook('onReady', (done) => {
@@ -74,7 +101,7 @@ export class FastifyRecorder {
     private readonly sink: ResponseSink,
   ) {
     this.raw = new RawRecorder(reply.raw, sink);
-    recorders.set(reply, this);
+    receivers.set(reply, this);
   }
 
   get hasBegun(): boolean {
@@ -88,7 +115,7 @@ export class FastifyRecorder {
       done(null, payload);
       return;
     }
-    recorders.set(reply, undefined);
+    receivers.set(reply, undefined);
     if (payload instanceof Response) this.adopt(payload);
     if (reply.hasHeader(sink.marker)) reply.removeHeader(sink.marker);
     raw.unmark();

