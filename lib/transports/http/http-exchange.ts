@@ -3,9 +3,10 @@ import type { PlatformRequest } from './content/request-content.js';
 import {
   FastifyRecorder,
   sendsBytes,
-  sendStored,
+  replaceSent,
   type FastifyReply,
 } from './response/fastify-recorder.js';
+import { asBuffer } from '../../core/util/as-buffer.js';
 import type { RecordedResponse } from './response/http-response.js';
 import { RawRecorder } from './response/raw-recorder.js';
 import type { ResponseSink } from './response/response-sink.js';
@@ -30,10 +31,10 @@ export interface HttpExchange {
   /** Buffers the response until `sink` has decided on it. @returns a function: whether part of it has been written. */
   record(sink: ResponseSink): () => boolean;
   /**
-   * Makes Nest send this response in place of a value. @returns false, and changes nothing, if other code would see the
-   * value, or the platform would change the response.
+   * Makes Nest send this response when it gets the returned value. @returns `undefined`, and changes nothing, if other
+   * code would see the value, or the platform would change the response.
    */
-  sendInstead(response: RecordedResponse): boolean;
+  sendInstead(response: RecordedResponse): { readonly value: unknown } | undefined;
   /** Ends a response for which no handler runs. */
   end(): void;
   /** Makes Nest end the response where it would render a page: a replay has no value to render. */
@@ -48,6 +49,8 @@ export function httpExchange(request: unknown, response: unknown): HttpExchange 
         response as ExpressResponse,
       );
 }
+
+const NO_VALUE = { value: undefined };
 
 function isFastify(response: unknown): response is FastifyReply {
   return typeof response === 'object' && response !== null && 'raw' in response;
@@ -119,19 +122,20 @@ class ExpressExchange implements HttpExchange {
     return () => recorder.isHeadersSent;
   }
 
-  sendInstead(response: RecordedResponse): boolean {
+  sendInstead(response: RecordedResponse) {
     const { rawResponse } = this;
-    if (rawResponse.headersSent || hasOwn(rawResponse, 'send', 'json')) return false;
+    if (rawResponse.headersSent || hasOwn(rawResponse, 'send', 'json')) return undefined;
     const own = Object.getOwnPropertyDescriptor(rawResponse, 'end');
     rawResponse.end = () => {
-      if (own === undefined) Reflect.deleteProperty(rawResponse, 'end');
+      // Not by Reflect, which costs V8 the response's hidden class.
+      if (own === undefined) delete (rawResponse as { end?: unknown }).end;
       else Object.defineProperty(rawResponse, 'end', own);
       sendOrFail(rawResponse, () => {
         sendRecorded(rawResponse, response);
       });
       return rawResponse;
     };
-    return true;
+    return NO_VALUE;
   }
 
   end(): void {
@@ -210,22 +214,17 @@ class FastifyExchange implements HttpExchange {
     return () => recorder.hasBegun;
   }
 
-  sendInstead({ status, headers, body }: RecordedResponse): boolean {
+  sendInstead(response: RecordedResponse) {
     const { reply } = this;
-    const { raw } = reply;
-    if (reply.sent || raw.headersSent || hasOwn(reply, 'send') || !sendsBytes(reply)) return false;
+    const { headers, body } = response;
+    if (reply.sent || reply.raw.headersSent || hasOwn(reply, 'send') || !sendsBytes(reply)) {
+      return undefined;
+    }
     // Fastify would add a type.
-    if (body.length > 0 && headers['content-type'] === undefined) return false;
-    reply.send = () => {
-      Reflect.deleteProperty(reply, 'send');
-      sendOrFail(raw, () => {
-        reply.statusCode = status;
-        for (const [name, value] of Object.entries(headers)) reply.header(name, value);
-        sendStored(reply, body);
-      });
-      return reply;
-    };
-    return true;
+    if (body.length > 0 && headers['content-type'] === undefined) return undefined;
+    replaceSent(reply, response);
+    // Of `null`, Fastify makes the text "null".
+    return body.length === 0 ? NO_VALUE : { value: asBuffer(body) };
   }
 
   end(): void {

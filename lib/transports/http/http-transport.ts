@@ -98,7 +98,10 @@ export class HttpTransport {
     if (isUnprotectedMethod(exchange.request.method)) return next();
     // Of another handler, which has passed the request on.
     if (this.pendingRequests.get(exchange.request) !== undefined) return undefined;
-    const { plan } = this.newRequest(context, exchange, route);
+    // Only a native handler can pass the request on.
+    const plan = route.isNative
+      ? this.newRequest(context, exchange, route).plan
+      : this.decide(context, exchange, route);
     return this.executeAlone(plan, next, exchange, route);
   }
 
@@ -233,7 +236,8 @@ function replayedValue(
   if (!replay.isStarted) {
     replay.isStarted = true;
     const { rendition, options } = route;
-    if (rendition === 'body' && isOutermost && exchange.sendInstead(response)) return undefined;
+    const sent = rendition === 'body' && isOutermost ? exchange.sendInstead(response) : undefined;
+    if (sent !== undefined) return sent.value;
     exchange.record(new HttpReplay(response, options.http.replayHeader, exchange.headers()));
     // Fastify selects the schema of the value by the status.
     exchange.setStatus(response.status);

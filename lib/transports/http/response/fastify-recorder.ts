@@ -39,18 +39,25 @@ interface PayloadReceiver {
 
 const receivers = new SymbolSlot<PayloadReceiver>('fastify-payload-receiver');
 
-/** Of stored bytes that are sent as they are. */
-const STORED_BYTES: PayloadReceiver = {
-  onSend(payload, done, reply) {
+/** Sends a stored response when Nest sends the value in its place. */
+class ReplayedPayload implements PayloadReceiver {
+  constructor(private readonly response: RecordedResponse) {}
+
+  onSend(_payload: unknown, done: HookDone, reply: FastifyReply): void {
+    const { status, headers, body } = this.response;
     receivers.set(reply, undefined);
-    const isText =
-      payload instanceof Uint8Array &&
-      payload.length <= MAX_BYTES_IN_ONE_CHUNK &&
-      isAscii(payload) &&
-      isPrintable(reply.getHeaders(), reasonOf(reply.raw));
-    done(null, isText ? asBuffer(payload).toString('latin1') : payload);
-  },
-};
+    sendOrFail(reply.raw, () => {
+      reply.statusCode = status;
+      for (const [name, value] of Object.entries(headers)) reply.header(name, value);
+      const isText =
+        body.length <= MAX_BYTES_IN_ONE_CHUNK &&
+        isAscii(body) &&
+        isPrintable(reply.getHeaders(), reasonOf(reply.raw));
+      if (body.length === 0) done(null);
+      else done(null, isText ? asBuffer(body).toString('latin1') : asBuffer(body));
+    });
+  }
+}
 
 /** On an instance of whose routes none has a `preSerialization` hook. */
 const SENDS_BYTES = Symbol('nestjs-idempotency.sends-bytes');
@@ -60,12 +67,9 @@ export function sendsBytes({ server }: FastifyReply): boolean {
   return SENDS_BYTES in server;
 }
 
-/** Sends stored bytes, of which later `onSend` hooks of other code get ASCII as a string, as of a first response. */
-export function sendStored(reply: FastifyReply, body: Uint8Array): void {
-  receivers.set(reply, STORED_BYTES);
-  // Of `null`, Fastify makes the text "null".
-  if (body.length === 0) reply.send();
-  else reply.send(asBuffer(body));
+/** Replaces the next response of the reply. Later `onSend` hooks of other code get ASCII as a string, as first ones do. */
+export function replaceSent(reply: FastifyReply, response: RecordedResponse): void {
+  receivers.set(reply, new ReplayedPayload(response));
 }
 
 /** Passes payloads to their recorders before other `onSend` hooks (compression). Call it before plugins are loaded. */
