@@ -67,9 +67,8 @@ export class BreakerStore extends DelegatingStore {
     return warnings;
   }
 
-  override async begin(command: Store.Begin): Promise<Store.BeginReply> {
-    this.rejectWhileOpen();
-    return this.circuit.count(() => this.store.begin(command));
+  override begin(command: Store.Begin): Promise<Store.BeginReply> {
+    return this.rejectedWhileOpen() ?? this.circuit.count(() => this.store.begin(command));
   }
 
   override extend(lease: Lease, command: Store.Extend): Promise<Store.ExtendReply> {
@@ -84,18 +83,18 @@ export class BreakerStore extends DelegatingStore {
     return this.circuit.count(() => this.store.release(lease, command));
   }
 
-  override async inspect(
+  override inspect(
     recordKey: RecordKey,
     command: Store.Inspect,
   ): Promise<Store.IdempotencyRecord | undefined> {
-    this.rejectWhileOpen();
-    return this.circuit.count(() => this.store.inspect(recordKey, command));
+    return (
+      this.rejectedWhileOpen() ?? this.circuit.count(() => this.store.inspect(recordKey, command))
+    );
   }
 
   /** Not counted: a page takes longer than a command on one record, and no request waits for it. */
   override async abandoned(command: Store.Abandoned): Promise<Store.AbandonedPage | undefined> {
-    this.rejectWhileOpen();
-    return this.store.abandoned(command);
+    return this.rejectedWhileOpen() ?? this.store.abandoned(command);
   }
 
   override async close(observer?: Store.StoreObserver): Promise<void> {
@@ -106,11 +105,12 @@ export class BreakerStore extends DelegatingStore {
     await this.store.close(observer);
   }
 
-  private rejectWhileOpen(): void {
-    if (this.circuit.rejects) {
-      throw new StoreUnavailableError(
+  private rejectedWhileOpen(): Promise<never> | undefined {
+    if (!this.circuit.rejects) return undefined;
+    return Promise.reject(
+      new StoreUnavailableError(
         'The circuit breaker is open: too many commands to the store failed. Operations are rejected until a probe succeeds.',
-      );
-    }
+      ),
+    );
   }
 }

@@ -55,7 +55,7 @@ export class Circuit {
     this.breaker.on('halfOpen', () => {
       this.change(true);
       observer.halfOpen();
-      void this.fire(probe);
+      this.fire(probe);
     });
     this.breaker.on('close', () => {
       // The outage is still in the window: without this, one failure would open the circuit again.
@@ -73,18 +73,28 @@ export class Circuit {
     return this.isRejecting;
   }
 
-  /** Sends the command, and counts its result unless the state has changed. An open circuit counts nothing. */
-  async count<Reply>(send: () => Promise<Reply>): Promise<Reply> {
+  /**
+   * Sends the command, and counts its result unless the state has changed. An open circuit counts nothing. Returns the
+   * store's own promise: another one would delay every reply.
+   */
+  count<Reply>(send: () => Promise<Reply>): Promise<Reply> {
     const { generation } = this;
-    let reply: Reply;
-    try {
-      reply = await send();
-    } catch (error) {
-      if (generation === this.generation) void this.fire(() => Promise.reject(asError(error)));
-      throw error;
-    }
-    if (generation === this.generation) void this.fire(() => Promise.resolve());
-    return reply;
+    const counted = (work: () => Promise<unknown>) => {
+      if (generation === this.generation) this.fire(work);
+    };
+    const sent = startedBy(send);
+    sent.then(
+      () => {
+        counted(succeed);
+      },
+      (error: unknown) => {
+        // Thrown, it is counted at once: the circuit is open before a caller sends its next command.
+        counted(() => {
+          throw asError(error);
+        });
+      },
+    );
+    return sent;
   }
 
   close(): void {
@@ -93,12 +103,9 @@ export class Circuit {
     this.breaker.shutdown();
   }
 
-  private async fire(work: () => Promise<unknown>): Promise<void> {
-    try {
-      await this.breaker.fire(work);
-    } catch {
-      // The caller of the command has its error; the circuit has counted it.
-    }
+  private fire(work: () => Promise<unknown>): void {
+    // The caller of the command has its error; the circuit has counted it.
+    this.breaker.fire(work).catch(() => undefined);
   }
 
   private forget(): void {
@@ -109,6 +116,21 @@ export class Circuit {
     this.generation += 1;
     this.isRejecting = isRejecting;
   }
+}
+
+/** What a store throws rejects, too. */
+function startedBy<Reply>(send: () => Promise<Reply>): Promise<Reply> {
+  try {
+    return Promise.resolve(send());
+  } catch (error) {
+    return Promise.reject(asError(error));
+  }
+}
+
+const SUCCESS = Promise.resolve();
+
+function succeed(): Promise<unknown> {
+  return SUCCESS;
 }
 
 /** Whether the store cannot be reached. A rejection, or a wrong configuration, comes from a store that replies. */

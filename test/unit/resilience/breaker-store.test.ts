@@ -18,6 +18,7 @@ import {
 } from '../../support/stores/faulty-store.js';
 import { PromptStore } from '../../support/stores/prompt-store.js';
 import { Gate } from '../../support/waiting/gate.js';
+import { promisesOf } from '../../support/waiting/promises-of.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { BreakerUnderTest, PROBE_TIMEOUT_MS } from './breaker-under-test.js';
 
@@ -38,6 +39,13 @@ function closedGate(): Gate {
   return gate;
 }
 
+/** How many promises are created until nothing is left to do. */
+const promisesIn = (start: () => Promise<unknown>) =>
+  promisesOf(async () => {
+    void start();
+    for (let tick = 0; tick < 20; tick += 1) await Promise.resolve();
+  });
+
 const pass = (ms: number) => jest.advanceTimersByTimeAsync(ms);
 
 beforeEach(() => void jest.useFakeTimers());
@@ -52,6 +60,22 @@ describe('a closed circuit', () => {
       await expect(breaker.send('begin')).rejects.toEqual(planned);
     }
   });
+
+  it.each(STEPS)(
+    "returns the store's own promise of %s, and creates two besides those of opossum",
+    async (step) => {
+      const breaker = new BreakerUnderTest();
+      const reply = Promise.resolve<never>(undefined as never);
+      jest.spyOn(breaker.inner, step as 'begin').mockReturnValue(reply);
+      expect(breaker.send(step)).toBe(reply);
+      const bare = new opossum(() => reply, { timeout: false });
+      // The first call creates more.
+      await promisesIn(() => bare.fire());
+      const ofOpossum = await promisesIn(() => bare.fire());
+      bare.shutdown();
+      expect(await promisesIn(() => breaker.send(step))).toBe(ofOpossum + 2);
+    },
+  );
 
   it.each(
     STEPS.flatMap((step) => [
