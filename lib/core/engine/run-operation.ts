@@ -81,6 +81,7 @@ export abstract class OperationRun<Response> implements SettlementRules {
   readonly isTransactional: boolean;
   private state = INITIAL_STATE;
   private grace: NodeJS.Timeout | undefined;
+  private startingOver: Promise<boolean> | undefined;
 
   constructor(
     private readonly attempt: Attempt,
@@ -144,8 +145,18 @@ export abstract class OperationRun<Response> implements SettlementRules {
     return CONFLICT_PAUSE_MS * 2 ** this.conflicts;
   }
 
-  /** Replaces the operation's transaction; the last one's writes are rolled back. @returns whether it may run. */
-  async startOver(pauseMs = 0): Promise<boolean> {
+  /**
+   * Replaces the operation's transaction; the last one's writes are rolled back. An outer interceptor that retries
+   * meanwhile gets the same replacement. @returns whether it may run.
+   */
+  startOver(pauseMs = 0): Promise<boolean> {
+    this.startingOver ??= this.replaceTransaction(pauseMs).finally(() => {
+      this.startingOver = undefined;
+    });
+    return this.startingOver;
+  }
+
+  private async replaceTransaction(pauseMs: number): Promise<boolean> {
     if (!this.mayStartOver()) return false;
     const { transaction } = this.attempt;
     if ((await transaction?.restart(pauseMs)) !== true) return false;

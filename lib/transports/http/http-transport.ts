@@ -262,14 +262,23 @@ function runHandler(
   } else if (execution.isTransactional || execution.isSettled) {
     // An outer interceptor retries: the writes of the last run must not become part of this one, and after a late end
     // the key is no longer held.
+    const stream = execution.streamStarted();
+    const problem = execution.problem('idempotency_store_unavailable');
+    const fail = () => {
+      execution.report({ kind: 'streamFailed', stream, error: problem, isRetryable: true });
+    };
+    // It may leave before the handler starts. What it reports after that counts no more.
+    subscriber.add(fail);
     void execution.startOver().then((mayRun) => {
+      // The response is a later subscription's, or the outer interceptor's own.
+      if (subscriber.closed) return;
       if (!exchange.rawResponse.headersSent)
         exchange.restoreHead(execution.statusBefore, execution.headersBefore);
-      if (mayRun && !subscriber.closed) {
+      if (mayRun) {
         subscribe(execution, next, exchange, subscriber);
         return;
       }
-      const problem = execution.problem('idempotency_store_unavailable');
+      fail();
       setProblemHeaders(exchange, problem);
       subscriber.error(problem);
     });
@@ -338,7 +347,7 @@ function subscribe(
   });
   const fail = (error: unknown) => {
     hasEmitted = true;
-    subscriber.error(failureOf(execution, stream, error, exchange));
+    subscriber.error(failureOf(execution, stream, error, exchange, subscriber));
   };
   // A separate subscription without teardown: an outer timeout or a disconnect must not end the handler before its
   // outcome is stored (contract C57). In the execution scope, because inner interceptors may call the handler later.
@@ -380,6 +389,7 @@ function failureOf(
   stream: number,
   error: unknown,
   exchange: HttpExchange,
+  subscriber?: Subscriber<unknown>,
 ): unknown {
   const code = execution.streamFailed(stream, error);
   const { rawResponse } = exchange;
@@ -390,7 +400,7 @@ function failureOf(
   if (exchange.isUnfinished()) execution.onSourceError();
   if (code === undefined) return error;
   const problem = execution.problem(code);
-  setProblemHeaders(exchange, problem);
+  if (subscriber?.closed !== true) setProblemHeaders(exchange, problem);
   return problem;
 }
 

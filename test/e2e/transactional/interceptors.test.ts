@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   Controller,
   HttpException,
@@ -7,7 +8,7 @@ import {
   type ExecutionContext,
   type NestInterceptor,
 } from '@nestjs/common';
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   IdempotencyEvents,
   Idempotent,
@@ -19,7 +20,7 @@ import {
   type OpenTransaction,
   type TransactionOptions,
 } from 'nestjs-idempotency/transactions';
-import { concat, defer, from, merge, mergeMap, retry, take, takeUntil, throwError } from 'rxjs';
+import { concat, defer, from, merge, mergeMap, of, retry, take, takeUntil, throwError } from 'rxjs';
 import { Around, givingUp } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
@@ -45,11 +46,15 @@ const bank = useBank();
 class HeldUnitOfWork extends UnitOfWork<Transaction> {
   readonly replies = new Gate();
   readonly sent = new Tally();
+  readonly opened = new Tally();
+  /** How many transactions it opens. */
+  most = Infinity;
 
-  run<Result>(
+  async run<Result>(
     options: TransactionOptions,
     work: (transaction: OpenTransaction<Transaction>) => Promise<Result>,
   ): Promise<Result> {
+    if (this.opened.add() > this.most) throw new Error('planned: no connection is free');
     return bank.unitOfWork.run(options, (transaction) => {
       const query: OpenTransaction['query'] = async (text, values) => {
         const rows = await transaction.query(text, values);
@@ -135,6 +140,24 @@ class ConflictsController {
     return this.#execute(scenario);
   }
 
+  /** An outer interceptor retries after its timeout, too. */
+  @Post('given-up-and-repeated')
+  @Idempotent({ transaction: { conflictRetries: 1 } })
+  @Around((next, scenario) =>
+    givingUp(next, scenario).pipe(
+      retry({
+        count: 2,
+        delay: (_, times) => {
+          scenario.notes.push(`retry ${times}`);
+          return of(0);
+        },
+      }),
+    ),
+  )
+  async givenUpAndRepeated(@InScenario() scenario: Scenario) {
+    return this.#execute(scenario);
+  }
+
   /** An outer interceptor unsubscribes, and responds later. */
   @Post('left')
   @Idempotent({ transaction: { conflictRetries: 2 } })
@@ -205,6 +228,10 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
       },
     }),
   );
+
+  afterEach(() => {
+    unitOfWork.most = Infinity;
+  });
 
   it('an outer interceptor that retries gets a new transaction without the writes of the last execution', async () => {
     const scenario = app.scenario();
@@ -293,7 +320,9 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
     await until(() => isReleased);
     unsubscribe();
     scenario.gate.open();
-    expect((await pending.response).json).toEqual({ left: true });
+    const response = await pending.response;
+    expect(response.json).toEqual({ left: true });
+    expect(response.header('retry-after')).toBeUndefined();
     expect(scenario.notes).toEqual(['run']);
     expect(await bank.committed(scenario)).toEqual([]);
   });
@@ -315,6 +344,56 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
     expect((await pending.response).status).toBe(503);
     expect((await scenario.post('/repeated-and-given-up')).json).toEqual({ execution: 2 });
     expect(await bank.committed(scenario)).toEqual([2]);
+    expect(await bank.terminateIdleTransactions()).toBe(0);
+  });
+
+  it('an outer interceptor that retries between two executions gets one, and only its own header fields', async () => {
+    const path = '/given-up-and-repeated';
+    const scenario = app.scenario();
+    scenario.plan = ['conflict'];
+    scenario.timeout.close();
+    const opened = unitOfWork.opened.count;
+    unitOfWork.most = opened + 2;
+    const unsubscribe = app.nest.get(IdempotencyEvents, { strict: false }).subscribe(({ type }) => {
+      if (type !== 'conflicted') return;
+      scenario.gate.close();
+      scenario.timeout.open();
+    });
+    const pending = scenario.start('POST', path);
+    await Promise.race([scenario.started.reached(2), pending.response]);
+    unsubscribe();
+    // Another execution would start after the pause that follows a conflict: at most 20 ms.
+    await delay(100);
+    scenario.gate.open();
+    const first = await pending.response;
+    expect(first).toMatchObject({ status: 201, json: { execution: 2 } });
+    expect(first.header('retry-after')).toBeUndefined();
+    expect(scenario.notes).toEqual(['run', 'retry 1', 'run']);
+    expect(unitOfWork.opened.count).toBe(opened + 2);
+    expect(await bank.committed(scenario)).toEqual([2]);
+    expectReplay(await scenario.post(path), first);
+  });
+
+  it('an outer interceptor that gives up while a transaction opens, and retries, gets that transaction', async () => {
+    const path = '/given-up-and-repeated';
+    const scenario = app.scenario();
+    scenario.plan = ['fail'];
+    scenario.gate.close();
+    scenario.timeout.close();
+    const pending = scenario.start('POST', path);
+    await scenario.started.reached(1);
+    unitOfWork.replies.close();
+    const { count } = unitOfWork.sent;
+    scenario.gate.open();
+    await unitOfWork.sent.reached(count + 1);
+    scenario.timeout.open();
+    await until(() => scenario.notes.includes('retry 2'));
+    unitOfWork.replies.open();
+    const first = await pending.response;
+    expect(first).toMatchObject({ status: 201, json: { execution: 2 } });
+    expect(first.header('retry-after')).toBeUndefined();
+    expect(await bank.committed(scenario)).toEqual([2]);
+    expectReplay(await scenario.post(path), first);
     expect(await bank.terminateIdleTransactions()).toBe(0);
   });
 
