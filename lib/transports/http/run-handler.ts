@@ -1,0 +1,184 @@
+import { StreamableFile, type CallHandler } from '@nestjs/common';
+import { EMPTY, from, isObservable, Observable, throwError, type Subscriber } from 'rxjs';
+import { executionScope } from '../../core/operation/execution-scope.js';
+import type { HttpExchange } from './http-exchange.js';
+import type { HttpExecution } from './http-execution.js';
+import { setProblemHeaders } from './problem.js';
+
+/** Runs the handler for a subscriber of its stream, again if an outer interceptor subscribes again. */
+export function runHandler(
+  execution: HttpExecution,
+  next: CallHandler,
+  exchange: HttpExchange,
+  subscriber: Subscriber<unknown>,
+): void {
+  if (!execution.isStarted) {
+    if (!startRecording(execution, exchange)) {
+      subscriber.complete();
+      return;
+    }
+  } else if (execution.isTransactional || execution.isSettled) {
+    // An outer interceptor retries: the writes of the last run must not become part of this one, and after a late end
+    // the key is no longer held.
+    const stream = execution.streamStarted();
+    const problem = execution.problem('idempotency_store_unavailable');
+    const fail = () => {
+      execution.report({ kind: 'streamFailed', stream, error: problem, isRetryable: true });
+    };
+    // It may leave before the handler starts. What it reports after that counts no more.
+    subscriber.add(fail);
+    void execution.startOver().then((mayRun) => {
+      // The response is a later subscription's, or the outer interceptor's own.
+      if (subscriber.closed) return;
+      if (!exchange.rawResponse.headersSent)
+        exchange.restoreHead(execution.statusBefore, execution.headersBefore);
+      if (mayRun) {
+        subscribe(execution, next, exchange, subscriber);
+        return;
+      }
+      fail();
+      setProblemHeaders(exchange, problem);
+      subscriber.error(problem);
+    });
+    return;
+  }
+  subscribe(execution, next, exchange, subscriber);
+}
+
+/** Before the handler's first run. @returns false if a response was sent while the store was asked. */
+function startRecording(execution: HttpExecution, exchange: HttpExchange): boolean {
+  const { rawResponse } = exchange;
+  if (rawResponse.headersSent) {
+    // The handler's would be lost.
+    execution.report({ kind: 'notCalled' });
+    return false;
+  }
+  const written = exchange.record(execution);
+  const onClose = () => {
+    const hasBegun = written();
+    if (!rawResponse.writableFinished) execution.report({ kind: 'clientGone', hasBegun });
+    // Its own class says so, in place of the recorder.
+    else if (!hasBegun && rawResponse.headersSent) execution.onBypass(rawResponse.statusCode);
+  };
+  // The client disconnected before the handler started: a pipe into a closed response emits nothing.
+  if (rawResponse.destroyed) execution.report({ kind: 'clientGone', hasBegun: true });
+  // It closes once, and is not kept after that.
+  else rawResponse.on('close', onClose);
+  return true;
+}
+
+/** Runs pipes and handler without a stream, unless the handler returns one, or a response was sent meanwhile. */
+export async function runAlone(
+  execution: HttpExecution,
+  next: () => Promise<unknown>,
+  exchange: HttpExchange,
+): Promise<unknown> {
+  if (!startRecording(execution, exchange)) return EMPTY;
+  const stream = execution.streamStarted();
+  let value: unknown;
+  try {
+    value = await executionScope.run(execution.scope, next);
+  } catch (error) {
+    throw failureOf(execution, stream, error, exchange);
+  }
+  if (isObservable(value)) {
+    const next = { handle: () => value };
+    return new Observable((subscriber) => {
+      subscribe(execution, next, exchange, subscriber, stream);
+    });
+  }
+  watchSource(execution, value);
+  execution.report({ kind: 'streamCompleted', stream, status: exchange.status() });
+  return value;
+}
+
+/** Subscribes to the handler's stream, and again after a transaction conflict that allows a retry. */
+function subscribe(
+  execution: HttpExecution,
+  next: CallHandler,
+  exchange: HttpExchange,
+  subscriber: Subscriber<unknown>,
+  stream = execution.streamStarted(),
+): void {
+  let hasEmitted = false;
+  subscriber.add(() => {
+    if (!hasEmitted) execution.report({ kind: 'streamAbandoned', stream });
+  });
+  const fail = (error: unknown) => {
+    hasEmitted = true;
+    subscriber.error(failureOf(execution, stream, error, exchange, subscriber));
+  };
+  // A separate subscription without teardown: an outer timeout or a disconnect must not end the handler before its
+  // outcome is stored (contract C57). In the execution scope, because inner interceptors may call the handler later.
+  executionScope.run(execution.scope, () =>
+    streamOf(next).subscribe({
+      next: (value) => {
+        hasEmitted = true;
+        watchSource(execution, value);
+        subscriber.next(value);
+      },
+      error: (error) => {
+        const again = execution.mayRunAgain(error);
+        if (again === false) {
+          fail(error);
+          return;
+        }
+        void again.then((mayRun) => {
+          if (!mayRun || subscriber.closed) {
+            fail(error);
+            return;
+          }
+          hasEmitted = true;
+          exchange.restoreHead(execution.statusBefore, execution.headersBefore);
+          subscribe(execution, next, exchange, subscriber);
+        });
+      },
+      complete: () => {
+        hasEmitted = true;
+        execution.report({ kind: 'streamCompleted', stream, status: exchange.status() });
+        subscriber.complete();
+      },
+    }),
+  );
+}
+
+/** @returns the error to pass on, or the problem that replaces it. */
+function failureOf(
+  execution: HttpExecution,
+  stream: number,
+  error: unknown,
+  exchange: HttpExchange,
+  subscriber?: Subscriber<unknown>,
+): unknown {
+  const code = execution.streamFailed(stream, error);
+  const { rawResponse } = exchange;
+  const isUnwritable = rawResponse.destroyed && isUnableToPipe(error);
+  // Node 24 and later throw this at once; on earlier versions the response begins, and then fails.
+  if (isUnwritable && execution.isNative) rawResponse.flushHeaders();
+  // What Nest ends is no response to the error, and not the handler's whole response.
+  if (exchange.isUnfinished()) execution.onSourceError();
+  if (code === undefined) return error;
+  const problem = execution.problem(code);
+  if (subscriber?.closed !== true) setProblemHeaders(exchange, problem);
+  return problem;
+}
+
+function watchSource(execution: HttpExecution, value: unknown): void {
+  if (!(value instanceof StreamableFile)) return;
+  value.getStream().once('error', () => {
+    execution.onSourceError();
+  });
+}
+
+function isUnableToPipe(error: unknown): boolean {
+  return (error as { code?: unknown } | undefined | null)?.code === 'ERR_STREAM_UNABLE_TO_PIPE';
+}
+
+/** The handler's stream, also if a custom `CallHandler` throws or returns a promise. */
+function streamOf(next: CallHandler): Observable<unknown> {
+  try {
+    return from(next.handle());
+  } catch (error) {
+    return throwError(() => error);
+  }
+}
