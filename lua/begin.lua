@@ -39,18 +39,19 @@ in ms. The leading 2 is the version of the format.
 if value == '' then
   -- Absent, as for nearly every first request: the server's own words are fence and instant.
   if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end
-  local instant = time[1] .. string.sub('00000' .. time[2], -6)
-  local record = '2p' .. instant .. ' ' .. ARGV[2] .. ' 1 0 ' .. ARGV[3] .. (ARGV[8] and ' ' .. ARGV[8] or '')
+  local us = time[2]
+  if #us < 6 then us = string.sub('00000' .. us, -6) end
+  local record = '2p' .. time[1] .. us .. ' ' .. ARGV[2] .. ' 1 0 ' .. ARGV[3] .. (ARGV[8] and ' ' .. ARGV[8] or '')
     .. '\n= ' .. ARGV[5] .. '\n'
   -- An empty value is not an absent one.
-  if redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4], 'NX') then return nonce .. ' acquired ' .. instant end
+  if redis.call('SET', KEYS[1], record, 'PX', ARGV[4], 'NX') then return nonce .. ' acquired ' .. time[1] .. us end
 end
 
 -- Finished, as for nearly every retry: the head decides, and only a replay reads on.
 local finished, content, mark, expires = string.match(value, '^2([cf])%d+ %S+ %d+ %d+ (%S+)( ?%S*)\n(%d+)\n')
 if finished and now < tonumber(expires) then
   if content ~= ARGV[3] then return nonce .. ' mismatch' end
-  if #value == 256 then value = redis.call('GET', KEYS[1]) end
+  if #value == 512 then value = redis.call('GET', KEYS[1]) end
   return { nonce .. (finished == 'c' and ' completed' or ' failed') .. mark, expires - now, value }
 end
 

@@ -29,15 +29,12 @@ Without free memory Redis allows the SET after a PEXPIREAT, or where the script 
 -- include: value
 local line, kind
 if string.sub(value, 1, #ARGV[2]) == ARGV[2] then
-  -- In progress and this attempt's, as nearly always: the first line stays, but for its letter.
-  local lineEnd, since, lease, maxExecution, retention =
-    string.match(value, '^[^\n]*\n()([=%d]%d*) (%d+) (%-?%d+) (%d+) %S', #ARGV[2] + 1)
-  if lineEnd then
-    since = math.floor((since == '=' and string.match(ARGV[2], '%d+', 3) or since) / 1000)
-    if now < since + retention then
-      line = string.sub(value, 3, lineEnd - 1)
-      kind = now < since + math.min(lease, maxExecution) and ' ok' or ' ok_late'
-    end
+  -- In progress and this attempt's, within its first second, as nearly always: no duration of four digits is over. The
+  -- first line stays, but for its letter.
+  local lineEnd = string.find(value, '\n', #ARGV[2], true)
+  if lineEnd and nowUs - string.match(ARGV[2], '%d+', 3) < 999000
+    and string.find(value, '^= %d%d%d%d+ %d%d%d%d+ %d%d%d%d+ %S', lineEnd + 1) then
+    line, kind = string.sub(value, 3, lineEnd), ' ok'
   end
 end
 
@@ -67,7 +64,7 @@ if not line then
   else
     local finished = state == 'c' and 'completed' or 'failed'
     if fingerprint ~= content then return nonce .. ' lost ' .. finished .. ' ' .. fence end
-    if #value == 256 then readAll() end
+    if #value == 512 then readAll() end
     return { nonce .. ' superseded ' .. finished, value }
   end
 end

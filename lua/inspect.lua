@@ -22,5 +22,5 @@ if state == 'p' then
   return nonce .. ' in_progress' .. fields .. ' ' .. string.format('%.0f', leaseLeft) .. ' ' .. origin .. note
 end
 if state == 'r' then return nonce .. ' released' .. fields .. note end
-if #value == 256 then readAll() end
+if #value == 512 then readAll() end
 return { nonce .. (state == 'c' and ' completed' or ' failed') .. fields .. note, value }

@@ -9,7 +9,7 @@ local function readHead()
 end
 readHead()
 -- An empty value is not an absent one, and an origin may be long.
-if value == '' or #value == 256 and (not state or state == 'p') then
+if value == '' or #value == 512 and (not state or state == 'p') then
   readAll()
   if value then readHead() end
 end

@@ -42,7 +42,7 @@ const IS_LATE =
   "if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end";
 const RECORD_GONE = "if not state then return nonce .. ' gone' end\n";
 const HARMLESS_WRITE = "redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom\n";
-const NEW_RECORD = "redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4], 'NX')";
+const NEW_RECORD = "redis.call('SET', KEYS[1], record, 'PX', ARGV[4], 'NX')";
 
 /** What articles show: no owner token, EXPIRE as heartbeat, DEL on failure; and one for each further rule. */
 export const MUTANTS: readonly Mutant[] = [

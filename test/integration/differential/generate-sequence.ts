@@ -14,12 +14,12 @@ const START_MS = 2_500_000_000_000;
 const HOUR_MS = 3_600_000;
 const TOKENS = ['k1-Zx_9', '-', 'Q'] as OwnerToken[];
 // Of the long ones, the scripts of Redis read only a part at first.
-const FINGERPRINTS = ['fA_', '-', 'other'.repeat(60)] as Fingerprint[];
-const ORIGINS = [undefined, undefined, 'eyJrIjoiMSJ9', '-x', 'o'.repeat(256)];
+const FINGERPRINTS = ['fA_', '-', 'other'.repeat(120)] as Fingerprint[];
+const ORIGINS = [undefined, undefined, 'eyJrIjoiMSJ9', '-x', 'o'.repeat(512)];
 const NOTES = [undefined, undefined, 'trace', '#'.repeat(120)];
 const DURATIONS = [1, 2, 10, 1_000, 10_000, 60_000];
 const HEADERS = ['', '{"status":201}', '"Zoë" — 😀 \\n %s', '2c1 2 3 4 5'];
-const BODIES = ['b'.repeat(300), '', '\n', 'plain', '\0\r\n\xff\xfe', '2p9 a 1 0 b\n= 9 9 9 c\n'];
+const BODIES = ['b'.repeat(600), '', '\n', 'plain', '\0\r\n\xff\xfe', '2p9 a 1 0 b\n= 9 9 9 c\n'];
 
 /**
  * Generates random histories of one record. The generator reads the state of the reference, so it hits boundaries

@@ -19,6 +19,7 @@ const NOW = `date_trunc('milliseconds', statement_timestamp())`;
 
 const ABSENT = "if value == '' then\n  ";
 const INSTANT = "time[1] .. string.sub('00000' .. time[2], -6)";
+const FIRST_SECOND = "nowUs - string.match(ARGV[2], '%d+', 3) < 999000";
 const OWN_RECORD = 'string.sub(value, 1, #ARGV[2]) == ARGV[2]';
 const HELD_BY_TOKEN = ["mine and (ownFence == '0' or fence == ownFence)", 'mine'] as const;
 const WITHOUT_NOTE = "string.match(value, '^..(%d+ %S+ %d+ %d+ %S+)') .. '\\n'";
@@ -43,7 +44,7 @@ export const LUA_MISTAKES: readonly LuaMistake[] = [
   lua('begin', 'a replay takes a failure for a success', ["finished == 'c' and", 'true and']),
   lua('begin', 'a replay lacks the note', ["or ' failed') .. mark", "or ' failed')"]),
   lua('begin', 'a replay is the head of a longer record', [
-    "if #value == 256 then value = redis.call('GET', KEYS[1]) end\n",
+    "if #value == 512 then value = redis.call('GET', KEYS[1]) end\n",
     '',
   ]),
   lua('begin', 'a replay with a longer head takes a failure for a success', [
@@ -85,13 +86,10 @@ export const LUA_MISTAKES: readonly LuaMistake[] = [
     `${ABSENT}if ARGV[6] ~= '0' and now >=`,
   ]),
   lua('begin', 'the first fence lacks the zeros of its microseconds', [
-    `local instant = ${INSTANT}`,
-    'local instant = time[1] .. time[2]',
+    'if #us < 6 then',
+    'if false then',
   ]),
-  lua('begin', 'a new record outlives its retention', [
-    "now + ARGV[4], 'NX'",
-    "now + ARGV[4] + 1, 'NX'",
-  ]),
+  lua('begin', 'a new record outlives its retention', ["ARGV[4], 'NX'", "ARGV[4] + 1, 'NX'"]),
   lua('begin', 'the note of a new record is lost', ["(ARGV[8] and ' ' .. ARGV[8] or '')", "''"]),
   lua('begin', 'a new record loses its origin', [
     "'\\n= ' .. ARGV[5]",
@@ -165,30 +163,16 @@ export const LUA_MISTAKES: readonly LuaMistake[] = [
     OWN_RECORD,
     "string.match(value, '^2p%d+( %S+ )') == string.match(ARGV[2], ' %S+ ')",
   ]),
-  lua('complete', 'its fast path writes over an expired record', [
-    'if now < since + retention then',
-    'if true then',
+  lua('complete', 'its fast path is never late', [FIRST_SECOND, 'true']),
+  lua('complete', 'its fast path ends a lease a millisecond later', ['< 999000', '< 1000000']),
+  lua('complete', 'its fast path ignores a short lease', ["'^= %d%d%d%d+", "'^= %d+"]),
+  lua('complete', 'its fast path ignores a near hard deadline', [
+    "'^= %d%d%d%d+ %d%d%d%d+",
+    "'^= %d%d%d%d+ %d+",
   ]),
-  lua('complete', 'its fast path ends a lease a millisecond later', [
-    'now < since + math.min(lease, maxExecution)',
-    'now <= since + math.min(lease, maxExecution)',
-  ]),
-  lua('complete', 'its fast path ignores the hard deadline', [
-    'math.min(lease, maxExecution)',
-    'lease',
-  ]),
-  lua('complete', 'its fast path counts an extended lease from the fence', [
-    "since == '=' and",
-    'true and',
-  ]),
-  lua('complete', 'its fast path is never late', [
-    "and ' ok' or ' ok_late'\n    end",
-    "and ' ok' or ' ok'\n    end",
-  ]),
-  lua('complete', 'its fast path loses the note', [
-    'string.sub(value, 3, lineEnd - 1)',
-    WITHOUT_NOTE,
-  ]),
+  lua('complete', 'its fast path writes over an expired record', ["%d%d%d%d+ %S'", "%d+ %S'"]),
+  lua('complete', 'its fast path counts an extended lease from the fence', ["'^= ", "'^%S+ "]),
+  lua('complete', 'its fast path loses the note', ['string.sub(value, 3, lineEnd)', WITHOUT_NOTE]),
   lua('complete', 'the owner is not compared', ['if not held', 'if false']),
   lua('complete', 'the fence is not compared', HELD_BY_TOKEN),
   lua('complete', 'an attempt without a fence is never on time', [
@@ -215,7 +199,7 @@ export const LUA_MISTAKES: readonly LuaMistake[] = [
   lua('complete', 'a late success lowers the fence', ['math.max(fence, ownFence)', 'ownFence']),
   lua('complete', 'a late success loses the note', ['content .. note', 'content']),
   lua('complete', 'an outcome that it returns is the head of a longer record', [
-    'if #value == 256 then readAll() end\n',
+    'if #value == 512 then readAll() end\n',
     '',
   ]),
   lua('complete', 'a restored outcome lowers the fence', ['math.max(fence or 0, own)', 'own']),
@@ -234,7 +218,7 @@ export const LUA_MISTAKES: readonly LuaMistake[] = [
   lua('release', 'the note is lost', ['string.sub(value, 3, rest - 1)', WITHOUT_NOTE]),
   ...rejectedWithoutMemory('release'),
   lua('inspect', 'an outcome that it returns is the head of a longer record', [
-    'if #value == 256 then readAll() end\n',
+    'if #value == 512 then readAll() end\n',
     '',
   ]),
   lua('inspect', 'it returns a lease that is not clamped', [

@@ -1,4 +1,6 @@
 const SERVER_TIME = "redis.call('TIME')";
+/** A duration from which the server computes the expiry itself. */
+const DURATION = "'PX', ";
 
 /**
  * The script with another clock: `time` is a Lua expression for a table of seconds and microseconds, as
@@ -9,5 +11,5 @@ export function withClock(script: string, time: string): string {
   if (before === undefined || after === undefined || more.length > 0) {
     throw new Error(`A script must read the clock exactly once, by ${SERVER_TIME}`);
   }
-  return before + time + after;
+  return before + time + after.replaceAll(DURATION, "'PXAT', now + ");
 }

@@ -5,7 +5,7 @@ export const LUA_TEXTS = {
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
-local value = redis.call('GETRANGE', KEYS[1], '0', '255')
+local value = redis.call('GETRANGE', KEYS[1], '0', '511')
 if string.sub(value, 1, 2) ~= '2p' then return nonce .. ' other' end
 local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
 local since, leaseMs, leaseUntil, deadline, expiresAt, origin
@@ -15,7 +15,7 @@ local function readHead()
     string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
 end
 readHead()
-if value == '' or #value == 256 and (not state or state == 'p') then
+if value == '' or #value == 512 and (not state or state == 'p') then
   readAll()
   if value then readHead() end
 end
@@ -49,18 +49,19 @@ return nonce .. ' abandoned ' .. fingerprint .. ' ' .. origin
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
-local value = redis.call('GETRANGE', KEYS[1], '0', '255')
+local value = redis.call('GETRANGE', KEYS[1], '0', '511')
 if value == '' then
   if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end
-  local instant = time[1] .. string.sub('00000' .. time[2], -6)
-  local record = '2p' .. instant .. ' ' .. ARGV[2] .. ' 1 0 ' .. ARGV[3] .. (ARGV[8] and ' ' .. ARGV[8] or '')
+  local us = time[2]
+  if #us < 6 then us = string.sub('00000' .. us, -6) end
+  local record = '2p' .. time[1] .. us .. ' ' .. ARGV[2] .. ' 1 0 ' .. ARGV[3] .. (ARGV[8] and ' ' .. ARGV[8] or '')
     .. '\\n= ' .. ARGV[5] .. '\\n'
-  if redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4], 'NX') then return nonce .. ' acquired ' .. instant end
+  if redis.call('SET', KEYS[1], record, 'PX', ARGV[4], 'NX') then return nonce .. ' acquired ' .. time[1] .. us end
 end
 local finished, content, mark, expires = string.match(value, '^2([cf])%d+ %S+ %d+ %d+ (%S+)( ?%S*)\\n(%d+)\\n')
 if finished and now < tonumber(expires) then
   if content ~= ARGV[3] then return nonce .. ' mismatch' end
-  if #value == 256 then value = redis.call('GET', KEYS[1]) end
+  if #value == 512 then value = redis.call('GET', KEYS[1]) end
   return { nonce .. (finished == 'c' and ' completed' or ' failed') .. mark, expires - now, value }
 end
 local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
@@ -71,7 +72,7 @@ local function readHead()
     string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
 end
 readHead()
-if value == '' or #value == 256 and (not state or state == 'p') then
+if value == '' or #value == 512 and (not state or state == 'p') then
   readAll()
   if value then readHead() end
 end
@@ -130,17 +131,13 @@ return nonce .. kind .. fence .. counters() .. (kind == ' takeover ' and note or
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
-local value = redis.call('GETRANGE', KEYS[1], '0', '255')
+local value = redis.call('GETRANGE', KEYS[1], '0', '511')
 local line, kind
 if string.sub(value, 1, #ARGV[2]) == ARGV[2] then
-  local lineEnd, since, lease, maxExecution, retention =
-    string.match(value, '^[^\\n]*\\n()([=%d]%d*) (%d+) (%-?%d+) (%d+) %S', #ARGV[2] + 1)
-  if lineEnd then
-    since = math.floor((since == '=' and string.match(ARGV[2], '%d+', 3) or since) / 1000)
-    if now < since + retention then
-      line = string.sub(value, 3, lineEnd - 1)
-      kind = now < since + math.min(lease, maxExecution) and ' ok' or ' ok_late'
-    end
+  local lineEnd = string.find(value, '\\n', #ARGV[2], true)
+  if lineEnd and nowUs - string.match(ARGV[2], '%d+', 3) < 999000
+    and string.find(value, '^= %d%d%d%d+ %d%d%d%d+ %d%d%d%d+ %S', lineEnd + 1) then
+    line, kind = string.sub(value, 3, lineEnd), ' ok'
   end
 end
 if not line then
@@ -152,7 +149,7 @@ local function readHead()
     string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
 end
 readHead()
-if value == '' or #value == 256 and (not state or state == 'p') then
+if value == '' or #value == 512 and (not state or state == 'p') then
   readAll()
   if value then readHead() end
 end
@@ -192,7 +189,7 @@ local held = mine and (ownFence == '0' or fence == ownFence)
   else
     local finished = state == 'c' and 'completed' or 'failed'
     if fingerprint ~= content then return nonce .. ' lost ' .. finished .. ' ' .. fence end
-    if #value == 256 then readAll() end
+    if #value == 512 then readAll() end
     return { nonce .. ' superseded ' .. finished, value }
   end
 end
@@ -207,7 +204,7 @@ return nonce .. kind
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
-local value = redis.call('GETRANGE', KEYS[1], '0', '255')
+local value = redis.call('GETRANGE', KEYS[1], '0', '511')
 local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
 local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 local function readAll() value = redis.call('GET', KEYS[1]) end
@@ -216,7 +213,7 @@ local function readHead()
     string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
 end
 readHead()
-if value == '' or #value == 256 and (not state or state == 'p') then
+if value == '' or #value == 512 and (not state or state == 'p') then
   readAll()
   if value then readHead() end
 end
@@ -252,7 +249,7 @@ return nonce .. (now < leaseUntil and ' ok' or ' revived')
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
-local value = redis.call('GETRANGE', KEYS[1], '0', '255')
+local value = redis.call('GETRANGE', KEYS[1], '0', '511')
 local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
 local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 local function readAll() value = redis.call('GET', KEYS[1]) end
@@ -261,7 +258,7 @@ local function readHead()
     string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
 end
 readHead()
-if value == '' or #value == 256 and (not state or state == 'p') then
+if value == '' or #value == 512 and (not state or state == 'p') then
   readAll()
   if value then readHead() end
 end
@@ -285,14 +282,14 @@ if state == 'p' then
   return nonce .. ' in_progress' .. fields .. ' ' .. string.format('%.0f', leaseLeft) .. ' ' .. origin .. note
 end
 if state == 'r' then return nonce .. ' released' .. fields .. note end
-if #value == 256 then readAll() end
+if #value == 512 then readAll() end
 return { nonce .. (state == 'c' and ' completed' or ' failed') .. fields .. note, value }
 `,
   'release': `local nonce = ARGV[1]
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
-local value = redis.call('GETRANGE', KEYS[1], '0', '255')
+local value = redis.call('GETRANGE', KEYS[1], '0', '511')
 local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
 local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 local function readAll() value = redis.call('GET', KEYS[1]) end
@@ -301,7 +298,7 @@ local function readHead()
     string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
 end
 readHead()
-if value == '' or #value == 256 and (not state or state == 'p') then
+if value == '' or #value == 512 and (not state or state == 'p') then
   readAll()
   if value then readHead() end
 end
