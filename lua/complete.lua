@@ -31,11 +31,8 @@ local line, kind
 if string.sub(value, 1, #ARGV[2]) == ARGV[2] then
   -- In progress and this attempt's, within its first second, as nearly always: no duration of four digits is over. The
   -- first line stays, but for its letter.
-  local lineEnd = string.find(value, '\n', #ARGV[2], true)
-  if lineEnd and nowUs - string.match(ARGV[2], '%d+', 3) < 999000
-    and string.find(value, '^= %d%d%d%d+ %d%d%d%d+ %d%d%d%d+ %S', lineEnd + 1) then
-    line, kind = string.sub(value, 3, lineEnd), ' ok'
-  end
+  local first, fence = string.match(value, '^((%d+) [^\n]*\n)= %d%d%d%d+ %d%d%d%d+ %d%d%d%d+ %S', 3)
+  if first and nowUs - fence < 999000 then line, kind = first, ' ok' end
 end
 
 if not line then
@@ -69,7 +66,9 @@ if not line then
   end
 end
 
-local at = string.format('%.0f', now + ARGV[4])
+-- In two halves, which cost less than "%.0f".
+local at = now + ARGV[4]
+at = string.format('%d%06d', at / 1000000, at % 1000000)
 local record = '2' .. ARGV[3] .. line .. at .. '\n' .. ARGV[6] .. '\n' .. ARGV[7]
 redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)

@@ -19,7 +19,6 @@ const NOW = `date_trunc('milliseconds', statement_timestamp())`;
 
 const ABSENT = "if value == '' then\n  ";
 const INSTANT = "time[1] .. string.sub('00000' .. time[2], -6)";
-const FIRST_SECOND = "nowUs - string.match(ARGV[2], '%d+', 3) < 999000";
 const OWN_RECORD = 'string.sub(value, 1, #ARGV[2]) == ARGV[2]';
 const HELD_BY_TOKEN = ["mine and (ownFence == '0' or fence == ownFence)", 'mine'] as const;
 const WITHOUT_NOTE = "string.match(value, '^..(%d+ %S+ %d+ %d+ %S+)') .. '\\n'";
@@ -163,16 +162,16 @@ export const LUA_MISTAKES: readonly LuaMistake[] = [
     OWN_RECORD,
     "string.match(value, '^2p%d+( %S+ )') == string.match(ARGV[2], ' %S+ ')",
   ]),
-  lua('complete', 'its fast path is never late', [FIRST_SECOND, 'true']),
+  lua('complete', 'its fast path is never late', ['nowUs - fence < 999000', 'true']),
   lua('complete', 'its fast path ends a lease a millisecond later', ['< 999000', '< 1000000']),
-  lua('complete', 'its fast path ignores a short lease', ["'^= %d%d%d%d+", "'^= %d+"]),
+  lua('complete', 'its fast path ignores a short lease', ['= %d%d%d%d+', '= %d+']),
   lua('complete', 'its fast path ignores a near hard deadline', [
-    "'^= %d%d%d%d+ %d%d%d%d+",
-    "'^= %d%d%d%d+ %d+",
+    '= %d%d%d%d+ %d%d%d%d+',
+    '= %d%d%d%d+ %d+',
   ]),
   lua('complete', 'its fast path writes over an expired record', ["%d%d%d%d+ %S'", "%d+ %S'"]),
-  lua('complete', 'its fast path counts an extended lease from the fence', ["'^= ", "'^%S+ "]),
-  lua('complete', 'its fast path loses the note', ['string.sub(value, 3, lineEnd)', WITHOUT_NOTE]),
+  lua('complete', 'its fast path counts an extended lease from the fence', ['= %d', '%S+ %d']),
+  lua('complete', 'its fast path loses the note', ['kind = first', `kind = ${WITHOUT_NOTE}`]),
   lua('complete', 'the owner is not compared', ['if not held', 'if false']),
   lua('complete', 'the fence is not compared', HELD_BY_TOKEN),
   lua('complete', 'an attempt without a fence is never on time', [
@@ -203,6 +202,7 @@ export const LUA_MISTAKES: readonly LuaMistake[] = [
     '',
   ]),
   lua('complete', 'a restored outcome lowers the fence', ['math.max(fence or 0, own)', 'own']),
+  lua('complete', 'the expiry lacks the zeros of its lower half', ['%d%06d', '%d%d']),
   lua('complete', "the outcome's retention is ignored", ['now + ARGV[4]', 'now + ARGV[4] + 1']),
   ...rejectedWithoutMemory('complete'),
   lua('release', 'the record is deleted', [

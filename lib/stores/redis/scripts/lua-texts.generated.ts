@@ -134,11 +134,8 @@ local now = math.floor(nowUs / 1000)
 local value = redis.call('GETRANGE', KEYS[1], '0', '511')
 local line, kind
 if string.sub(value, 1, #ARGV[2]) == ARGV[2] then
-  local lineEnd = string.find(value, '\\n', #ARGV[2], true)
-  if lineEnd and nowUs - string.match(ARGV[2], '%d+', 3) < 999000
-    and string.find(value, '^= %d%d%d%d+ %d%d%d%d+ %d%d%d%d+ %S', lineEnd + 1) then
-    line, kind = string.sub(value, 3, lineEnd), ' ok'
-  end
+  local first, fence = string.match(value, '^((%d+) [^\\n]*\\n)= %d%d%d%d+ %d%d%d%d+ %d%d%d%d+ %S', 3)
+  if first and nowUs - fence < 999000 then line, kind = first, ' ok' end
 end
 if not line then
 local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
@@ -193,7 +190,8 @@ local held = mine and (ownFence == '0' or fence == ownFence)
     return { nonce .. ' superseded ' .. finished, value }
   end
 end
-local at = string.format('%.0f', now + ARGV[4])
+local at = now + ARGV[4]
+at = string.format('%d%06d', at / 1000000, at % 1000000)
 local record = '2' .. ARGV[3] .. line .. at .. '\\n' .. ARGV[6] .. '\\n' .. ARGV[7]
 redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
