@@ -5,7 +5,13 @@ import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import type { StoreUnderTest } from 'nestjs-idempotency/testing/store';
 import { RedisIdempotencyStore as OwnConnectionStore } from '../support/internals/stores/redis.js';
 import { openConnection } from '../support/internals/stores/redis/connection.js';
-import { clockedScripts, setClock, START_MS } from '../support/redis/clocked-scripts.js';
+import type { LuaScripts } from '../support/internals/stores/redis/scripts.js';
+import {
+  clockedScripts,
+  clockedScriptsOfLargeRecords,
+  setClock,
+  START_MS,
+} from '../support/redis/clocked-scripts.js';
 import { useRedis } from '../support/redis/use-redis.js';
 
 const redis = useRedis();
@@ -24,14 +30,22 @@ export const redisUnderTest: StoreUnderTest = {
 /** On a connection that the store opens. */
 export const redisOnOwnConnection: StoreUnderTest = {
   name: 'RedisIdempotencyStore on its own connection',
-  create: async () => {
-    const clock = await startClock();
-    const connect = () => openConnection({ url: redis.url });
-    const store = new OwnConnectionStore({ connect, scripts: clockedScripts });
-    await store.open();
-    return { store, clock, dispose: () => store.close() };
-  },
+  create: () => createOnOwnConnection(clockedScripts),
 };
+
+/** The same, where nearly every finished record is large. */
+export const redisWithLargeRecords: StoreUnderTest = {
+  name: 'RedisIdempotencyStore on its own connection, with large records',
+  create: () => createOnOwnConnection(clockedScriptsOfLargeRecords),
+};
+
+async function createOnOwnConnection(scripts: LuaScripts) {
+  const clock = await startClock();
+  const connect = () => openConnection({ url: redis.url });
+  const store = new OwnConnectionStore({ connect, scripts });
+  await store.open();
+  return { store, clock, dispose: () => store.close() };
+}
 
 /** The channel on which ioredis publishes its commands. */
 const COMMANDS = 'tracing:ioredis:command:start';

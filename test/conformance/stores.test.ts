@@ -8,6 +8,7 @@ import {
   redisOnItsOwnClock,
   redisOnOwnConnection,
   redisUnderTest,
+  redisWithLargeRecords,
   redisWithoutOwnCommands,
 } from './redis-under-test.js';
 
@@ -18,6 +19,7 @@ const STORES = isTestAll
   ? [
       redisOnItsOwnClock,
       redisWithoutOwnCommands,
+      redisWithLargeRecords,
       ...postgres.flatMap(({ underTest, onItsOwnClock }) => [underTest, onItsOwnClock]),
     ]
   : [

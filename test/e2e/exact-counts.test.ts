@@ -15,7 +15,7 @@ import { KeepAliveConnection } from '../support/http/wire/raw-client.js';
 import type { RawResponse } from '../support/http/wire/raw-response.js';
 import type { Reply } from '../support/http/reply.js';
 import { Tally } from '../support/waiting/tally.js';
-import type { SharedServer } from '../support/servers/shared/kinds.js';
+import { SentCommands } from '../support/redis/sent-commands.js';
 import { useRedis } from '../support/redis/use-redis.js';
 
 /** DESIGN's budget for one record: key of 59 B, body of 200 B, own headers of 68 B. */
@@ -24,6 +24,8 @@ const KEY_BYTES = 59;
 const BODY_BYTES = 200;
 const HEADER_BYTES = 68;
 const RECORD_BYTES_AT_MOST = 488;
+
+const LARGE_BYTES = 65_536;
 
 const CONNECTIONS = 4;
 const REQUESTS = 800;
@@ -47,6 +49,12 @@ class Payments {
     // With Content-Type, which the platform adds, 68 bytes of names and values.
     reply.header('location', '/payments/1234567');
     return this.pay();
+  }
+
+  /** Its record is above the size from which the store sends records by SET and GET. */
+  @Post('large')
+  large() {
+    return { id: 'x'.repeat(LARGE_BYTES) };
   }
 
   @Post('held')
@@ -90,49 +98,6 @@ async function start(platform: Platform, store: ReturnType<typeof redisStore>) {
   return { app, port: (app.getHttpServer().address() as { port: number }).port };
 }
 
-/** The commands of clients, as the server sees them. Commands inside scripts do not count. */
-class SentCommands {
-  private readonly seen: string[] = [];
-  private readonly marks = new Tally();
-
-  private constructor(
-    private readonly monitor: Redis,
-    private readonly client: Redis,
-  ) {
-    monitor.on('monitor', (_time: string, args: string[], source: string) => {
-      const [command = ''] = args;
-      if (source === 'lua') return;
-      if (command.toLowerCase() === 'echo') this.marks.add();
-      else this.seen.push(command.toLowerCase());
-    });
-  }
-
-  static async to(redis: SharedServer): Promise<SentCommands> {
-    const client = new Redis(redis.url);
-    return new SentCommands(await client.monitor(), client);
-  }
-
-  /** The commands that clients sent during `work`, in the server's order. */
-  async during(work: () => Promise<unknown>): Promise<string[]> {
-    await this.upToHere();
-    this.seen.length = 0;
-    await work();
-    await this.upToHere();
-    return [...this.seen];
-  }
-
-  stop(): void {
-    this.monitor.disconnect();
-    this.client.disconnect();
-  }
-
-  private async upToHere(): Promise<void> {
-    const mark = this.marks.count + 1;
-    await this.client.echo(String(mark));
-    await this.marks.reached(mark);
-  }
-}
-
 let keys = 0;
 const newKey = () => `key-${(keys += 1)}`;
 
@@ -170,13 +135,19 @@ describe.each(platforms)('on %s with Redis', (platform) => {
     client.disconnect();
   });
 
-  function post(path: string, key: string, body = '{"amount":1}', connection = 0) {
+  function post(
+    path: string,
+    key: string,
+    body = '{"amount":1}',
+    connection: number | KeepAliveConnection = 0,
+  ) {
     const lines = [
       ['Idempotency-Key', key],
       ['Content-Type', 'application/json'],
     ] as const;
     const request = { method: 'POST', path, lines, body: Buffer.from(body) };
-    return connections[connection]!.exchange(request);
+    const used = typeof connection === 'number' ? connections[connection]! : connection;
+    return used.exchange(request);
   }
 
   async function expectStatus(received: Promise<RawResponse>, status: number, replayed = false) {
@@ -225,6 +196,14 @@ describe.each(platforms)('on %s with Redis', (platform) => {
     it('2 commands for a request that is released', async () => {
       const sent = await commands.during(() => expectStatus(post('/declined', newKey()), 503));
       expect(sent).toEqual(['evalsha', 'evalsha']);
+    });
+
+    it('2 commands for a first request with a large response, and 1 for its replay', async () => {
+      const key = newKey();
+      const first = () => expectStatus(post('/large', key), 201);
+      expect(await commands.during(first)).toEqual(['evalsha', 'evalsha']);
+      const replay = () => expectStatus(post('/large', key), 201, true);
+      expect(await commands.during(replay)).toEqual(['evalsha']);
     });
 
     it('none for a request without a valid key', async () => {
@@ -295,6 +274,37 @@ describe.each(platforms)('on %s with Redis', (platform) => {
     // Attempts share timers; none has its own.
     expect(created).toBeLessThan(REQUESTS / 100);
     expect(live.size).toBeLessThanOrEqual(2);
+  });
+
+  describe('on a connection of its own, the store sends', () => {
+    let own: Awaited<ReturnType<typeof start>>;
+    let connection: KeepAliveConnection;
+    const ask = (path: string, key: string, body?: string) => post(path, key, body, connection);
+
+    beforeAll(async () => {
+      own = await start(platform, redisStore({ url: redis.url, keyPrefix: 'own' }));
+      connection = new KeepAliveConnection(own.port);
+      const key = newKey();
+      await ask('/large', key);
+      await ask('/large', key);
+    });
+
+    afterAll(async () => {
+      connection.close();
+      await own.app.close();
+    });
+
+    it.each([
+      { path: '/payments', first: ['evalsha', 'evalsha'], replay: ['evalsha'] },
+      { path: '/large', first: ['evalsha', 'set', 'evalsha'], replay: ['evalsha', 'get'] },
+    ])('$first for a first POST $path, and $replay for its replay', async (expected) => {
+      const { path, first, replay } = expected;
+      const key = newKey();
+      expect(await commands.during(() => expectStatus(ask(path, key), 201))).toEqual(first);
+      expect(await commands.during(() => expectStatus(ask(path, key), 201, true))).toEqual(replay);
+      const mismatch = () => expectStatus(ask(path, key, '{"amount":2}'), 422);
+      expect(await commands.during(mismatch)).toEqual(['evalsha']);
+    });
   });
 });
 

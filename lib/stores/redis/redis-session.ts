@@ -5,6 +5,7 @@ import { ConnectionState } from './connection/connection-state.js';
 import type { OwnConnection } from './connection/own-connection.js';
 import type { WaitReplicas } from './connection/redis-store-options.js';
 import { SelectedDatabase } from './connection/selected-database.js';
+import { LargeRecordRunner } from './scripts/large-records.js';
 import type { LuaScripts } from './scripts/lua-scripts.js';
 import { openReplicated, ReplicatedRunner } from './scripts/replicated-runner.js';
 import { ReplyOrder, type MismatchListener } from './scripts/reply-order.js';
@@ -62,7 +63,10 @@ export class RedisSession {
     };
     const links: ScriptLinks =
       client.isCluster === true ? new ClusterLinks(client, onMismatch) : { linkOf: () => link };
-    this.runner = new ScriptRunner(links, this.connection, this.form);
+    this.runner =
+      own === undefined
+        ? new ScriptRunner(links, this.connection, this.form)
+        : new LargeRecordRunner(own.client, links, this.connection, this.form, scripts);
     this.scan = new AbandonedScan(
       client,
       this.connection,

@@ -19,12 +19,13 @@ const redis = useServer(
 
 describe('the scripts and the reference state machine', () => {
   it.each([
-    ['with flags', []],
-    ['without flags, as for Redis 6.2', ['flags']],
+    ['with flags', {}],
+    ['without flags, as for Redis 6.2', { without: ['flags'] }],
+    ['with large outcomes', { isLarge: true }],
   ] as const)(
     'give equal replies and leave equal records for any sequence of commands: %s',
-    async (_, without) => {
-      const subject = await redisSubject(redis, { without });
+    async (_, options) => {
+      const subject = await redisSubject(redis, options);
       const { coverage, checked } = await checkStore(subject, { runs });
       expect(coverage.missing(Math.floor(checked / 200))).toEqual({});
     },

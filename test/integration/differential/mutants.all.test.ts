@@ -23,8 +23,8 @@ describe('the comparison detects', () => {
   });
   afterAll(() => redis.disconnect());
 
-  it.each(LUA_MISTAKES)('$mistake', async ({ mutate, without, objection }) => {
-    const check = checkStore(await redisSubject(redis, { mutate, without }), { runs: 20_000 });
+  it.each(LUA_MISTAKES)('$mistake', async ({ objection, ...options }) => {
+    const check = checkStore(await redisSubject(redis, options), { runs: 20_000 });
     await expect(check).rejects.toThrow(objection);
   });
 

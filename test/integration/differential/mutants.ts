@@ -13,6 +13,8 @@ interface Mistake extends PlantedMistake {
 interface LuaMistake extends Mistake {
   /** What the server lacks where the mistake has an effect. */
   readonly without?: readonly Missing[];
+  /** Whether it has an effect on large outcomes alone. */
+  readonly isLarge?: boolean;
 }
 
 const NOW = `date_trunc('milliseconds', statement_timestamp())`;
@@ -205,6 +207,52 @@ export const LUA_MISTAKES: readonly LuaMistake[] = [
   lua('complete', 'the expiry lacks the zeros of its lower half', ['%d%06d', '%d%d']),
   lua('complete', "the outcome's retention is ignored", ['now + ARGV[4]', 'now + ARGV[4] + 1']),
   ...rejectedWithoutMemory('complete'),
+  large('begin', 'a large record has the first line of any', [
+    "string.match(value, '^[^\\n]*\\n[^\\n]*\\n')",
+    "string.match(value, '^[^\\n]*\\n')",
+  ]),
+  large('complete-large', 'the first line is not compared', [
+    "string.sub(redis.call('GETRANGE', KEYS[2], 0, #line + 15), 3) ~= line .. '0000000000000\\n'",
+    "redis.call('EXISTS', KEYS[2]) == 0",
+  ]),
+  large('complete-large', 'only the first letter of the record is compared', [
+    "'^2p((%d+)[^\\n]*\\n)([=%d]%d*) (%d+) (%-?%d+) (%d+) %S'",
+    "'^2.((%d+)[^\\n]*\\n)([=%d]%d*) ?(%d*) ?(%-?%d*) ?(%d*)'",
+  ]),
+  large('complete-large', 'it writes over an expired record', [
+    'now >= since + retention',
+    'false',
+  ]),
+  large('complete-large', 'a record exists in the millisecond of its expiry', [
+    'now >= since + retention',
+    'now > since + retention',
+  ]),
+  large('complete-large', 'an extended lease counts from the fence', [
+    "since == '=' and",
+    'true and',
+  ]),
+  large('complete-large', 'a staged record is left', ["redis.call('UNLINK', KEYS[2])\n", '']),
+  large('complete-large', "the outcome's retention is ignored", [
+    'now + ARGV[2]',
+    'now + ARGV[2] + 1',
+  ]),
+  large('complete-large', 'the expiry stays zero', [
+    "redis.call('SETRANGE', KEYS[2], #line + 2, at)\n",
+    '',
+  ]),
+  large('complete-large', 'the expiry stays that of the staged record', [
+    "redis.call('PEXPIREAT', KEYS[2], at)\nlocal",
+    'local',
+  ]),
+  large('complete-large', 'a lease ends a millisecond later', [
+    'now < since + math.min(lease, maxExecution)',
+    'now <= since + math.min(lease, maxExecution)',
+  ]),
+  large('complete-large', 'the hard deadline is ignored', [
+    'math.min(lease, maxExecution)',
+    'lease',
+  ]),
+  large('complete-large', 'it is never late', ["' ok_late'", "' ok'"]),
   lua('release', 'the record is deleted', [
     "redis.call('SET', KEYS[1], record, 'PXAT', at)",
     "redis.call('DEL', KEYS[1])",
@@ -316,6 +364,10 @@ function withoutMemory(
   further: readonly Missing[] = [],
 ): LuaMistake {
   return { ...lua(script, mistake, change), without: ['memory', ...further] };
+}
+
+function large(script: string, mistake: string, change: readonly [string, string]): LuaMistake {
+  return { ...lua(script, mistake, change), isLarge: true };
 }
 
 function lua(script: string, mistake: string, change: readonly [string, string]): Mistake {

@@ -3,16 +3,31 @@ import { loadScripts } from '../../support/internals/stores/redis/scripts.js';
 
 const scripts = Object.entries(loadScripts());
 
-describe('the six scripts', () => {
+describe('the seven scripts', () => {
   it('are these, with flags where they write for an attempt that already runs', () => {
-    expect(scripts.map(([name, { flagged }]) => [name, flagged !== undefined])).toEqual([
+    const flags = scripts.map(([name, { flagged }]) => [name, flagged !== undefined]);
+    expect(flags).toEqual([
       ['abandoned', true],
       ['begin', false],
+      // Without memory, there is no record to rename.
+      ['complete-large', false],
       ['complete', true],
       ['extend', true],
       ['inspect', false],
       ['release', true],
     ]);
+  });
+
+  it('leave large records to GET in the form of begin for that', () => {
+    const large = scripts.flatMap(([name, { large }]) =>
+      large === undefined ? [] : [[name, large]],
+    );
+    expect(large.map(([name]) => name)).toEqual(['begin']);
+    const { text, large: begin } = loadScripts().begin;
+    const lines = begin!.text.split('\n');
+    expect(lines.filter((line) => !line.endsWith(' -- large')).join('\n')).toBe(text);
+    const { largestInScripts } = begin!;
+    expect(largestInScripts).toBeGreaterThanOrEqual(4_096);
   });
 
   it.each(scripts)('hold what they include, and read record and time once: %s', (_, { text }) => {

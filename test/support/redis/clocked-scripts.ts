@@ -2,16 +2,28 @@ import type { Redis } from 'ioredis';
 import { withClock } from '../clocks/injected-clock.js';
 import { loadScripts } from '../internals/stores/redis/scripts.js';
 
+const { begin } = loadScripts();
+const LARGEST = String(begin.large?.largestInScripts);
+const LAST_READ_FIRST = Number(/'GETRANGE', KEYS\[1\], '0', '(\d+)'/.exec(begin.text)?.[1]);
+
 // A list of seconds and microseconds, as TIME returns.
 const CLOCK_KEY = 'clock-of-the-scripts';
 
 /** Far ahead of any real clock: Redis itself expires nothing while a test steps that of the scripts. */
 export const START_MS = 2_500_000_000_000;
 
+const clocked = (text: string) => withClock(text, `redis.call('LRANGE', '${CLOCK_KEY}', 0, 1)`);
+
 /** The shipped scripts, which read the time that {@link setClock} has set. */
-export const clockedScripts = loadScripts((text) =>
-  withClock(text, `redis.call('LRANGE', '${CLOCK_KEY}', 0, 1)`),
-);
+export const clockedScripts = loadScripts(clocked);
+
+/** The same, where nearly every finished record is large. */
+export const clockedScriptsOfLargeRecords = loadScripts((text) => withLargestRecord(clocked(text)));
+
+/** A script for which a record with more than `bytes` is large; by default, more than a script reads first. */
+export function withLargestRecord(text: string, bytes = LAST_READ_FIRST): string {
+  return text.replace(/^.* -- large$/gm, (line) => line.replaceAll(LARGEST, String(bytes)));
+}
 
 export async function setClock(client: Redis, us: number): Promise<void> {
   const time = [Math.floor(us / 1_000_000), us % 1_000_000];

@@ -1,8 +1,10 @@
 import type { LuaScript, LuaScripts } from '../internals/stores/redis/scripts.js';
 
-/** Every text that a store may send, by the name of its script: with and without flags. */
+/** Every text that a store may send, by the name of its script: with and without flags, and for large records. */
 export function scriptTexts(scripts: LuaScripts): (readonly [name: string, script: LuaScript])[] {
   return Object.entries(scripts).flatMap(([name, script]) =>
-    [script, script.flagged].flatMap((each) => (each === undefined ? [] : [[name, each] as const])),
+    [script, script.flagged, script.large].flatMap((each) =>
+      each === undefined ? [] : [[name, each] as const],
+    ),
   );
 }

@@ -90,6 +90,8 @@ export interface ConnectionStream extends CorkableStream {
 }
 
 export interface OwnRedisClient extends BinaryRedisClient {
+  set(key: string, value: Buffer, px: 'PX', ms: number): Promise<unknown>;
+  getBuffer(key: string): Promise<unknown>;
   /** Not documented by ioredis. */
   readonly sendCommand?: (command: object) => unknown;
   disconnect(reconnect?: boolean): void;

@@ -44,13 +44,23 @@ export class OwnCommands {
     args: readonly ScriptArgument[],
     receiver: CommandReceiver,
   ): boolean {
-    const { client, keyPrefix, verified } = this;
-    if (verified === undefined || client.sendCommand !== verified || TRACING.hasSubscribers) {
-      return false;
-    }
-    const prefixed = (keyPrefix as string) + key;
+    if (!this.isUsable) return false;
+    const prefixed = (this.keyPrefix as string) + key;
     this.send(new OwnCommand('evalsha', [sha1, '1', prefixed, nonce, ...args], receiver));
     return true;
+  }
+
+  /** Sends SET of a value in parts, which are copied once. @returns likewise. */
+  set(key: string, parts: readonly Buffer[], expiryMs: number, receiver: CommandReceiver): boolean {
+    if (!this.isUsable) return false;
+    const prefixed = (this.keyPrefix as string) + key;
+    this.send(new OwnCommand('set', [prefixed, parts, 'PX', String(expiryMs)], receiver));
+    return true;
+  }
+
+  private get isUsable(): boolean {
+    const { client, verified } = this;
+    return verified !== undefined && client.sendCommand === verified && !TRACING.hasSubscribers;
   }
 
   private verify(): void {
@@ -104,7 +114,7 @@ class OwnCommand {
   constructor(
     readonly name: string,
     /** ioredis adds them to the error of an error reply. */
-    readonly args: readonly ScriptArgument[],
+    readonly args: readonly (ScriptArgument | readonly Buffer[])[],
     receiver: CommandReceiver,
   ) {
     this.receiver = receiver;
@@ -120,11 +130,11 @@ class OwnCommand {
     let chunks: Buffer[] | undefined;
     let text = `*${args.length + 1}\r\n$${name.length}\r\n${name}\r\n`;
     for (const arg of args) {
-      text += `$${Buffer.byteLength(arg)}\r\n`;
+      text += `$${byteLengthOf(arg)}\r\n`;
       if (typeof arg === 'string') {
         text += arg;
       } else {
-        (chunks ??= []).push(Buffer.from(text), arg);
+        (chunks ??= []).push(Buffer.from(text), ...(Buffer.isBuffer(arg) ? [arg] : arg));
         text = '';
       }
       text += '\r\n';
@@ -143,4 +153,9 @@ class OwnCommand {
     this.receiver = undefined;
     receiver?.onError(error);
   }
+}
+
+function byteLengthOf(arg: ScriptArgument | readonly Buffer[]): number {
+  if (typeof arg === 'string' || Buffer.isBuffer(arg)) return Buffer.byteLength(arg);
+  return arg.reduce((sum, part) => sum + part.length, 0);
 }

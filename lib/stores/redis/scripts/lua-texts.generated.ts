@@ -61,6 +61,9 @@ end
 local finished, content, mark, expires = string.match(value, '^2([cf])%d+ %S+ %d+ %d+ (%S+)( ?%S*)\\n(%d+)\\n')
 if finished and now < tonumber(expires) then
   if content ~= ARGV[3] then return nonce .. ' mismatch' end
+  if #value == 512 and redis.call('GETRANGE', KEYS[1], '8192', '8192') ~= '' then -- large
+    value = { string.match(value, '^[^\\n]*\\n[^\\n]*\\n') } -- large
+  end -- large
   if #value == 512 then value = redis.call('GET', KEYS[1]) end
   return { nonce .. (finished == 'c' and ' completed' or ' failed') .. mark, expires - now, value }
 end
@@ -126,6 +129,30 @@ local record = '2p' .. fence .. ' ' .. ARGV[2] .. ' ' .. attempt .. ' ' .. takeo
   .. (ARGV[8] and ' ' .. ARGV[8] or note) .. '\\n' .. string.format('%.0f', nowUs) .. ' ' .. ARGV[5] .. '\\n'
 redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4])
 return nonce .. kind .. fence .. counters() .. (kind == ' takeover ' and note or '')
+`,
+  'complete-large': `local nonce = ARGV[1]
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+local value = redis.call('GETRANGE', KEYS[1], '0', '511')
+local line, fence, since, lease, maxExecution, retention =
+  string.match(value, '^2p((%d+)[^\\n]*\\n)([=%d]%d*) (%d+) (%-?%d+) (%d+) %S')
+since = line and math.floor((since == '=' and fence or since) / 1000)
+if not line or now >= since + retention
+  or string.sub(redis.call('GETRANGE', KEYS[2], 0, #line + 15), 3) ~= line .. '0000000000000\\n' then
+  redis.call('UNLINK', KEYS[2])
+  return nonce .. ' other'
+end
+local at = string.format('%013.0f', now + ARGV[2])
+redis.call('SETRANGE', KEYS[2], #line + 2, at)
+redis.call('PEXPIREAT', KEYS[2], at)
+local renamed = redis.pcall('RENAME', KEYS[2], KEYS[1])
+if renamed.err then
+  redis.call('PEXPIREAT', KEYS[2], now)
+  return renamed
+end
+if ARGV[3] then redis.pcall(ARGV[3], KEYS[1], '') end
+return nonce .. (now < since + math.min(lease, maxExecution) and ' ok' or ' ok_late')
 `,
   'complete': `local nonce = ARGV[1]
 local time = redis.call('TIME')

@@ -21,7 +21,15 @@ import { NO_ORIGIN } from './script-arguments.js';
  * `<nonce> <kind> <field> …`; with a finished record, a list of that, of a number if the script has one, and of the record.
  * A client may be set to return numbers as strings.
  */
-export type ScriptReply = Buffer | readonly [head: Buffer, ...data: (Buffer | number | string)[]];
+export type ScriptReply =
+  Buffer | readonly [head: Buffer, ...data: (Buffer | number | string)[]] | LargeReply;
+
+/** Of lua/begin.lua: in place of a large record, which GET reads, its first two lines. */
+export type LargeReply = readonly [
+  head: Buffer,
+  leftMs: number | string,
+  record: readonly [Buffer],
+];
 
 const SPACE = 0x20;
 const LINE_FEED = 0x0a;
@@ -34,6 +42,11 @@ export function isReplyTo(nonce: string, reply: unknown): reply is ScriptReply {
     head[nonce.length] === SPACE &&
     head.toString('latin1', 0, nonce.length) === nonce
   );
+}
+
+/** The reply of lua/begin.lua, if it leaves a large record to GET. */
+export function largeReplyOf(reply: ScriptReply): LargeReply | undefined {
+  return Array.isArray(reply) && Array.isArray(reply[2]) ? (reply as LargeReply) : undefined;
 }
 
 /** The reply of Redis to each command between MULTI and EXEC. */

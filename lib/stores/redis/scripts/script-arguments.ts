@@ -33,8 +33,8 @@ export function completeArguments(
   lease: Lease,
   { state, retentionMs, fingerprint, whenGone, outcome }: Store.Complete,
   publish: Publish,
-): readonly ScriptArgument[] {
-  const args = [
+): CompleteArguments {
+  const args: CompleteArguments = [
     ownStart(lease),
     state === 'completed' ? 'c' : 'f',
     String(retentionMs),
@@ -45,6 +45,59 @@ export function completeArguments(
   if (publish !== undefined) args.push(publish);
   return args;
 }
+
+type CompleteArguments = [
+  ownStart: string,
+  letter: string,
+  retention: string,
+  content: string,
+  header: string,
+  body: ScriptArgument,
+  ...publish: string[],
+];
+
+/** A finished record before it replaces the one in progress. */
+export interface StagedRecord {
+  /** Begins with the record's key: what an ACL permits and a client adds to keys is the same. */
+  readonly key: string;
+  readonly parts: readonly Buffer[];
+  /** Nothing is left of it then, if the process ends between both commands. */
+  readonly expiryMs: number;
+  /** Of lua/complete-large.lua. */
+  readonly args: readonly string[];
+}
+
+/**
+ * The record that lua/complete.lua would write for a first attempt without a note, with zeros for the instant of its
+ * expiry.
+ * @returns undefined if it has at most so many bytes.
+ */
+export function stagedRecord(
+  key: string,
+  args: readonly ScriptArgument[],
+  largestInScripts: number,
+  timeoutMs: number,
+): StagedRecord | undefined {
+  const [start, letter, retention, content, header, body, ...publish] = args as CompleteArguments;
+  if (header.length + body.length + LONGEST_START < largestInScripts) return undefined;
+  const [fence = '', token = ''] = start.slice(2).split(' ');
+  const [fingerprint = ''] = content.split(' ', 1);
+  const head = Buffer.from(
+    `2${letter}${fence} ${token} 1 0 ${fingerprint}\n${NO_INSTANT}\n${header}\n`,
+  );
+  if (head.length + body.length <= largestInScripts) return undefined;
+  return {
+    key: `${key}:${token}`,
+    parts: [head, typeof body === 'string' ? Buffer.from(body) : body],
+    expiryMs: Math.max(1, Math.ceil(timeoutMs)),
+    args: [retention, ...publish],
+  };
+}
+
+/** More than the first two lines of most records have: saves the count for small ones. */
+const LONGEST_START = 256;
+/** As long as an instant in ms is until the year 2286. */
+const NO_INSTANT = '0'.repeat(13);
 
 export function releaseArguments(
   lease: Lease,

@@ -20,9 +20,9 @@ export type ArgumentSource = () => readonly ScriptArgument[];
 /** Runs a script on one key: by its SHA-1, or with its text if the server does not have it. */
 export class ScriptRunner {
   constructor(
-    private readonly links: ScriptLinks,
+    protected readonly links: ScriptLinks,
     private readonly watch: ConnectionState,
-    private readonly form: ScriptForm,
+    protected readonly form: ScriptForm,
   ) {}
 
   run<Result>(
@@ -32,8 +32,17 @@ export class ScriptRunner {
     timeoutMs: number,
     read: ReplyReader<Result>,
   ): Promise<Result> {
-    const prepare = () => new ScriptCommand(this.links, this.form, script, key, args());
+    const prepare = () => this.command(script, key, args(), timeoutMs);
     return sendUntilDeadline(this.watch, timeoutMs, prepare, read);
+  }
+
+  protected command(
+    script: LuaScript,
+    key: string,
+    args: readonly ScriptArgument[],
+    _timeoutMs: number,
+  ): ScriptCommand {
+    return new ScriptCommand(this.links, this.form, script, key, args);
   }
 }
 
@@ -56,15 +65,15 @@ export class ScriptForm {
   }
 }
 
-class ScriptCommand implements Transmission<ScriptReply> {
-  private link: ScriptLink | undefined;
-  private nonce = '';
+export class ScriptCommand implements Transmission<ScriptReply> {
+  protected link: ScriptLink | undefined;
+  protected nonce = '';
 
   constructor(
-    private readonly links: ScriptLinks,
+    protected readonly links: ScriptLinks,
     private readonly form: ScriptForm,
-    private readonly script: LuaScript,
-    private readonly key: string,
+    protected script: LuaScript,
+    protected readonly key: string,
     private readonly args: readonly ScriptArgument[],
   ) {}
 
@@ -73,20 +82,26 @@ class ScriptCommand implements Transmission<ScriptReply> {
   }
 
   send(sending: Sending): Promise<unknown> | undefined {
-    const { links, form, script, key, args } = this;
-    this.link = undefined;
-    const { client, keyPrefix, corkedWrites, ownCommands } = this.takeLink(links.linkOf(key));
+    const { form, script, key, args } = this;
+    const { client, keyPrefix, corkedWrites, ownCommands } = this.takeLink();
     const { sha1 } = form.of(script);
     corkedWrites?.cork();
     if (ownCommands?.evalsha(sha1, key, this.nonce, args, sending) === true) return undefined;
     return client.evalshaBuffer(sha1, 1, keyPrefix + key, this.nonce, ...args);
   }
 
+  /** The same, by a method of the client. */
+  protected sendByClient(): Promise<unknown> {
+    const { form, script, key, args } = this;
+    const { client, keyPrefix } = this.takeLink();
+    return client.evalshaBuffer(form.of(script).sha1, 1, keyPrefix + key, this.nonce, ...args);
+  }
+
   sendAgain(failure: unknown): Promise<unknown> | undefined {
     const { form, script, key, args } = this;
     const link = this.linkAfter(failure);
     if (link === undefined) return undefined;
-    const { client, keyPrefix } = this.takeLink(link);
+    const { client, keyPrefix } = this.useLink(link);
     return client.evalBuffer(form.of(script).text, 1, keyPrefix + key, this.nonce, ...args);
   }
 
@@ -104,7 +119,13 @@ class ScriptCommand implements Transmission<ScriptReply> {
     return classifyFailure(failure) === 'script_missing' ? links.linkOf(key) : undefined;
   }
 
-  private takeLink(link: ScriptLink): ScriptLink {
+  /** @throws NotSentError without a connection. */
+  protected takeLink(): ScriptLink {
+    this.link = undefined;
+    return this.useLink(this.links.linkOf(this.key));
+  }
+
+  private useLink(link: ScriptLink): ScriptLink {
     this.link = link;
     this.nonce = newNonce();
     return link;

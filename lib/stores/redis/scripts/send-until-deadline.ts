@@ -35,6 +35,8 @@ export interface Transmission<Reply> {
   failed?(error: unknown): void;
   /** Whether it is the reply to the last attempt. */
   isOwn(reply: unknown): reply is Reply;
+  /** Whether `send` has to send a further command, as the reply says. */
+  continues?(reply: Reply): boolean;
   /** That of the connection of the last attempt. */
   readonly order: ReplyOrder | undefined;
 }
@@ -166,6 +168,10 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
     transmission.order?.confirmed();
     if (!this.isInFlight) return;
     this.stopWaiting();
+    if (transmission.continues?.(reply) === true) {
+      this.send();
+      return;
+    }
     try {
       this.resolve(this.read(reply));
     } catch (error) {

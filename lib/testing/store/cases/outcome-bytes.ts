@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import type { Outcome } from '../../../core/record/record.js';
 import { casesOf } from '../kit/conformance-case.js';
-import { assertOutcome, outcome, type TestRecord } from '../kit/test-record.js';
+import { assertOutcome, LEASE_MS, NOTE, outcome, type TestRecord } from '../kit/test-record.js';
 
 const HEADER = '{"status":201}';
 const EVERY_BYTE = Uint8Array.from({ length: 256 }, (_, value) => value);
@@ -49,6 +49,22 @@ export const outcomeBytes = casesOf('outcome', (it) => {
     await released.released();
     await released.complete(released.attempt(), { outcome: expected });
     await assertKept(released, expected);
+  });
+
+  it.timed('keeps a body of 64 KB with a note, and after a takeover', async (record, clock) => {
+    const expected = outcome(HEADER, randomBytes(65_536));
+    const taken = record.neighbour();
+    await taken.begun();
+    await clock.step(LEASE_MS);
+    for (const [one, note] of [
+      [record, NOTE],
+      [taken, undefined],
+    ] as const) {
+      const attempt = await one.begun({ note });
+      assert.equal((await one.complete(attempt, { outcome: expected })).kind, 'ok');
+      assert.equal((await one.complete(attempt, { outcome: expected })).kind, 'already');
+      await assertKept(one, expected);
+    }
   });
 
   it('keeps the bytes when the caller changes its buffer afterwards', async (record) => {

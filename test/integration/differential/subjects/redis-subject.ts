@@ -1,23 +1,22 @@
 import type { Redis } from 'ioredis';
-import {
-  loadScripts,
-  type LuaScript,
-  type LuaScripts,
-} from '../../../support/internals/stores/redis/scripts.js';
+import { loadScripts, type LuaScripts } from '../../../support/internals/stores/redis/scripts.js';
 import { withClock } from '../../../support/clocks/injected-clock.js';
+import { withLargestRecord } from '../../../support/redis/clocked-scripts.js';
 import { decodeRecord } from '../../../support/redis/decode-record.js';
 import { NO_RECORD, type Observation, type Subject } from '../compare.js';
 import { encodeOutcome, encodeRecord } from '../encoding.js';
 import type { Missing, Mutation } from '../mutants.js';
 import type { Step } from '../step.js';
 
-type Operation = keyof LuaScripts;
+type Operation = Step['operation'] & keyof LuaScripts;
 type InstrumentedScripts = Readonly<Record<Operation, string>>;
 type Sent = Exclude<Step, { operation: 'lose' }>;
 
 interface RedisSubjectOptions {
   /** What the server has not. */
   readonly without?: readonly Missing[] | undefined;
+  /** Whether each outcome is staged by SET, and each record longer than a script's first read is left to GET. */
+  readonly isLarge?: boolean | undefined;
   readonly mutate?: Mutation;
 }
 
@@ -39,9 +38,10 @@ export async function redisSubject(
       if (step.operation === 'lose') return pipeline.del(key).length - 1;
       const args = [
         scripts[step.operation],
-        '3',
+        '4',
         key,
         ...clock(step),
+        `${key}:staged`,
         NONCE,
         ...ownArguments(step),
       ];
@@ -71,12 +71,21 @@ export async function redisSubject(
 }
 
 function observe(step: Sent, response: unknown): Observation {
-  const [reply, record, expiresAt] = response as [unknown, Buffer | null, number];
+  const [reply, record, expiresAt, staged] = response as [unknown, Buffer | null, number, number];
+  if (staged === 1) return { reply: ['a staged record is left'], ...NO_RECORD };
   return {
-    reply: fieldsOf(step, reply),
+    reply: fieldsOf(step, withRecord(reply, record)),
     record: record === null ? null : readable(latin1(record)),
     expiresAt,
   };
+}
+
+/** A reply of begin with the record that GET would read, if it has only the first two lines of it. */
+function withRecord(reply: unknown, record: Buffer | null): unknown {
+  const [head, leftMs, lines] = Array.isArray(reply) ? (reply as unknown[]) : [];
+  if (!Array.isArray(lines)) return reply;
+  const [, firstTwo = ''] = /^([^\n]*\n[^\n]*\n)/.exec(latin1(record ?? Buffer.alloc(0))) ?? [];
+  return String(lines[0]) === firstTwo ? [head, leftMs, record] : 'other lines';
 }
 
 /** A text that is no record differs from every other. */
@@ -128,24 +137,45 @@ function latin1(bytes: Buffer): string {
 
 /**
  * Loads the shipped scripts with two changes: the call passes the clock, as further keys, and the reply contains the record after the
- * step and the instant at which Redis would delete it.
+ * step, the instant at which Redis would delete it, and whether a staged record is left.
  */
 async function loadInstrumentedScripts(
   redis: Redis,
-  { without = [], mutate = (_file, text) => text }: RedisSubjectOptions,
+  { without = [], isLarge = false, mutate = (_file, text) => text }: RedisSubjectOptions,
 ): Promise<InstrumentedScripts> {
-  const shipped = Object.entries(loadScripts()) as [Operation, LuaScript][];
-  const loaded = shipped.map(async ([operation, script]) => {
-    const { text } = without.includes('flags') ? script : (script.flagged ?? script);
-    const [, flags = '', body = ''] = /^(#![^\n]*\n)?([^]*)$/.exec(mutate(operation, text))!;
-    const clocked = withClock(body, '{ KEYS[2], KEYS[3] }');
-    const instrumented = `${flags}local function step()
-${clocked}
+  const shipped = loadScripts();
+  const loaded = OPERATIONS.map(async (operation) => {
+    const script = shipped[operation];
+    const ordinary = without.includes('flags') ? script : (script.flagged ?? script);
+    const { text } = isLarge ? (script.large ?? ordinary) : ordinary;
+    const mutated = mutate(operation, withLargestRecord(text));
+    const [, flags = '', body = ''] = /^(#![^\n]*\n)?([^]*)$/.exec(mutated)!;
+    const staging = isLarge && operation === 'complete' ? stagedFirst(shipped, mutate) : '';
+    const instrumented = `${flags}local clock = { KEYS[2], KEYS[3] }
+local function step()
+${staging}
+${withClock(body, 'clock')}
 end
-return { step(), redis.call('GET', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1]) }`;
+return { step(), redis.call('GET', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1]), redis.call('EXISTS', KEYS[4]) }`;
     return [operation, await redis.script('LOAD', instrumented)] as const;
   });
   return Object.fromEntries(await Promise.all(loaded)) as Record<Operation, string>;
+}
+
+const OPERATIONS = ['begin', 'extend', 'complete', 'release', 'inspect'] as const;
+
+/** What a client does before complete: it stages the record that a first attempt without a note would leave. */
+function stagedFirst(shipped: LuaScripts, mutate: Mutation): string {
+  const text = mutate('complete-large', shipped['complete-large'].text);
+  return `local fence, token = string.match(ARGV[2], '^2p(%d+) (%S+) $')
+local line = fence .. ' ' .. token .. ' 1 0 ' .. string.match(ARGV[5], '^%S+')
+local record = '2' .. ARGV[3] .. line .. '\\n0000000000000\\n' .. ARGV[6] .. '\\n' .. ARGV[7]
+redis.call('SET', KEYS[4], record, 'PX', 60000)
+local function large(KEYS, ARGV)
+${withClock(text, 'clock')}
+end
+local reply = large({ KEYS[1], KEYS[4] }, { ARGV[1], ARGV[4] })
+if reply ~= ARGV[1] .. ' other' then return reply end`;
 }
 
 /** Sent with each step; every reply must start with it. */

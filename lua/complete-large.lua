@@ -1,0 +1,40 @@
+--[[
+Stores a large outcome, once and for all, as lua/complete.lua does: in progress -> completed or failed. The client has
+SET the finished record under another key, with zeros for the instant of its expiry. Renaming it moves no byte of it.
+
+KEYS[1]  the record
+KEYS[2]  the finished record
+
+ARGV[1]  nonce of this send
+ARGV[2]  retention of the outcome, ms
+ARGV[3]  how to notify waiters of the record, if at all: PUBLISH or SPUBLISH
+
+Replies, each after the nonce
+  ok       stored
+  ok_late  stored, though the lease had expired
+  other    not stored, and the finished record is deleted: its first line is not that of a record in progress, or it is
+           missing; lua/complete.lua decides
+]]
+-- include: value
+local line, fence, since, lease, maxExecution, retention =
+  string.match(value, '^2p((%d+)[^\n]*\n)([=%d]%d*) (%d+) (%-?%d+) (%d+) %S')
+since = line and math.floor((since == '=' and fence or since) / 1000)
+-- Owner, fence, counters, fingerprint and note as one text.
+if not line or now >= since + retention
+  or string.sub(redis.call('GETRANGE', KEYS[2], 0, #line + 15), 3) ~= line .. '0000000000000\n' then
+  redis.call('UNLINK', KEYS[2])
+  return nonce .. ' other'
+end
+
+local at = string.format('%013.0f', now + ARGV[2])
+-- Without free memory Redis rejects this one, and with it the whole step.
+redis.call('SETRANGE', KEYS[2], #line + 2, at)
+redis.call('PEXPIREAT', KEYS[2], at)
+local renamed = redis.pcall('RENAME', KEYS[2], KEYS[1])
+if renamed.err then
+  redis.call('PEXPIREAT', KEYS[2], now)
+  return renamed
+end
+-- The write is done: a failing PUBLISH must not fail it.
+if ARGV[3] then redis.pcall(ARGV[3], KEYS[1], '') end
+return nonce .. (now < since + math.min(lease, maxExecution) and ' ok' or ' ok_late')
