@@ -53,6 +53,11 @@ const VERBS: Readonly<Record<string, Verb>> = {
     summary: 'dead rows and batches, while expired records are deleted',
     program: 'measure/janitor/main.ts',
   },
+  'measure large': {
+    summary: 'records moved by scripts, beside SET and GET, by their size',
+    program: 'measure/large/main.ts',
+    servers: ['redis'],
+  },
   'measure outage': {
     summary: 'how long answers take while the store is away',
     program: 'measure/outage/main.ts',
