@@ -1,4 +1,4 @@
-import { hash, randomFillSync } from 'node:crypto';
+import { hash, randomBytes, randomFillSync } from 'node:crypto';
 import { IdempotencyOptionsError } from '../util/errors.js';
 import type { OwnerToken, RecordKey } from './record.js';
 
@@ -37,6 +37,17 @@ export function recordKey({ scope, operation, key }: RecordIdentity): RecordKey 
 
 function encode(part: ScopePart): string {
   return typeof part === 'number' ? taggedInteger(part) : tagged(part);
+}
+
+/** Base64url as well, but longer than a digest. */
+const PROBE_BYTES = 36;
+
+/**
+ * A record key for a probe of the store, which no request can have. A fixed one would be in one shard of a cluster, and
+ * without that shard every probe would fail.
+ */
+export function newProbeKey(): RecordKey {
+  return randomBytes(PROBE_BYTES).toString('base64url') as RecordKey;
 }
 
 /**

@@ -1,20 +1,12 @@
-import { randomUUID } from 'node:crypto';
 import type { BreakerEvent } from '../../core/record/events.js';
 import type { Lease, RecordKey } from '../../core/record/record.js';
+import { newProbeKey } from '../../core/record/record-key.js';
 import { DelegatingStore } from '../../core/store/delegating-store.js';
 import type * as Store from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import { asError, StoreUnavailableError } from '../../core/util/errors.js';
 import type { ResolvedBreakerOptions } from './breaker-options.js';
 import { Circuit, type OpossumConstructor } from './circuit.js';
-
-/**
- * No request has this key: theirs are digests, of another length. Each probe has a new one: a fixed key would be in one
- * shard of a cluster, and without that shard every probe would fail.
- */
-function newProbedRecord(): RecordKey {
-  return `circuit-breaker-probe-${randomUUID()}` as RecordKey;
-}
 
 export interface BreakerStoreOptions extends ResolvedBreakerOptions {
   /** Timeout of a probe, in milliseconds. A store that is slower cannot serve begin either. */
@@ -54,7 +46,7 @@ export class BreakerStore extends DelegatingStore {
         notify({ type: 'breaker_closed' });
       },
     };
-    const probe = () => store.inspect(newProbedRecord(), { timeoutMs: options.probeTimeoutMs });
+    const probe = () => store.inspect(newProbeKey(), { timeoutMs: options.probeTimeoutMs });
     this.newCircuit = () => new Circuit(Breaker, options, observer, probe);
     this.circuit = this.newCircuit();
   }

@@ -10,13 +10,16 @@ import {
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { LogReporter } from '../../support/internals/nest.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { LoggedLines } from '../../support/nest/logged-lines.js';
 import { useRedisClient } from '../../support/redis/use-redis.js';
+import { freePort } from '../../support/servers/free-port.js';
 import { useServer } from '../../support/servers/use-server.js';
+import { until } from '../../support/waiting/until.js';
 
 let app: TestingModule | undefined;
 
@@ -137,6 +140,20 @@ describe('around a real Redis', () => {
     await given.quit();
     for (const key of keys) await expect(call(key)).rejects.toThrow();
     expect(reported).toContain('breaker_opened');
+  });
+});
+
+describe('around a PostgreSQL that is not there', () => {
+  it('the circuit opens again after each probe', async () => {
+    const store = postgresStore({ url: `postgres://127.0.0.1:${String(await freePort())}/none` });
+    const { reported, call } = await start(
+      { breaker: { volumeThreshold: 1, probeIntervalMs: 10 } },
+      store,
+    );
+    await expect(call('first')).rejects.toMatchObject({ code: 'idempotency_store_unavailable' });
+    const probes = () => reported.filter((type) => type === 'breaker_half_open').length;
+    await until(() => probes() > 1);
+    expect(reported).not.toContain('breaker_closed');
   });
 });
 

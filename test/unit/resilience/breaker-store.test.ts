@@ -204,7 +204,8 @@ describe('a probe', () => {
     await pass(1);
     expect(breaker.inner.sent.slice(length).map(({ step }) => step)).toEqual(['inspect']);
     const [[recordKey, command] = []] = inspect.mock.calls;
-    expect(recordKey).toMatch(/^circuit-breaker-probe-/);
+    // A client's is a digest of 43 characters.
+    expect(recordKey).toMatch(/^[\w-]{48}$/);
     expect(recordKey).not.toHaveLength(breaker.newLease().recordKey.length);
     expect(command).toEqual({ timeoutMs: PROBE_TIMEOUT_MS });
   });
