@@ -25,6 +25,10 @@ export class DelegatingStore extends IdempotencyStore {
     super();
   }
 
+  override get system(): string {
+    return this.store.system;
+  }
+
   override open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
     return this.store.open(observer);
   }

@@ -23,6 +23,12 @@ import type { TransactionalRecords } from './transactional-records.js';
  * owner. Test a custom store with the conformance kit in `nestjs-idempotency/testing/store`.
  */
 export abstract class IdempotencyStore {
+  /** The name of the database system, for health reports, such as `redis`. @defaultValue `'custom'` */
+  // eslint-disable-next-line @typescript-eslint/class-literal-property-style -- A wrapper computes it.
+  get system(): string {
+    return 'custom';
+  }
+
   /**
    * Called when an application starts, before its first command. Each successful open is followed by one
    * {@link close} with the same observer. If open rejects, it must first undo what it did. Applications of one process may share a store, so

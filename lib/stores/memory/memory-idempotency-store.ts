@@ -69,6 +69,10 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     this.options = resolveOptions('memoryStore', OPTIONS, options);
   }
 
+  override get system(): string {
+    return 'memory';
+  }
+
   override open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
     this.openings.add(observer);
     this.closed = false;

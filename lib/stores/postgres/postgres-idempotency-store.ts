@@ -90,6 +90,10 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     );
   }
 
+  override get system(): string {
+    return 'postgresql';
+  }
+
   override async open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
     this.openings.add(observer);
     if (this.closing !== undefined) {

@@ -90,6 +90,10 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     this.starting = Promise.resolve(this.session);
   }
 
+  override get system(): string {
+    return 'redis';
+  }
+
   override async open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
     this.openings.add(observer);
     this.isClosed = false;

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { IdempotencyStore } from 'nestjs-idempotency';
 import { DelegatingStore, type TransactionalRecords } from 'nestjs-idempotency/store';
 
-type Method = Exclude<keyof IdempotencyStore, 'transactional'>;
+type Method = Exclude<keyof IdempotencyStore, 'transactional' | 'system'>;
 
 /** The number of arguments of every method of the port. */
 const METHODS: Readonly<Record<Method, number>> = {
@@ -33,9 +33,10 @@ describe('DelegatingStore', () => {
     expect(calls).toEqual([args]);
   });
 
-  it('has the transactional records of the wrapped store', () => {
+  it('has the system and the transactional records of the wrapped store', () => {
     const transactional = {} as TransactionalRecords;
-    const store = new DelegatingStore({ transactional } as IdempotencyStore);
+    const store = new DelegatingStore({ system: 'etcd', transactional } as IdempotencyStore);
+    expect(store.system).toBe('etcd');
     expect(store.transactional).toBe(transactional);
   });
 });
