@@ -49,14 +49,16 @@ const folders = {
   'transports/graphql': 'core/{util,record,operation,recovery} transports/{common,call}',
   'transports/websocket': 'core/{util,record,recovery} transports/{common,call}',
 
+  'observability/health': 'core/{util,record,store}',
+
   'nest/options':
     'core/{util,record,transaction,store,operation,recovery} codecs/json wrappers/breaker transports/{common,http,message}',
   'nest/discovery': 'core/{util,record,operation} nest/options',
   'nest/registry':
     'core/{util,operation,recovery} transports/{http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',
-  nest: 'core/{util,record,store,operation,engine,recovery} wrappers/breaker transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
+  nest: 'core/{util,record,store,operation,engine,recovery} wrappers/breaker observability/health transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
   'index.ts':
-    'core/{util,record,store,operation,recovery} codecs/json transports/{common,http} nest nest/options',
+    'core/{util,record,store,operation,recovery} codecs/json observability/health transports/{common,http} nest nest/options',
 
   bullmq: 'core/util',
   // It prints what is shipped: no connection, no driver.

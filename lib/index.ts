@@ -27,6 +27,10 @@ export {
 } from './core/operation/execution-scope.js';
 export { IdempotencyEvents, CRITICAL_EVENTS, type IdempotencyEvent } from './core/record/events.js';
 export { IdempotencyStore } from './core/store/idempotency-store.js';
+export {
+  IdempotencyHealth,
+  type IdempotencyHealthReport,
+} from './observability/health/idempotency-health.js';
 export type { ReconcileReport } from './core/recovery/reconcile.js';
 export type { Recover, Recovery } from './core/operation/recovery.js';
 export {

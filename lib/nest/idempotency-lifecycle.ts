@@ -11,6 +11,7 @@ import { ExternalContextCreator, HttpAdapterHost, ModulesContainer } from '@nest
 import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import { IdempotencyEvents } from '../core/record/events.js';
 import { IdempotencyStore, type StoreObserver } from '../core/store/idempotency-store.js';
+import { IdempotencyHealth } from '../observability/health/idempotency-health.js';
 import {
   addRecordingHook,
   type FastifyInstance,
@@ -33,6 +34,7 @@ export class IdempotencyLifecycle
       this.events.emit({ type: 'reply_mismatched', error });
     },
     warned: ({ code, message }) => {
+      this.health.warned(code);
       this.logger.warn(`${message} [${code}]`);
     },
   };
@@ -43,6 +45,7 @@ export class IdempotencyLifecycle
     private readonly store: IdempotencyStore,
     private readonly engine: IdempotencyEngine,
     private readonly events: IdempotencyEvents,
+    private readonly health: IdempotencyHealth,
     private readonly modules: ModulesContainer,
     private readonly consumers: ExternalContextCreator,
     @Inject(OPTIONS_IN_USE) private readonly options: IdempotencyModuleOptions,

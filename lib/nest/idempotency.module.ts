@@ -4,6 +4,7 @@ import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import type { Services } from '../core/operation/recovery.js';
 import { IdempotencyEvents } from '../core/record/events.js';
 import { IdempotencyStore } from '../core/store/idempotency-store.js';
+import { IdempotencyHealth } from '../observability/health/idempotency-health.js';
 import { CallTransport } from '../transports/call/call-transport.js';
 import { GraphqlTransport } from '../transports/graphql/graphql-transport.js';
 import { HttpTransport } from '../transports/http/http-transport.js';
@@ -31,7 +32,7 @@ import { HostClasses } from './registry/host-classes.js';
 import { OperationNames } from './registry/operation-names.js';
 import { RabbitMqServers } from './registry/rabbitmq-servers.js';
 import { RouteResolver } from './registry/route-resolver.js';
-import { storeInUse } from './store-in-use.js';
+import { breakerState, storeInUse } from './store-in-use.js';
 
 /** For a factory that returned no options: the start then reports what is missing. */
 const NO_OPTIONS = {} as IdempotencyModuleOptions;
@@ -84,6 +85,17 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
       },
     },
     {
+      provide: IdempotencyHealth,
+      inject: [IdempotencyStore, IdempotencyEngine, IdempotencyEvents],
+      useFactory: (store: IdempotencyStore, engine: IdempotencyEngine, events: IdempotencyEvents) =>
+        new IdempotencyHealth({
+          store,
+          events,
+          inProgress: () => engine.inProgress,
+          breaker: () => breakerState(store),
+        }),
+    },
+    {
       provide: HttpTransport,
       inject: [IdempotencyEngine, ModuleRef],
       useFactory: (engine: IdempotencyEngine, modules: ModuleRef) =>
@@ -125,6 +137,7 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     IdempotencyStore,
     IdempotencyService,
     IdempotencyEvents,
+    IdempotencyHealth,
     IdempotencyReconciler,
     IdempotentMethods,
     HandlerTransports,

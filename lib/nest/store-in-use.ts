@@ -26,3 +26,8 @@ export async function storeInUse(
     },
   );
 }
+
+/** The state of the breaker around the store in use; `undefined` without one. */
+export function breakerState(store: IdempotencyStore): BreakerStore['state'] | undefined {
+  return store instanceof BreakerStore ? store.state : undefined;
+}

@@ -154,8 +154,9 @@ const principles: readonly (readonly [folders: RegExp, mayImport: RegExp])[] = [
   [/^transports\/message/, /^(core\/(?!store)|transports\/(common|call|message\/\w+)$)/],
   [/^transports\/(graphql|websocket)$/, /^(core\/(?!store)|transports\/(common|call)$)/],
   // The user passes a store and a unit of work: the module loads none.
-  [/^nest/, /^(core|transports|nest|wrappers|codecs\/json$)/],
-  [/^index/, /^(core|transports|nest|codecs\/json$)/],
+  [/^nest/, /^(core|transports|nest|wrappers|codecs\/json$|observability\/health$)/],
+  [/^index/, /^(core|transports|nest|codecs\/json$|observability\/health$)/],
+  [/^observability\/health$/, /^core\/(util|record|store)$/],
   [/^swagger$/, /^(core|nest|transports\/(common|http)$)/],
   [/^bullmq$/, /^core\//],
   [/^cli$/, /^(core\/util$|stores\/postgres\/(sql$|schema\/migrations))/],

@@ -199,6 +199,10 @@ export class DuplicateWaiters {
     return decision;
   }
 
+  get count(): number {
+    return this.waiters;
+  }
+
   wake(): void {
     for (const queue of this.queues.values()) queue.wake();
   }

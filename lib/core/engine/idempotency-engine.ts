@@ -77,6 +77,11 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     return drained;
   }
 
+  /** Attempts and waiting duplicates of this process. */
+  get inProgress(): { readonly running: number; readonly waiting: number } {
+    return { running: this.attempts.count, waiting: this.duplicateWaiters.count };
+  }
+
   get shutdownState(): AttemptServices['shutdownState'] {
     return this.attempts.shutdownState;
   }

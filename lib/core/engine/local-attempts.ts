@@ -39,6 +39,11 @@ export class LocalAttempts {
     return this.stopping;
   }
 
+  /** Attempts that have not ended. */
+  get count(): number {
+    return this.running.size;
+  }
+
   /** The shutdown waits until {@link leave}. */
   enter(): void {
     this.inProgress += 1;

@@ -51,6 +51,11 @@ export class BreakerStore extends DelegatingStore {
     this.circuit = this.newCircuit();
   }
 
+  /** `'open'` also while a probe is pending. */
+  get state(): 'closed' | 'open' {
+    return this.circuit.rejects ? 'open' : 'closed';
+  }
+
   override async open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
     const warnings = await this.store.open(observer);
     this.openings.add(observer);

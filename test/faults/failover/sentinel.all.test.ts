@@ -2,6 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { success } from '../../support/engine/worker.js';
 import type { RedisNode } from '../../support/redis/redis-node.js';
+import { healthOf } from '../../support/stores/health-of.js';
+import { untilSettled } from '../../support/waiting/until-settled.js';
 import { labRequest } from '../store/support/requests.js';
 import { LONG_TIMEOUTS } from './support/long-timeouts.js';
 import { loseThePrimary, useSentinel } from './support/use-sentinel.js';
@@ -109,5 +111,20 @@ describe('A Sentinel that hangs', () => {
     } finally {
       hanging.resume();
     }
+  });
+});
+
+describe('A health check', () => {
+  it('is down while there is no primary, and up at the next one', async () => {
+    const { group, alice } = used;
+    const health = healthOf(alice.engine.store);
+    const status = async () => (await health.check({ probe: 'write', maxAgeMs: 0 })).status;
+    await untilSettled(async () => (await status()) === 'up');
+    const old = await group.primary();
+    await old.kill();
+    expect(await status()).toBe('down');
+    await group.untilReplaced(old);
+    await untilSettled(async () => (await status()) === 'up');
+    await group.restart(old);
   });
 });

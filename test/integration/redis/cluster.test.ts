@@ -3,6 +3,7 @@ import { Cluster } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { StoreUnavailableError } from '../../support/internals/core/util.js';
 import { RedisCluster } from '../../support/redis/redis-cluster.js';
+import { healthOf } from '../../support/stores/health-of.js';
 import {
   beginCommand,
   completeCommand,
@@ -14,6 +15,7 @@ import {
 } from '../../support/stores/commands.js';
 import { userClient } from './support/fixture.js';
 import { useServer } from '../../support/servers/use-server.js';
+import { until } from '../../support/waiting/until.js';
 
 const servers = useServer(() => RedisCluster.start({ replicas: 0 }));
 const cluster = useServer(
@@ -49,6 +51,19 @@ describe('On a cluster', () => {
     expect(await from.call('INFO', 'errorstats')).toContain('ASK');
     await servers.assign(slot, to);
     expect((await store.begin(begin)).kind).toBe('owned');
+  });
+
+  it('health checks reach each node', async () => {
+    const health = healthOf(new RedisIdempotencyStore({ client: cluster }));
+    for (const node of servers.nodes) {
+      const scripts = () => node.info('commandstats', 'cmdstat_evalsha');
+      const before = await scripts();
+      await until(async () => {
+        const options = { probe: 'write', maxAgeMs: 0, timeoutMs: TIMEOUT_MS } as const;
+        expect(await health.check(options)).toMatchObject({ status: 'up', store: 'redis' });
+        return (await scripts()) !== before;
+      });
+    }
   });
 
   it('the start checks ask one of the primaries', async () => {

@@ -1,0 +1,150 @@
+import type { IdempotencyEvents } from '../../core/record/events.js';
+import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
+import {
+  choice,
+  integer,
+  resolveOptions,
+  type Defaulted,
+  type Schema,
+} from '../../core/util/option-schema.js';
+import { RecentCommands } from './recent-commands.js';
+import {
+  SharedProbe,
+  UNAVAILABLE,
+  type HealthErrorType,
+  type ProbeResult,
+} from './shared-probe.js';
+import { readProbe, writeProbe } from './store-probes.js';
+
+export interface IdempotencyHealthOptions {
+  /**
+   * - `'read'`: reads a record that does not exist. One command. Replays work.
+   * - `'write'`: acquires and releases a record of its own. Two commands. First requests work, too: a replica and a full
+   *   server fail it.
+   * - `'observe'`: sends nothing. Fails while more than half of the commands that operations sent within the last ten
+   *   seconds got no reply; counting starts with the first check.
+   * @defaultValue 'read'
+   */
+  readonly probe?: 'read' | 'write' | 'observe';
+  /** Milliseconds that a check may take. @defaultValue 500, from 1 to 60_000 */
+  readonly timeoutMs?: number;
+  /**
+   * Milliseconds that checks get the last result of the same probe. 0: only concurrent checks share a probe.
+   * @defaultValue 1_000, from 0 to 3_600_000
+   */
+  readonly maxAgeMs?: number;
+}
+
+export const HEALTH_OPTIONS: Schema<
+  IdempotencyHealthOptions,
+  Defaulted<IdempotencyHealthOptions>
+> = {
+  probe: choice(['read', 'write', 'observe'], { default: 'read' }),
+  timeoutMs: integer({ default: 500, min: 1, max: 60_000 }),
+  maxAgeMs: integer({ default: 1_000, min: 0, max: 3_600_000 }),
+};
+
+/** Contains no key, no caller, no body, no address and no message of an error. */
+export interface IdempotencyHealthReport {
+  readonly status: 'up' | 'down';
+  /** The store's database system: `redis`, `postgresql`, `memory`; of a custom store `custom`, unless it has a name. */
+  readonly store: string;
+  /** Milliseconds that the probe took. Without a probe, or without its result in time, it is absent. */
+  readonly latencyMs?: number;
+  /** Only with the option `breaker`. `open` until the breaker's own probe has succeeded. */
+  readonly breaker?: 'closed' | 'open';
+  /** Attempts of this process that have not ended. */
+  readonly running: number;
+  /** Duplicates that wait in this process. */
+  readonly waiting: number;
+  /** Codes of the warnings that the store has issued since the start, such as `redis_may_evict`. */
+  readonly warnings: readonly string[];
+  /** Why it is down. */
+  readonly errorType?: HealthErrorType;
+}
+
+/** @internal */
+export interface HealthSource {
+  readonly store: IdempotencyStore;
+  readonly events: Pick<IdempotencyEvents, 'subscribe'>;
+  readonly inProgress: () => Pick<IdempotencyHealthReport, 'running' | 'waiting'>;
+  readonly breaker: () => IdempotencyHealthReport['breaker'];
+}
+
+/**
+ * Reports whether idempotent operations can run here. For readiness only: an outage of the store must not restart
+ * processes, whose running operations would then be taken over. Injectable;
+ * `nestjs-idempotency/terminus` has an indicator for `@nestjs/terminus`.
+ * @example
+ * ```ts
+ * @Get('health/ready')
+ * async ready(): Promise<IdempotencyHealthReport> {
+ *   const report = await this.health.check();
+ *   if (report.status === 'down') throw new ServiceUnavailableException(report);
+ *   return report;
+ * }
+ * ```
+ */
+export class IdempotencyHealth {
+  private readonly probes: Readonly<Record<'read' | 'write', SharedProbe>>;
+  private readonly warnings = new Set<string>();
+  private recentCommands: RecentCommands | undefined;
+  private isShuttingDown = false;
+
+  /** @internal */
+  constructor(private readonly source: HealthSource) {
+    const { store } = source;
+    this.probes = {
+      read: new SharedProbe(store, readProbe),
+      write: new SharedProbe(store, writeProbe),
+    };
+  }
+
+  /**
+   * Probes the store, unless the last result is recent. During the shutdown, and while the circuit breaker is open, it
+   * sends nothing and reports `down`.
+   * @throws {@link IdempotencyOptionsError} for an invalid option. It does not reject otherwise.
+   */
+  async check(options: IdempotencyHealthOptions = {}): Promise<IdempotencyHealthReport> {
+    const resolved = resolveOptions('IdempotencyHealth.check()', HEALTH_OPTIONS, options);
+    const result = this.blocked() ?? (await this.result(resolved));
+    const { store, inProgress, breaker } = this.source;
+    // The shutdown may have begun since, or the breaker opened.
+    const { latencyMs, errorType } = this.blocked() ?? result;
+    const state = breaker();
+    return {
+      status: errorType === undefined ? 'up' : 'down',
+      store: store.system,
+      ...(latencyMs !== undefined && { latencyMs }),
+      ...(state !== undefined && { breaker: state }),
+      ...inProgress(),
+      warnings: [...this.warnings],
+      ...(errorType !== undefined && { errorType }),
+    };
+  }
+
+  /** @internal */
+  warned(code: string): void {
+    this.warnings.add(code);
+  }
+
+  /** Called by Nest, before it waits for running operations: the load balancer may still send requests. */
+  onModuleDestroy(): void {
+    this.isShuttingDown = true;
+  }
+
+  /** Why no probe is sent. */
+  private blocked(): ProbeResult | undefined {
+    if (this.isShuttingDown) return { errorType: 'idempotency_shutting_down' };
+    return this.source.breaker() === 'open' ? UNAVAILABLE : undefined;
+  }
+
+  private result({
+    probe,
+    timeoutMs,
+    maxAgeMs,
+  }: Defaulted<IdempotencyHealthOptions>): ProbeResult | Promise<ProbeResult> {
+    if (probe !== 'observe') return this.probes[probe].result(timeoutMs, maxAgeMs);
+    return (this.recentCommands ??= new RecentCommands(this.source.events)).result();
+  }
+}

@@ -1,0 +1,141 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { IdempotencyHealth, IdempotencyService } from 'nestjs-idempotency';
+import { redisStore, type RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
+import { RedisNode } from '../../support/redis/redis-node.js';
+import { scriptCalls } from '../../support/redis/script-calls.js';
+import { useServer } from '../../support/servers/use-server.js';
+import { until } from '../../support/waiting/until.js';
+
+const DOWN = { status: 'down', store: 'redis', errorType: 'idempotency_store_unavailable' };
+const PROBES = ['read', 'write'] as const;
+
+const storeAt = ({ url }: RedisNode): RedisIdempotencyStore =>
+  redisStore({ url, onConnectionError: () => undefined });
+
+/** The report of a new probe, which has time on a busy machine. */
+const probed = (app: CallingApp, probe: 'read' | 'write', timeoutMs = 5_000) =>
+  app.nest.get(IdempotencyHealth, { strict: false }).check({ probe, timeoutMs, maxAgeMs: 0 });
+
+const untilUp = (app: CallingApp, probe: 'read' | 'write') =>
+  until(async () => (await probed(app, probe)).status === 'up');
+
+function useApp(node: RedisNode, options: Parameters<typeof callingApp>[1] = {}): CallingApp {
+  return useServer(
+    () => callingApp({}, { store: storeAt(node), ...options }),
+    ({ nest }) => nest.close(),
+  );
+}
+
+describe('a health check on Redis', () => {
+  const node = useServer(() => RedisNode.start({ args: ['--repl-diskless-sync-delay', '0'] }));
+  const app = useApp(node);
+  const observer = useServer(
+    () => new Redis(node.url),
+    (client) => client.disconnect(),
+  );
+
+  beforeEach(async () => {
+    // The scripts are loaded, and the connection is there.
+    for (const probe of PROBES) await untilUp(app, probe);
+    await until(async () => (await observer.dbsize()) === 0);
+  });
+
+  it.each([
+    ['read', 'one command', 1],
+    ['write', 'two commands', 2],
+  ] as const)('with "%s" sends %s for all concurrent checks together', async (probe, _, count) => {
+    const before = await scriptCalls(observer);
+    const reports = await Promise.all(Array.from({ length: 20 }, () => probed(app, probe)));
+    for (const report of reports) expect(report).toMatchObject({ status: 'up', store: 'redis' });
+    expect(await scriptCalls(observer)).toBe(before + count);
+  });
+
+  it('leaves nothing behind', async () => {
+    expect(await probed(app, 'write')).toMatchObject({ status: 'up' });
+    await until(async () => (await observer.dbsize()) === 0);
+  });
+
+  it('finds a full server by "write", not by "read"', async () => {
+    await observer.config('SET', 'maxmemory', '1', 'maxmemory-policy', 'noeviction');
+    try {
+      expect(await probed(app, 'read')).toMatchObject({ status: 'up' });
+      expect(await probed(app, 'write')).toMatchObject(DOWN);
+    } finally {
+      await observer.config('SET', 'maxmemory', '0');
+    }
+    expect(await probed(app, 'write')).toMatchObject({ status: 'up' });
+  });
+
+  describe('of which a replica is asked', () => {
+    const replica = useServer(() =>
+      RedisNode.start({ args: ['--replicaof', '127.0.0.1', String(node.port)] }),
+    );
+    const misled = useApp(replica);
+
+    it('finds it by "write", not by "read"', async () => {
+      await until(async () => (await replica.info('replication', 'master_link_status')) === 'up');
+      expect(await probed(misled, 'read')).toMatchObject({
+        status: 'up',
+        warnings: expect.arrayContaining(['redis_is_replica']),
+      });
+      expect(await probed(misled, 'write', 200)).toMatchObject(DOWN);
+    });
+  });
+});
+
+describe('a health check while Redis', () => {
+  const node = useServer(() => RedisNode.start());
+  const app = useApp(node);
+
+  it.each(PROBES)(
+    'hangs is down after its time limit, and up again afterwards: "%s"',
+    async (probe) => {
+      await untilUp(app, probe);
+      node.pause();
+      try {
+        const reports = await Promise.all([1, 2, 3].map(() => probed(app, probe, 200)));
+        for (const report of reports) expect(report).toMatchObject(DOWN);
+      } finally {
+        node.resume();
+      }
+      await untilUp(app, probe);
+    },
+  );
+
+  it.each(PROBES)('is gone is down, and up again afterwards: "%s"', async (probe) => {
+    await untilUp(app, probe);
+    await node.kill();
+    expect(await probed(app, probe, 200)).toMatchObject(DOWN);
+    await node.start();
+    await untilUp(app, probe);
+  });
+});
+
+describe('a health check behind an open breaker', () => {
+  const node = useServer(() => RedisNode.start());
+  const app = useApp(node, {
+    breaker: { errorThresholdPercentage: 1, volumeThreshold: 1, probeIntervalMs: 3_600_000 },
+    storeErrors: { commandTimeoutMs: 500 },
+  });
+
+  it('is down without a command to a server that works again', async () => {
+    for (const probe of PROBES) await untilUp(app, probe);
+    await node.kill();
+    const call = { operation: 'pay', key: 'one', scope: 'alice' };
+    const service = app.nest.get(IdempotencyService, { strict: false });
+    await expect(service.run(call, () => 1)).rejects.toThrow();
+    await until(() => app.events.some(({ type }) => type === 'breaker_opened'));
+    await node.start();
+    const observer = new Redis(node.url);
+    try {
+      for (const probe of PROBES) {
+        expect(await probed(app, probe)).toMatchObject({ ...DOWN, breaker: 'open' });
+      }
+      expect(await scriptCalls(observer)).toBe(0);
+    } finally {
+      observer.disconnect();
+    }
+  });
+});
