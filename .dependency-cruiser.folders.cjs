@@ -60,6 +60,7 @@ const folders = {
   'index.ts':
     'core/{util,record,store,operation,recovery} codecs/json observability/health transports/{common,http} nest nest/options',
 
+  'observability/terminus': 'core/util observability/health',
   bullmq: 'core/util',
   // It prints what is shipped: no connection, no driver.
   cli: 'core/util stores/postgres/sql stores/postgres/schema/migrations.ts',
@@ -74,10 +75,11 @@ const folders = {
 /** The packages that lib imports, in which folders (`a/**`: a and what is below), and in which ways, if not in all. */
 const packages = {
   'safe-stable-stringify': { in: 'core/record' },
-  '@nestjs/common': { in: 'transports/** nest/** swagger testing' },
+  '@nestjs/common': { in: 'transports/** nest/** observability/terminus swagger testing' },
   '@nestjs/core': { in: 'nest/** swagger' },
   '@nestjs/microservices': { in: 'transports/message', only: 'dynamic-import' },
   '@nestjs/websockets': { in: 'transports/websocket', only: 'dynamic-import' },
+  '@nestjs/terminus': { in: 'observability/terminus' },
   '@nestjs/swagger': { in: 'swagger', only: 'type-only' },
   rxjs: { in: 'transports/** nest/** testing' },
   ioredis: { in: 'stores/redis/connection', only: 'dynamic-import' },

@@ -56,6 +56,7 @@ describeConsumers(tarball, [
       '@nestjs/core': '12.5.1',
       '@nestjs/platform-express': '12.5.1',
       '@nestjs/swagger': '12.0.2',
+      '@nestjs/terminus': '12.1.0',
     },
   },
 ]);

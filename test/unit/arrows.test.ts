@@ -157,6 +157,7 @@ const principles: readonly (readonly [folders: RegExp, mayImport: RegExp])[] = [
   [/^nest/, /^(core|transports|nest|wrappers|codecs\/json$|observability\/health$)/],
   [/^index/, /^(core|transports|nest|codecs\/json$|observability\/health$)/],
   [/^observability\/health$/, /^core\/(util|record|store)$/],
+  [/^observability\/terminus$/, /^(core\/util|observability\/health)$/],
   [/^swagger$/, /^(core|nest|transports\/(common|http)$)/],
   [/^bullmq$/, /^core\//],
   [/^cli$/, /^(core\/util$|stores\/postgres\/(sql$|schema\/migrations))/],

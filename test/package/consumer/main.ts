@@ -16,10 +16,12 @@ import {
 } from '@nestjs/common';
 import { NestFactory, type AbstractHttpAdapter } from '@nestjs/core';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
+import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import { IdempotencyModule, IdempotencyStore, Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { documentIdempotency } from 'nestjs-idempotency/swagger';
+import { IdempotencyHealthIndicator } from 'nestjs-idempotency/terminus';
 import { Observable } from 'rxjs';
 
 const { REDIS_URL: url, PLATFORM, FINGERPRINT, REQUEST_PATH } = process.env;
@@ -79,8 +81,25 @@ class ReceiptsController {
   }
 }
 
+@Controller('ready')
+class HealthController {
+  constructor(
+    private readonly terminus: HealthCheckService,
+    private readonly idempotency: IdempotencyHealthIndicator,
+  ) {}
+
+  @Get()
+  @HealthCheck()
+  ready() {
+    return this.terminus.check([
+      () => this.idempotency.check('store', { probe: 'write', maxAgeMs: 0 }),
+    ]);
+  }
+}
+
 @Module({
   imports: [
+    TerminusModule,
     IdempotencyModule.forRoot({
       store: url === undefined ? memoryStore() : redisStore({ url }),
       caller: { scope: () => 'tester' },
@@ -88,8 +107,8 @@ class ReceiptsController {
       http: { fastPath: REQUEST_PATH !== 'streams' },
     }),
   ],
-  controllers: [ChargesController, ReceiptsController],
-  providers: [Printer],
+  controllers: [ChargesController, HealthController, ReceiptsController],
+  providers: [IdempotencyHealthIndicator, Printer],
 })
 class AppModule {}
 

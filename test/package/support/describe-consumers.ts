@@ -97,7 +97,6 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
   const load = (entry: string) =>
     type === 'commonjs' ? `Promise.resolve(require('${entry}'))` : `import('${entry}')`;
   const hasDriver = 'ioredis' in dependencies;
-  const hasLibraries = 'bullmq' in dependencies;
   const platforms = ['express', 'fastify'].filter(
     (platform) => `@nestjs/platform-${platform}` in dependencies,
   );
@@ -126,12 +125,18 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
   it.each([
     ['bullmq', 'bullmq', 'entry.delayJob.name', 'delayJob'],
     ['messagepack', 'msgpackr', 'entry.messagePackCodec().name', 'messagepack'],
+    [
+      'terminus',
+      '@nestjs/terminus',
+      'entry.IdempotencyHealthIndicator.name',
+      'IdempotencyHealthIndicator',
+    ],
   ])(
-    `loads nestjs-idempotency/%s ${hasLibraries ? 'with' : 'in vain without'} its library`,
+    'loads nestjs-idempotency/%s with %s, and in vain without it',
     async (entry, library, printing, text) => {
       const loaded = load(`nestjs-idempotency/${entry}`);
       const printed = app.print(`${loaded}.then((entry) => console.log(${printing}))`);
-      if (hasLibraries) expect(await printed).toBe(text);
+      if (library in dependencies) expect(await printed).toBe(text);
       else await expect(printed).rejects.toThrow(`Cannot find package '${library}'`);
     },
   );
@@ -191,6 +196,18 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
     },
   );
 
+  it.each(platforms)('is ready, in memory, on %s', async (PLATFORM) => {
+    const running = await app.start({ PLATFORM });
+    try {
+      expect(await readiness(running)).toMatchObject([
+        200,
+        { status: 'ok', info: { store: { status: 'up', store: 'memory' } } },
+      ]);
+    } finally {
+      await running.stop();
+    }
+  });
+
   it('prints one receipt for two calls of a service', async () => {
     const running = await app.start();
     try {
@@ -225,6 +242,24 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
         try {
           const summary = await expectOneChargeForTwoRequests(running);
           expect(summary).toMatchObject({ charges: 1, store: 'RedisIdempotencyStore' });
+        } finally {
+          await running.stop();
+        }
+      } finally {
+        await redis.stop();
+      }
+    });
+    it('is ready until its Redis is gone', async () => {
+      const redis: RedisServer = await startRedis();
+      try {
+        const running = await app.start({ REDIS_URL: redis.url });
+        try {
+          expect(await readiness(running)).toMatchObject([200, { status: 'ok' }]);
+          await redis.stop();
+          expect(await readiness(running)).toMatchObject([
+            503,
+            { error: { store: { errorType: 'idempotency_store_unavailable' } } },
+          ]);
         } finally {
           await running.stop();
         }
@@ -267,6 +302,11 @@ export async function expectOneCopy(app: ConsumerApp): Promise<void> {
     stores: [true, true],
     context: { ownKey: 'one-purchase', isSame: true },
   });
+}
+
+async function readiness(app: RunningApp): Promise<unknown[]> {
+  const response = await fetch(`${app.url}/ready`);
+  return [response.status, await response.json()];
 }
 
 function charge(app: RunningApp): Promise<Response> {

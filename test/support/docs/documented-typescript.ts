@@ -15,9 +15,11 @@ export interface DocumentedFile {
   readonly code: string;
 }
 
-/** The samples in the README and in `docs`. */
+/** The samples in the README and in `docs`, without the reports of the API. */
 export function documentedSamples(): DocumentedFile[] {
-  const docs = readdirSync(join(projectRoot, 'docs')).filter((name) => name.endsWith('.md'));
+  const docs = readdirSync(join(projectRoot, 'docs'), { recursive: true, encoding: 'utf8' }).filter(
+    (name) => name.endsWith('.md') && !name.startsWith('api/'),
+  );
   const pages = ['README.md', ...docs.map((name) => `docs/${name}`)];
   return pages.flatMap((page) =>
     samplesOf(page).map((code, index) => ({ place: `${page}, ${index}`, code })),

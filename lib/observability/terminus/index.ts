@@ -1,0 +1,4 @@
+export {
+  IdempotencyHealthIndicator,
+  type IdempotencyHealthIndicatorOptions,
+} from './idempotency-health-indicator.js';
