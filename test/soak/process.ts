@@ -56,7 +56,7 @@ serve({
         'begins under way': engine['attempts']['inProgress'],
         'waiting lines': engine['duplicateWaiters']['queues'].size,
         'places in waiting lines': engine['duplicateWaiters']['waiters'],
-        deadlines: engine.deadlines['listeners'].size,
+        deadlines: engine.deadlines['count'],
         'listeners of abort signals': countSignalListeners(),
       }),
     );

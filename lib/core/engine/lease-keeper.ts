@@ -32,6 +32,10 @@ const UNCONFIRMED_PART = 2 / 3;
 export class LeaseKeeper implements DeadlineListener {
   /** @internal */
   dueAt = Infinity;
+  /** @internal */
+  previousDeadline: DeadlineListener | undefined = undefined;
+  /** @internal */
+  nextDeadline: DeadlineListener | undefined = undefined;
   /** Gives listeners of the signal and of events the async context of the request. */
   private readonly context = new AsyncResource('IdempotencyLease', { requireManualDestroy: true });
   readonly hardDeadlineAt: number;

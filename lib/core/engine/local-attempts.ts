@@ -1,6 +1,7 @@
 import type { Attempt } from '../operation/attempt.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { UNKNOWN_FENCE, type RecordKey } from '../record/record.js';
+import { RenewedMap } from '../util/renewed-map.js';
 import { jitteredPause, monotonicNow } from '../util/time.js';
 
 /** A begin that this process has sent, or its attempt. */
@@ -27,8 +28,8 @@ const DRAIN_PAUSE_MS = 20;
  */
 export class LocalAttempts {
   readonly shutdownState = { expired: false };
-  private readonly byKey = new Map<RecordKey, LocalAttempt>();
-  private readonly running = new Map<Attempt, LocalAttempt>();
+  private readonly byKey = new RenewedMap<RecordKey, LocalAttempt>();
+  private readonly running = new RenewedMap<Attempt, LocalAttempt>();
   /** Number of begins in progress, and of background releases after begins without a reply. */
   private inProgress = 0;
   private stopping = false;

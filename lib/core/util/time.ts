@@ -42,10 +42,14 @@ export class ServerClock {
   }
 }
 
-/** A deadline, which is nearly always canceled before it is due. */
+/** A deadline, which is nearly always canceled before it is due. On one timer at a time. */
 export interface DeadlineListener {
   /** Monotonic. Must not change while the listener is scheduled. */
   readonly dueAt: number;
+  /** @internal The timer's own: its neighbours while it is scheduled. */
+  previousDeadline?: DeadlineListener | undefined;
+  /** @internal */
+  nextDeadline?: DeadlineListener | undefined;
   /** Called once, no longer scheduled, in the async context that created the timer. Must not throw. */
   onDeadline(): void;
 }
@@ -56,9 +60,25 @@ const PAUSE_PER_LISTENER_MS = 0.001;
 /** Node's longest timeout. It treats a longer one as 1 ms. */
 const LONGEST_WAIT_MS = 2 ** 31 - 1;
 
-/** Many deadlines on one unreferenced timer. A request sets five; one timer each would cost more than its command. */
+/** Before the first listener, and after the last one. */
+class Ends implements DeadlineListener {
+  readonly dueAt = Infinity;
+  previousDeadline: DeadlineListener = this;
+  nextDeadline: DeadlineListener = this;
+
+  onDeadline(): void {
+    // Never due.
+  }
+}
+
+/**
+ * Many deadlines on one unreferenced timer. A request sets five; one timer each would cost more than its command. They
+ * are a list, not a set: each time a set outgrows its table, the old one keeps the new one from being collected with the
+ * young generation, and with it what it holds.
+ */
 export class DeadlineTimer {
-  private readonly listeners = new Set<DeadlineListener>();
+  private readonly ends = new Ends();
+  private count = 0;
   /** Keeps the timer from retaining the context of a request. */
   private readonly context = new AsyncResource('IdempotencyDeadlines');
   private timer: NodeJS.Timeout | undefined;
@@ -66,18 +86,32 @@ export class DeadlineTimer {
   private wokeAt = -Infinity;
 
   schedule(listener: DeadlineListener): void {
-    this.listeners.add(listener);
+    if (listener.nextDeadline === undefined) {
+      const { ends } = this;
+      const { previousDeadline: last } = ends;
+      listener.previousDeadline = last;
+      listener.nextDeadline = ends;
+      last.nextDeadline = ends.previousDeadline = listener;
+      this.count += 1;
+    }
     if (listener.dueAt < this.wakesAt) this.wakeAt(listener.dueAt);
   }
 
-  cancel(listener: DeadlineListener): void {
+  /** @returns whether it was scheduled. */
+  cancel(listener: DeadlineListener): boolean {
+    const { previousDeadline, nextDeadline } = listener;
+    if (previousDeadline === undefined || nextDeadline === undefined) return false;
+    previousDeadline.nextDeadline = nextDeadline;
+    nextDeadline.previousDeadline = previousDeadline;
+    listener.previousDeadline = listener.nextDeadline = undefined;
+    this.count -= 1;
     // The timer keeps running: an occasional needless wake-up costs less than clearing it on every request.
-    this.listeners.delete(listener);
+    return true;
   }
 
   private wakeAt(dueAt: number): void {
     clearTimeout(this.timer);
-    this.wakesAt = Math.max(dueAt, this.wokeAt + this.listeners.size * PAUSE_PER_LISTENER_MS);
+    this.wakesAt = Math.max(dueAt, this.wokeAt + this.count * PAUSE_PER_LISTENER_MS);
     const waitMs = Math.min(Math.max(0, this.wakesAt - monotonicNow()), LONGEST_WAIT_MS);
     this.timer = this.context.runInAsyncScope(startTimer, undefined, waitMs, this);
   }
@@ -88,15 +122,20 @@ export class DeadlineTimer {
     this.wakesAt = Infinity;
     this.wokeAt = now;
     const due: DeadlineListener[] = [];
+    const { ends } = this;
     let next = Infinity;
-    for (const listener of this.listeners) {
+    for (
+      let listener = ends.nextDeadline;
+      listener !== ends;
+      listener = listener.nextDeadline ?? ends
+    ) {
       if (listener.dueAt <= now) due.push(listener);
       else next = Math.min(next, listener.dueAt);
     }
     if (next < Infinity) this.wakeAt(next);
     for (const listener of due) {
       // Unless an earlier listener has canceled it.
-      if (this.listeners.delete(listener)) listener.onDeadline();
+      if (this.cancel(listener)) listener.onDeadline();
     }
   }
 }

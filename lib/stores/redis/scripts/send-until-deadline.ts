@@ -71,6 +71,10 @@ export function sendUntilDeadline<Reply, Result>(
 /** Has prototype methods and few fields: every request creates two. */
 class PendingSend<Reply, Result> implements DeadlineListener, Sending {
   isInFlight = false;
+  /** @internal */
+  previousDeadline: DeadlineListener | undefined = undefined;
+  /** @internal */
+  nextDeadline: DeadlineListener | undefined = undefined;
   private attempts = 0;
   private mayHaveRun = false;
   /** Error replies that may belong to another command. */
