@@ -26,3 +26,4 @@ export {
   ServerClock,
   type DeadlineListener,
 } from '../../../../lib/core/util/time.js';
+export { RenewedMap } from '../../../../lib/core/util/renewed-map.js';
