@@ -25,13 +25,17 @@ export {
   requireIdempotencyContext,
   requireIdempotencyTransaction,
 } from './core/operation/execution-scope.js';
-export { IdempotencyEvents, CRITICAL_EVENTS, type IdempotencyEvent } from './core/record/events.js';
+export {
+  EVENT_SEVERITY,
+  type IdempotencyEvent,
+  type ReconcileReport,
+} from './core/record/events.js';
+export { IdempotencyEvents } from './core/record/idempotency-events.js';
 export { IdempotencyStore } from './core/store/idempotency-store.js';
 export {
   IdempotencyHealth,
   type IdempotencyHealthReport,
 } from './observability/health/idempotency-health.js';
-export type { ReconcileReport } from './core/recovery/reconcile.js';
 export type { Recover, Recovery } from './core/operation/recovery.js';
 export {
   keepResponses,

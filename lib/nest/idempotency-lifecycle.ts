@@ -9,7 +9,7 @@ import {
 } from '@nestjs/common';
 import { ExternalContextCreator, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
 import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
-import { IdempotencyEvents } from '../core/record/events.js';
+import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { IdempotencyStore, type StoreObserver } from '../core/store/idempotency-store.js';
 import { IdempotencyHealth } from '../observability/health/idempotency-health.js';
 import {

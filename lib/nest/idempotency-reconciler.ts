@@ -6,11 +6,11 @@ import type {
 import type { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import type { LeaseOptions, ProtocolOptions } from '../core/operation/options.js';
 import type { Recover, Services } from '../core/operation/recovery.js';
+import type { ReconcileReport } from '../core/record/events.js';
 import {
   skippedRound,
   RECONCILE,
   Reconciliation,
-  type ReconcileReport,
   type ResolvedReconcileOptions,
 } from '../core/recovery/reconcile.js';
 import type { RecoverableOperation } from '../core/recovery/recover-record.js';
@@ -18,7 +18,7 @@ import { SingleRunner } from '../core/recovery/single-runner.js';
 import { asError, hasCode, IdempotencyOptionsError } from '../core/util/errors.js';
 import { checkFunction, throwOptionError, within } from '../core/util/option-checks.js';
 import { resolveGroup } from '../core/util/option-schema.js';
-import { isDoneWithin, jittered } from '../core/util/time.js';
+import { isDoneWithin, jittered, monotonicNow } from '../core/util/time.js';
 import { recoverableCall } from '../transports/call/call-recovery.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
 import { maxOutcomeBytes } from '../transports/call/value-route.js';
@@ -149,17 +149,25 @@ export class IdempotencyReconciler
     if (this.isStopping) return skippedRound();
     try {
       const report = await this.runner.runExclusively((signal) =>
-        this.reconciliation.round(() => this.isStopping || signal.aborted),
+        this.reportedRound(() => this.isStopping || signal.aborted),
       );
       return report ?? skippedRound();
     } catch (cause) {
       const error = asError(cause);
       const { operation, recordKey } = this.runner.subject;
       if (!hasCode(error, 'idempotency_options_invalid')) {
-        this.engine.events.emit({ type: 'store_unavailable', operation, recordKey, error });
+        const about = { operation, recordKey, source: 'reconcile', error } as const;
+        this.engine.events.emit({ type: 'store_unavailable', ...about });
       }
       throw error;
     }
+  }
+
+  private async reportedRound(isOver: () => boolean): Promise<ReconcileReport> {
+    const startedAt = monotonicNow();
+    const report = await this.reconciliation.round(isOver);
+    this.engine.events.emit({ type: 'reconciled', report, durationMs: monotonicNow() - startedAt });
+    return report;
   }
 
   /** A store that cannot list records stops the start; an unreachable one does not. */

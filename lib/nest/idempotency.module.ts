@@ -2,7 +2,7 @@ import { Module, type DynamicModule, type InjectionToken } from '@nestjs/common'
 import { DiscoveryModule, ModuleRef } from '@nestjs/core';
 import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import type { Services } from '../core/operation/recovery.js';
-import { IdempotencyEvents } from '../core/record/events.js';
+import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { IdempotencyStore } from '../core/store/idempotency-store.js';
 import { IdempotencyHealth } from '../observability/health/idempotency-health.js';
 import { CallTransport } from '../transports/call/call-transport.js';

@@ -123,10 +123,11 @@ export class IdempotencyService {
         typeof scope,
       );
     }
-    const content = payload === undefined ? '' : givenContent(payload, 'payload', operation);
+    const content = payload === undefined ? '' : this.contentOf(payload, operation);
     const { keep, codec } = options.outcome;
     return {
       operation,
+      transport: 'call',
       keyOperation: operation,
       key,
       scope: parts,
@@ -136,6 +137,15 @@ export class IdempotencyService {
       maxOutcomeBytes: maxOutcomeBytes(options.outcome),
       options,
     };
+  }
+
+  private contentOf(payload: unknown, operation: string): string | Uint8Array {
+    try {
+      return givenContent(payload, 'payload', operation);
+    } catch (error) {
+      this.calls.reportInvalid(operation, 'call', error);
+      throw error;
+    }
   }
 
   private optionsOf(operation: string, given: Groups): ResolvedOptions {

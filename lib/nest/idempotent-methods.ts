@@ -39,7 +39,7 @@ export class IdempotentMethods {
     operation: () => unknown,
   ): Promise<unknown> {
     const route = this.routes.method(type, entry);
-    const call = callOf(route, args);
+    const call = this.callOf(route, args);
     const result: CallResult =
       call instanceof OperationRejectedError
         ? { kind: 'rejected', error: call }
@@ -48,6 +48,18 @@ export class IdempotentMethods {
       return route.onRejected(result.error, ...args);
     }
     return valueOf(result);
+  }
+
+  private callOf(route: MethodRoute, args: readonly unknown[]): Call | OperationRejectedError {
+    try {
+      const call = callOf(route, args);
+      if (call instanceof OperationRejectedError)
+        this.calls.reportInvalid(route.operation, 'call', call);
+      return call;
+    } catch (error) {
+      this.calls.reportInvalid(route.operation, 'call', error);
+      throw error;
+    }
   }
 }
 
@@ -63,6 +75,7 @@ function callOf(route: MethodRoute, args: readonly unknown[]): Call | OperationR
   }
   return {
     operation,
+    transport: 'call',
     keyOperation: operation,
     key,
     scope,

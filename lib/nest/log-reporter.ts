@@ -1,8 +1,9 @@
 import type { LoggerService } from '@nestjs/common';
-import type { IdempotencyEvent, IdempotencyEventReporter } from '../core/record/events.js';
+import { EVENT_SEVERITY, type IdempotencyEvent } from '../core/record/events.js';
+import type { IdempotencyEventReporter } from '../core/record/idempotency-events.js';
 import { warnBy } from '../core/util/maybe-async.js';
 
-/** Logs critical events and failing subscribers, which nothing else reports. */
+/** Logs warnings, critical events and failing subscribers, which nothing else reports. */
 export class LogReporter implements IdempotencyEventReporter {
   private readonly outage: ThrottledWarning;
   private readonly opening: ThrottledWarning;
@@ -17,26 +18,20 @@ export class LogReporter implements IdempotencyEventReporter {
     });
   }
 
-  critical(event: IdempotencyEvent): void {
-    const { type } = event;
-    if (type === 'store_unavailable') {
-      this.outage.warn(`${type} in ${event.operation}: ${event.error.message}`);
-    } else if (type === 'breaker_opened') {
-      this.opening.warn(`${type}: ${event.error.message}`);
-    } else if (type === 'reply_mismatched') {
-      this.mismatch.warn(`${type}: ${event.error.message}`);
-    } else if (
-      type === 'rolled_back' ||
-      type === 'commit_hook_failed' ||
-      type === 'recovery_failed'
-    ) {
-      // A database's message may contain data; its code is safe.
-      const code = codeOf(event.error);
-      const why = code === undefined ? '' : ` (${code})`;
-      this.logger.warn(`${type} in ${event.operation}, record ${event.recordKey}${why}`);
-    } else if (event.operation !== undefined) {
-      // The record key is a digest: it links lines without identifying a caller.
-      this.logger.warn(`${type} in ${event.operation}, record ${event.recordKey}`);
+  report(event: IdempotencyEvent): void {
+    switch (event.type) {
+      case 'store_unavailable':
+        this.outage.warn(`${event.type} in ${event.operation}: ${event.error.message}`);
+        return;
+      case 'breaker_opened':
+        this.opening.warn(`${event.type}: ${event.error.message}`);
+        return;
+      case 'reply_mismatched':
+        this.mismatch.warn(`${event.type}: ${event.error.message}`);
+        return;
+      default:
+        if (EVENT_SEVERITY[event.type] === 'critical') this.logger.error(lineOf(event));
+        else this.logger.warn(lineOf(event));
     }
   }
 
@@ -46,10 +41,12 @@ export class LogReporter implements IdempotencyEventReporter {
   }
 }
 
-function codeOf(error: unknown): string | undefined {
-  if (typeof error !== 'object' || error === null) return undefined;
-  if ('code' in error && typeof error.code === 'string') return error.code;
-  return error instanceof Error ? error.name : undefined;
+/** The record key is a digest: it links lines without identifying a caller. */
+function lineOf(event: IdempotencyEvent): string {
+  const { type, operation = '', recordKey = '' } = event;
+  const errorType = 'errorType' in event ? event.errorType : undefined;
+  const why = errorType === undefined ? '' : ` (${errorType})`;
+  return `${type} in ${operation}, record ${recordKey}${why}`;
 }
 
 /** Minimum milliseconds between two lines of a warning; each line counts the suppressed ones. */

@@ -1,6 +1,6 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
-import { IdempotencyEvents } from '../core/record/events.js';
+import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { IdempotencyLifecycle } from '../nest/idempotency-lifecycle.js';
 import { IdempotencyModule } from '../nest/idempotency.module.js';
 import { IdempotencyService } from '../nest/idempotency.service.js';

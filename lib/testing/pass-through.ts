@@ -8,10 +8,10 @@ import {
   type ProtocolOptions,
   type ResolvedProtocolOptions,
 } from '../core/operation/options.js';
-import { IdempotencyEvents } from '../core/record/events.js';
+import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { recordKey } from '../core/record/record-key.js';
 import type { UnitOfWork } from '../core/transaction/unit-of-work.js';
-import { IdempotencyOptionsError } from '../core/util/errors.js';
+import { errorTypeOf, IdempotencyOptionsError } from '../core/util/errors.js';
 import { resolve } from '../core/util/option-schema.js';
 import { METHOD_RUNNER } from '../nest/discovery/call-instances.js';
 import { idempotentMethods } from '../nest/discovery/handler-kinds.js';
@@ -125,7 +125,8 @@ export class PassThrough
         await context.commit();
       } catch (error) {
         const subject = { operation, recordKey: recordKey(context), attempt, fencingToken };
-        this.events.emit({ type: 'commit_hook_failed', ...subject, error });
+        const errorType = errorTypeOf(error);
+        this.events.emit({ type: 'commit_hook_failed', ...subject, error, errorType });
       }
     }
   }

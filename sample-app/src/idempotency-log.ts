@@ -1,16 +1,5 @@
 import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
-import { type IdempotencyEvent, IdempotencyEvents } from 'nestjs-idempotency';
-
-/** The everyday events; all others are logged as warnings. */
-const everyday: ReadonlySet<IdempotencyEvent['type']> = new Set([
-  'acquired',
-  'replayed',
-  'waited',
-  'rejected',
-  'completed',
-  'released',
-  'breaker_closed',
-]);
+import { EVENT_SEVERITY, type IdempotencyEvent, IdempotencyEvents } from 'nestjs-idempotency';
 
 /** Logs a line for each event; a dashboard would count them here. */
 @Injectable()
@@ -24,11 +13,15 @@ export class IdempotencyLog implements OnModuleInit {
   }
 
   #write({ type, operation, recordKey, ...details }: IdempotencyEvent): void {
-    const facts = Object.entries(details).map(([name, value]) => `${name}=${readable(value)}`);
+    // The other events of an attempt say the same, and more.
+    if (type === 'ended') return;
+    const facts = Object.entries(details)
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => `${name}=${readable(value)}`);
     // Events of the store as a whole have no operation.
-    const subject = operation === undefined ? [] : [operation, recordKey.slice(0, 8)];
+    const subject = [operation, recordKey?.slice(0, 8)].filter((part) => part !== undefined);
     const line = [type, ...subject, ...facts].join(' ');
-    if (everyday.has(type)) this.logger.log(line);
+    if (EVENT_SEVERITY[type] === 'info') this.logger.log(line);
     else this.logger.warn(line);
   }
 }

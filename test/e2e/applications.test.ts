@@ -190,7 +190,7 @@ describe.each(STORES)('Applications of one module on one $name', (tested) => {
     const [shared, id] = [randomUUID(), randomUUID()];
     const paid = await one.pay(shared);
     expect(await other.pay(shared)).toEqual({ ...paid, replayed: true });
-    expect(one.reported).toEqual(['acquired', 'completed']);
+    expect(one.reported).toEqual(['acquired', 'completed', 'ended']);
     expect(other.reported).toEqual(['replayed']);
 
     gate.close();

@@ -39,7 +39,7 @@ export function faultyStore(real: IdempotencyStore): IdempotencyStore {
         throw new StoreUnavailableError('planned');
       }
       if (begins % EVERY.slowBegin === 0) await delay(LATE_MS);
-      if (command.onExpiredLease === 'deny') {
+      if (command.onExpiredLease === 'deny' || command.origin !== undefined) {
         await rival(command);
         await delay(2 * NO_LEASE_MS);
       }

@@ -14,6 +14,8 @@ const BURSTS: readonly (readonly [kind: Kind, copies: number])[] = [
   ['outer', 2],
   ['denied', 1],
   ['failing', 2],
+  ['declined', 1],
+  ['recovered', 1],
 ];
 
 const LEAVING = 2;

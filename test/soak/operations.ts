@@ -18,6 +18,10 @@ export const KINDS = [
   /** Must not run if an earlier attempt has not ended. */
   'denied',
   'failing',
+  /** Fails, and its failure is kept. */
+  'declined',
+  /** Finds the result of an earlier attempt. */
+  'recovered',
 ] as const;
 
 export type Kind = (typeof KINDS)[number];
@@ -31,6 +35,8 @@ export interface Order {
 const WORK_MS = 25;
 const TIMEOUT_MS = 10;
 const TEXT = 'x'.repeat(200);
+/** A gateway's response, and a value for all others. */
+const FOUND = { event: 'done', data: 'found' };
 
 /** Short, so that abandoned attempts soon end. */
 const COMMON = {
@@ -47,6 +53,10 @@ export function optionsOf(kind: Kind): ProtocolOptions & { caller: { anonymous: 
     caller: { anonymous: 'shared' },
     ...(kind === 'hasty' && { duplicates: { ...COMMON.duplicates, timeoutMs: TIMEOUT_MS } }),
     ...(kind === 'denied' && { lease: { ...COMMON.lease, onTakeover: 'reject' } }),
+    ...(kind === 'declined' && { outcome: { ...COMMON.outcome, keep: () => true } }),
+    ...(kind === 'recovered' && {
+      lease: { ...COMMON.lease, onTakeover: () => ({ value: FOUND }) },
+    }),
   };
 }
 
@@ -57,7 +67,7 @@ export async function work({ kind, amount }: Pick<Order, 'kind' | 'amount'>): Pr
   signal?.addEventListener('abort', onAbort);
   if (kind !== 'plain' && kind !== 'denied') await delay(WORK_MS);
   signal?.removeEventListener('abort', onAbort);
-  if (kind === 'failing') throw new Error('planned');
+  if (kind === 'failing' || kind === 'declined') throw new Error('planned');
   return `${kind} ${amount} ${TEXT}`;
 }
 

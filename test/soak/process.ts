@@ -2,8 +2,9 @@
 import { countSignalListeners } from './noted-signals.js';
 import 'reflect-metadata';
 import { Redis } from 'ioredis';
-import { IdempotencyEvents } from 'nestjs-idempotency';
+import { IdempotencyEvents, type IdempotencyEvent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
+import { EndsOfAttempts } from '../support/engine/attempt-ends.js';
 import { IdempotencyEngine } from '../support/internals/core/engine.js';
 import { serve } from '../support/processes/child.js';
 import { readHoldings } from '../lab/measure/growth/holdings.js';
@@ -21,9 +22,14 @@ const way = await openWay(setup.way, { store, rabbitMqPort: setup.rabbitMqPort }
 
 /** How often each event happened. */
 const ends: Record<string, number> = {};
+const attempts = new EndsOfAttempts();
+/** Of all events of operations. */
+const transports = new Set<unknown>();
 way.nest.get(IdempotencyEvents, { strict: false }).subscribe(
   (event) => {
-    const name = event.type === 'rejected' ? event.reason : event.type;
+    attempts.add(event);
+    if (event.operation !== undefined) transports.add(event.transport);
+    const name = nameOf(event);
     ends[name] = (ends[name] ?? 0) + 1;
   },
   { replacesLog: true },
@@ -31,6 +37,11 @@ way.nest.get(IdempotencyEvents, { strict: false }).subscribe(
 
 // Its private fields are read with their types.
 const engine = way.nest.get(IdempotencyEngine, { strict: false });
+
+function nameOf(event: IdempotencyEvent): string {
+  if (event.type === 'ended') return `ended: ${event.how}`;
+  return event.type === 'rejected' ? event.reason : event.type;
+}
 
 const leaveBehind = () => {
   for (const leak of setup.leaks ?? []) LEAKS[leak]();
@@ -42,7 +53,14 @@ serve({
     await sendAll(way, requests, leaveBehind);
     await way.settled?.();
   },
+  sendWithoutKey: () => way.send({ kind: 'plain', key: '', amount: 1 }),
   disconnect: () => way.disconnect?.(),
+  attempts: () => ({
+    running: engine['attempts']['running'].size,
+    wrongEnds: [...attempts.objections, ...attempts.unended],
+    transports: [...transports],
+    ends,
+  }),
   read: async () => {
     const holdings = await readHoldings(
       () => ({

@@ -1,8 +1,21 @@
 import type { Attempt } from '../operation/attempt.js';
-import type { IdempotencyEvents } from '../record/events.js';
+import type { OperationRequest } from '../operation/operation-request.js';
+import type { AttemptEnd, AttemptSubject } from '../record/events.js';
+import type { IdempotencyEvents } from '../record/idempotency-events.js';
+import type { Outcome } from '../record/record.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';
 import type { DeadlineTimer } from '../util/time.js';
 import type { ShutdownState } from './outcome-writer.js';
+
+/** An attempt as the engine keeps it. */
+export interface EngineAttempt extends Attempt {
+  readonly request: OperationRequest;
+  readonly subject: AttemptSubject;
+  /** Milliseconds since its begin was sent. */
+  readonly elapsedMs: number;
+  /** Milliseconds, negative once the lease has expired; `undefined` without a lease that is extended. */
+  readonly leaseLeftMs: number | undefined;
+}
 
 export interface AttemptServices {
   readonly store: IdempotencyStore;
@@ -10,9 +23,12 @@ export interface AttemptServices {
   readonly shutdownState: ShutdownState;
   readonly deadlines: DeadlineTimer;
   /** The operation has ended, and its outcome is being stored. */
-  settling(attempt: Attempt): void;
+  settling(attempt: EngineAttempt): void;
   /** The attempt can no longer have an effect, though its operation may still be running. */
-  lost(attempt: Attempt): void;
-  /** The attempt has ended, including its last save. */
-  ended(attempt: Attempt): void;
+  lost(attempt: EngineAttempt): void;
+  /**
+   * The attempt has ended, including its last save.
+   * @param stored - its own outcome, if that is stored.
+   */
+  ended(attempt: EngineAttempt, how: AttemptEnd, stored?: Outcome): void;
 }

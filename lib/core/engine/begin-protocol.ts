@@ -1,7 +1,8 @@
 import type { Attempt } from '../operation/attempt.js';
 import { originOf, type OperationRequest } from '../operation/operation-request.js';
 import { inProgressRetentionMs, isAwaited, unfinishedRetentionMs } from '../operation/options.js';
-import type { IdempotencyEvents, RejectionReason } from '../record/events.js';
+import type { RejectionReason } from '../record/events.js';
+import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import {
   UNKNOWN_FENCE,
   type FinishedState,
@@ -20,16 +21,29 @@ import type { LocalAttempts } from './local-attempts.js';
 
 export type Decision =
   | { readonly kind: 'run'; readonly attempt: Attempt }
-  | { readonly kind: 'replay'; readonly state: FinishedState; readonly outcome: Outcome }
-  | { readonly kind: 'reject'; readonly reason: RejectionReason };
+  | {
+      readonly kind: 'replay';
+      readonly state: FinishedState;
+      readonly outcome: Outcome;
+      readonly trace: string | undefined;
+    }
+  | {
+      readonly kind: 'reject';
+      readonly reason: RejectionReason;
+      /** Of the attempt in progress. */
+      readonly trace: string | undefined;
+    };
 
-export function rejectDecision(reason: RejectionReason): Decision {
-  return { kind: 'reject', reason };
+export function rejectDecision(reason: RejectionReason, trace?: string): Decision {
+  return { kind: 'reject', reason, trace };
 }
 
 export function isInProgress(decision: Decision): boolean {
   return decision.kind === 'reject' && decision.reason === 'in_progress';
 }
+
+/** `note`: of the record that is taken over. */
+export type Begun = Acquisition & { readonly note?: string };
 
 /**
  * Starts the attempt that a reply allows to run.
@@ -38,7 +52,7 @@ export function isInProgress(decision: Decision): boolean {
 type StartAttempt = (
   request: OperationRequest,
   token: OwnerToken,
-  reply: Acquisition,
+  reply: Begun,
   sentAt: number,
 ) => Decision | Promise<Decision>;
 
@@ -120,13 +134,14 @@ export class BeginProtocol {
         return this.start(request, token, reply, sentAt);
       case 'completed':
       case 'failed':
-        return { kind: 'replay', state: reply.kind, outcome: reply.outcome };
+        return { kind: 'replay', state: reply.kind, outcome: reply.outcome, trace: reply.note };
       case 'mismatch':
+        return rejectDecision('mismatch');
       case 'in_progress':
-        return rejectDecision(reply.kind);
+        return rejectDecision('in_progress', reply.note);
       case 'abandoned': {
         if (this.attempts.mayOwn(request.recordKey, hasRecovery(request), reply.fence)) {
-          return rejectDecision('in_progress');
+          return rejectDecision('in_progress', reply.note);
         }
         const requested = expiredLeaseAction(request);
         // Another process has taken the record over, or this one's attempt has reached its hard deadline.
@@ -151,8 +166,10 @@ export class BeginProtocol {
   }
 
   /** Reports that the store did not reply, or replied too late. */
-  reportUnavailable({ operation, recordKey }: OperationRequest, error: Error): Decision {
-    this.events.emit({ type: 'store_unavailable', operation, recordKey, error });
+  reportUnavailable(request: OperationRequest, error: Error): Decision {
+    const { operation, transport, recordKey } = request;
+    const source = transport === undefined ? 'reconcile' : 'request';
+    this.events.emit({ type: 'store_unavailable', operation, transport, recordKey, source, error });
     return rejectDecision('store_unavailable');
   }
 

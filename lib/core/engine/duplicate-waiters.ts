@@ -1,5 +1,6 @@
 import type { OperationRequest } from '../operation/operation-request.js';
-import type { IdempotencyEvents } from '../record/events.js';
+import type { WaitEnd } from '../record/events.js';
+import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import type { OwnerToken } from '../record/record.js';
 import type { StopWatching } from '../store/idempotency-store.js';
 import { hasCode, isRejection } from '../util/errors.js';
@@ -131,8 +132,9 @@ class WaitQueue {
     for (const waiter of this.waiters) {
       const isAffected = waiter === first || appliesTo(waiter, first, decision);
       if (isAffected && !isInProgress(decision)) this.dismiss(waiter, decision);
-      else if (waiter.giveUpAt <= now || hasLeft(waiter))
-        this.dismiss(waiter, rejectDecision('in_progress'));
+      else if (waiter.giveUpAt <= now || hasLeft(waiter.request)) {
+        this.dismiss(waiter, isInProgress(decision) ? decision : rejectDecision('in_progress'));
+      }
     }
   }
 
@@ -156,8 +158,15 @@ class WaitQueue {
   }
 }
 
-function hasLeft({ request }: Waiter): boolean {
-  return request.clientSignal?.aborted === true;
+function hasLeft({ clientSignal }: OperationRequest): boolean {
+  return clientSignal?.aborted === true;
+}
+
+function waitEndOf(decision: Decision, request: OperationRequest): WaitEnd {
+  if (decision.kind === 'replay') return 'outcome';
+  if (isInProgress(decision)) return hasLeft(request) ? 'caller_gone' : 'timeout';
+  const isStopping = decision.kind === 'reject' && decision.reason === 'shutting_down';
+  return isStopping ? 'shutdown' : 'released';
 }
 
 /** Whether a decision for one waiter also applies to another one of the same record and fingerprint. */
@@ -186,16 +195,17 @@ export class DuplicateWaiters {
   ) {}
 
   async wait(request: OperationRequest, token: OwnerToken): Promise<Decision> {
-    const { operation, recordKey, options } = request;
+    const { operation, transport, recordKey, options } = request;
     const timeoutMs = Math.min(options.duplicates.timeoutMs, request.waitAtMostMs ?? Infinity);
-    const isPointless = timeoutMs === 0 || request.clientSignal?.aborted === true;
+    const isPointless = timeoutMs === 0 || hasLeft(request);
     if (this.waiters >= this.maxWaiters || isPointless) return rejectDecision('in_progress');
     const startedAt = monotonicNow();
     this.waiters += 1;
     const decision = await this.queueFor(request).join(request, token, startedAt + timeoutMs);
     this.waiters -= 1;
     const waitedMs = monotonicNow() - startedAt;
-    this.events.emit({ type: 'waited', operation, recordKey, waitedMs });
+    const end = waitEndOf(decision, request);
+    this.events.emit({ type: 'waited', operation, transport, recordKey, waitedMs, end });
     return decision;
   }
 

@@ -1,19 +1,20 @@
-import type { Attempt } from '../operation/attempt.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { isAwaited, type LimitsOptions } from '../operation/options.js';
-import type { IdempotencyEvents } from '../record/events.js';
-import type { OwnerToken } from '../record/record.js';
+import { invalidRequestReason, type AttemptEnd, type Transport } from '../record/events.js';
+import type { IdempotencyEvents } from '../record/idempotency-events.js';
+import { bytesOf, type Outcome, type OwnerToken } from '../record/record.js';
 import { newOwnerToken } from '../record/record-key.js';
-import type { Acquisition, IdempotencyStore } from '../store/idempotency-store.js';
+import type { IdempotencyStore } from '../store/idempotency-store.js';
 import type { UnitOfWork } from '../transaction/unit-of-work.js';
 import { hasCode } from '../util/errors.js';
 import { DeadlineTimer, monotonicNow } from '../util/time.js';
-import type { AttemptServices } from './attempt-services.js';
+import type { AttemptServices, EngineAttempt } from './attempt-services.js';
 import {
   BeginProtocol,
   isInProgress,
   rejectDecision,
   type BeginCaller,
+  type Begun,
   type Decision,
 } from './begin-protocol.js';
 import { DuplicateWaiters } from './duplicate-waiters.js';
@@ -82,26 +83,46 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     return { running: this.attempts.count, waiting: this.duplicateWaiters.count };
   }
 
+  /** The attempts that have not ended. */
+  running(): Iterable<EngineAttempt> {
+    return this.attempts.all();
+  }
+
   get shutdownState(): AttemptServices['shutdownState'] {
     return this.attempts.shutdownState;
   }
 
-  settling(attempt: Attempt): void {
+  settling(attempt: EngineAttempt): void {
     this.attempts.settling(attempt);
   }
 
-  lost(attempt: Attempt): void {
+  lost(attempt: EngineAttempt): void {
     this.attempts.lost(attempt);
   }
 
-  ended(attempt: Attempt): void {
+  ended(attempt: EngineAttempt, how: AttemptEnd, stored?: Outcome): void {
     this.attempts.ended(attempt);
+    if (!this.events.hasSubscribers) return;
+    const ended = {
+      type: 'ended',
+      ...attempt.subject,
+      how,
+      durationMs: attempt.elapsedMs,
+    } as const;
+    this.events.emit(stored === undefined ? ended : { ...ended, bytes: bytesOf(stored) });
+  }
+
+  /** Reports a request that was rejected before its begin, if that is what `error` says. */
+  reportInvalid(operation: string, transport: Transport, error: unknown): void {
+    const reason = invalidRequestReason(error);
+    if (reason !== undefined)
+      this.events.emit({ type: 'invalid_request', operation, transport, reason });
   }
 
   private start(
     request: OperationRequest,
     token: OwnerToken,
-    reply: Acquisition,
+    reply: Begun,
     sentAt: number,
   ): Decision | Promise<Decision> {
     const lease = { recordKey: request.recordKey, token, fence: reply.fence };
@@ -111,7 +132,9 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     this.attempts.keep(attempt, request, sentAt);
     // A takeover also if the record was released since: the outcome of the earlier attempt is still unknown.
     if (this.events.hasSubscribers) {
-      this.announce(attempt.isTakeover ? 'takeover' : 'acquired', request, attempt);
+      if (attempt.isTakeover) {
+        this.events.emit({ type: 'takeover', ...attempt.subject, trace: reply.note });
+      } else this.events.emit({ type: 'acquired', ...attempt.subject });
     }
     const trouble = attempt.start();
     return trouble instanceof Promise
@@ -122,14 +145,14 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
   private runUnless(
     trouble: Error | undefined,
     request: OperationRequest,
-    attempt: Attempt,
+    attempt: LeasedAttempt,
   ): Decision | Promise<Decision> {
     if (trouble === undefined && !this.attempts.isStopping) return { kind: 'run', attempt };
     const decide = () =>
       trouble === undefined
         ? rejectDecision('shutting_down')
         : this.protocol.reportUnavailable(request, trouble);
-    return attempt.release().then(decide);
+    return attempt.discard().then(decide);
   }
 
   /** The options were checked at the start. */
@@ -152,29 +175,23 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
       const attempt = new UnprotectedAttempt(this, request, token);
       // The begin without a reply may have acquired the record.
       this.attempts.keep(attempt, request, monotonicNow());
-      this.announce('unprotected', request, attempt);
+      this.events.emit({ type: 'unprotected', ...attempt.subject });
       return { kind: 'run', attempt };
     }
     if (!wasNotExecuted) void this.protocol.releaseUnowned(request, token);
     return decision;
   }
 
-  private announce(
-    type: 'acquired' | 'takeover' | 'unprotected',
-    { operation, recordKey }: OperationRequest,
-    { number, fencingToken }: Attempt,
-  ): void {
-    this.events.emit({ type, operation, recordKey, attempt: number, fencingToken });
-  }
-
   /** The begin has ended. */
-  private left({ operation, recordKey }: OperationRequest, decision: Decision): Decision {
+  private left(request: OperationRequest, decision: Decision): Decision {
     this.attempts.leave();
-    if (!this.events.hasSubscribers) return decision;
+    if (!this.events.hasSubscribers || decision.kind === 'run') return decision;
+    const { operation, transport, recordKey } = request;
+    const about = { operation, transport, recordKey, trace: decision.trace };
     if (decision.kind === 'replay') {
-      this.events.emit({ type: 'replayed', operation, recordKey, state: decision.state });
-    } else if (decision.kind === 'reject') {
-      this.events.emit({ type: 'rejected', operation, recordKey, reason: decision.reason });
+      this.events.emit({ type: 'replayed', ...about, state: decision.state });
+    } else {
+      this.events.emit({ type: 'rejected', ...about, reason: decision.reason });
     }
     return decision;
   }

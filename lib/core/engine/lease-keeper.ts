@@ -75,6 +75,11 @@ export class LeaseKeeper implements DeadlineListener {
     return this.abortion.signal;
   }
 
+  /** Milliseconds, negative once it has expired; `undefined` without a lease to extend. */
+  get leaseLeftMs(): number | undefined {
+    return this.lease === undefined ? undefined : this.leaseOverAt - monotonicNow();
+  }
+
   /** A method, because the compiler does not expect an await to change a property. */
   isLost(): boolean {
     return this.loss !== undefined;

@@ -1,16 +1,11 @@
-import type {
-  Attempt,
-  AttemptTransaction,
-  FinalOutcome,
-  Settlement,
-} from '../operation/attempt.js';
+import type { AttemptTransaction, FinalOutcome, Settlement } from '../operation/attempt.js';
 import type { OperationRequest } from '../operation/operation-request.js';
-import type { AttemptSubject, LeaseLossReason } from '../record/events.js';
-import type { FinishedState, Lease } from '../record/record.js';
+import type { AttemptEnd, AttemptSubject, LeaseLossReason } from '../record/events.js';
+import { bytesOf, type Lease, type Outcome } from '../record/record.js';
 import type { Acquisition, CompleteReply } from '../store/idempotency-store.js';
 import { StoreUnavailableError } from '../util/errors.js';
 import { monotonicNow } from '../util/time.js';
-import type { AttemptServices } from './attempt-services.js';
+import type { AttemptServices, EngineAttempt } from './attempt-services.js';
 import { LeaseKeeper } from './lease-keeper.js';
 import { OutcomeWriter } from './outcome-writer.js';
 
@@ -20,7 +15,7 @@ export type LostReply = Extract<CompleteReply, { kind: 'lost' }>;
 export type When = 'in time' | 'late';
 
 /** An attempt that holds a lease until its outcome is confirmed. */
-export class LeasedAttempt implements Attempt {
+export class LeasedAttempt implements EngineAttempt {
   readonly number: number;
   readonly isTakeover: boolean;
   readonly fencingToken: number;
@@ -28,11 +23,13 @@ export class LeasedAttempt implements Attempt {
   protected readonly keeper: LeaseKeeper;
   protected readonly writer: OutcomeWriter;
   private isRecordLost = false;
+  private isRecovered = false;
+  private isDiscarded = false;
 
   /** @param lease - extended by heartbeats, unless something else serves as the lease. */
   constructor(
     protected readonly services: AttemptServices,
-    protected readonly request: OperationRequest,
+    readonly request: OperationRequest,
     protected readonly lease: Lease,
     { attempt, takeovers, fence }: Omit<Acquisition, 'now'>,
     private readonly startedAt: number,
@@ -55,9 +52,18 @@ export class LeasedAttempt implements Attempt {
     return undefined;
   }
 
-  protected get subject(): AttemptSubject {
-    const { operation, recordKey } = this.request;
-    return { operation, recordKey, attempt: this.number, fencingToken: this.fencingToken };
+  get subject(): AttemptSubject {
+    const { number: attempt, fencingToken } = this;
+    const { operation, transport, recordKey } = this.request;
+    return { operation, transport, recordKey, attempt, fencingToken };
+  }
+
+  get elapsedMs(): number {
+    return monotonicNow() - this.startedAt;
+  }
+
+  get leaseLeftMs(): number | undefined {
+    return this.keeper.leaseLeftMs;
   }
 
   /** @returns an error if the operation must not start, because the lease is not confirmed. */
@@ -82,18 +88,26 @@ export class LeasedAttempt implements Attempt {
         case 'ok':
         case 'already':
           this.released();
+          this.end('released');
           break;
         case 'gone':
           this.recordLost();
+          this.end('released');
           break;
         default:
-          this.services.events.emit({ type: 'release_failed', ...this.subject });
+          this.releaseFailed();
       }
-      this.end();
     });
   }
 
+  /** Releases the key of an operation that must not start. */
+  discard(): Promise<void> {
+    this.isDiscarded = true;
+    return this.release();
+  }
+
   recovered(): void {
+    this.isRecovered = true;
     this.services.events.emit({ type: 'recovered', ...this.subject });
   }
 
@@ -132,7 +146,7 @@ export class LeasedAttempt implements Attempt {
   ): unknown {
     if (reply !== undefined) return conclude(reply);
     this.services.events.emit({ type: 'save_failed', ...this.subject });
-    this.end();
+    this.end('unsaved');
     return undefined;
   }
 
@@ -154,20 +168,21 @@ export class LeasedAttempt implements Attempt {
         // A failure: the caller gets it, but it is not kept.
         this.recordLost();
         events.emit({ type: 'save_failed', ...this.subject });
-        this.end();
+        this.end('unsaved');
         return OWN;
       case 'superseded': {
         const { state, outcome } = reply;
-        const type = state === 'completed' ? 'superseded' : 'outcome_diverged';
+        const isSuperseded = state === 'completed';
+        const type = isSuperseded ? 'superseded' : 'outcome_diverged';
         events.emit({ type, ...this.subject });
-        this.end();
+        this.end(isSuperseded ? 'superseded' : 'diverged');
         return { kind: 'other', state, outcome };
       }
       case 'lost':
         return this.afterLoss(reply, final, when);
     }
-    this.completed(final.state, when === 'late' || reply.kind === 'ok_late');
-    this.end();
+    this.completed(final, when === 'late' || reply.kind === 'ok_late');
+    this.endStored(final);
     return OWN;
   }
 
@@ -186,21 +201,27 @@ export class LeasedAttempt implements Attempt {
 
   protected diverged(state: LostReply['state']): Settlement {
     this.services.events.emit({ type: 'outcome_diverged', ...this.subject });
-    this.end();
+    this.end('diverged');
     if (state === 'in_progress') return { kind: 'in_progress' };
     return state === 'released' ? OWN : { kind: 'unknown' };
   }
 
-  protected completed(state: FinishedState, late: boolean): void {
+  protected completed({ state, outcome }: FinalOutcome, late: boolean): void {
     if (!this.services.events.hasSubscribers) return;
-    const durationMs = monotonicNow() - this.startedAt;
-    this.services.events.emit({ type: 'completed', ...this.subject, state, late, durationMs });
+    const { subject, elapsedMs: durationMs } = this;
+    const bytes = bytesOf(outcome);
+    this.services.events.emit({ type: 'completed', ...subject, state, late, durationMs, bytes });
   }
 
   protected released(): void {
     if (!this.services.events.hasSubscribers) return;
-    const durationMs = monotonicNow() - this.startedAt;
-    this.services.events.emit({ type: 'released', ...this.subject, durationMs });
+    const { subject, elapsedMs: durationMs } = this;
+    this.services.events.emit({ type: 'released', ...subject, durationMs });
+  }
+
+  protected releaseFailed(): void {
+    this.services.events.emit({ type: 'release_failed', ...this.subject });
+    this.end('given_up');
   }
 
   protected recordLost(): void {
@@ -209,9 +230,13 @@ export class LeasedAttempt implements Attempt {
     this.services.events.emit({ type: 'record_lost', ...this.subject });
   }
 
-  protected end(): void {
+  protected endStored({ state, outcome }: FinalOutcome): void {
+    this.end(state === 'completed' && this.isRecovered ? 'recovered' : state, outcome);
+  }
+
+  protected end(how: AttemptEnd, stored?: Outcome): void {
     this.keeper.stop();
-    this.services.ended(this);
+    this.services.ended(this, this.isDiscarded ? 'not_started' : how, stored);
   }
 }
 

@@ -1,8 +1,8 @@
-import type { Attempt } from '../operation/attempt.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { UNKNOWN_FENCE, type RecordKey } from '../record/record.js';
 import { RenewedMap } from '../util/renewed-map.js';
 import { jitteredPause, monotonicNow } from '../util/time.js';
+import type { EngineAttempt } from './attempt-services.js';
 
 /** A begin that this process has sent, or its attempt. */
 interface LocalAttempt {
@@ -29,7 +29,7 @@ const DRAIN_PAUSE_MS = 20;
 export class LocalAttempts {
   readonly shutdownState = { expired: false };
   private readonly byKey = new RenewedMap<RecordKey, LocalAttempt>();
-  private readonly running = new RenewedMap<Attempt, LocalAttempt>();
+  private readonly running = new RenewedMap<EngineAttempt, LocalAttempt>();
   /** Number of begins in progress, and of background releases after begins without a reply. */
   private inProgress = 0;
   private stopping = false;
@@ -43,6 +43,11 @@ export class LocalAttempts {
   /** Attempts that have not ended. */
   get count(): number {
     return this.running.size;
+  }
+
+  /** The attempts that have not {@link ended}. */
+  all(): Iterable<EngineAttempt> {
+    return this.running.keys();
   }
 
   /** The shutdown waits until {@link leave}. */
@@ -81,22 +86,22 @@ export class LocalAttempts {
    * Keeps an attempt until it has {@link ended}.
    * @param startedAt - monotonic, before begin was sent.
    */
-  keep(attempt: Attempt, { recordKey, options }: OperationRequest, startedAt: number): void {
+  keep(attempt: EngineAttempt, { recordKey, options }: OperationRequest, startedAt: number): void {
     const deadlineAt = startedAt + options.lease.maxExecutionMs;
     this.running.set(attempt, this.add(recordKey, attempt.fencingToken, deadlineAt, startedAt));
   }
 
-  settling(attempt: Attempt): void {
+  settling(attempt: EngineAttempt): void {
     const own = this.running.get(attempt);
     if (own !== undefined) own.isSettling = true;
   }
 
-  lost(attempt: Attempt): void {
+  lost(attempt: EngineAttempt): void {
     const own = this.running.get(attempt);
     if (own !== undefined) this.remove(own);
   }
 
-  ended(attempt: Attempt): void {
+  ended(attempt: EngineAttempt): void {
     this.lost(attempt);
     this.running.delete(attempt);
   }

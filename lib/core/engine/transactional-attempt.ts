@@ -1,14 +1,14 @@
 import type { AttemptTransaction, FinalOutcome, Settlement } from '../operation/attempt.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { isAwaited } from '../operation/options.js';
-import type { LeaseLossReason } from '../record/events.js';
-import type { Lease } from '../record/record.js';
+import type { AttemptEnd, LeaseLossReason } from '../record/events.js';
+import type { Lease, Outcome } from '../record/record.js';
 import type { Acquisition, ReleaseReply } from '../store/idempotency-store.js';
 import type { TransactionalRecords } from '../store/transactional-records.js';
 import type { TransactionEnd } from '../transaction/deferred-transaction.js';
 import { OperationTransaction } from '../transaction/operation-transaction.js';
 import type { OpenTransaction, UnitOfWork } from '../transaction/unit-of-work.js';
-import { asError, StoreUnavailableError } from '../util/errors.js';
+import { asError, errorTypeOf, StoreUnavailableError } from '../util/errors.js';
 import { jitteredPause, monotonicNow } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { extendLease } from './lease-keeper.js';
@@ -33,6 +33,8 @@ export interface Transactions {
 export class TransactionalAttempt extends LeasedAttempt implements AttemptTransaction {
   private readonly records: TransactionalRecords;
   private readonly work: OperationTransaction;
+  /** Its last transaction met a conflict. */
+  private isConflicted = false;
 
   constructor(
     services: AttemptServices,
@@ -76,6 +78,7 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
   }
 
   conflicted(): void {
+    this.isConflicted = true;
     this.services.events.emit({ type: 'conflicted', ...this.subject });
   }
 
@@ -106,7 +109,9 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
   async restart(pauseMs: number): Promise<boolean> {
     if (this.keeper.isLost() || !(await this.rollBack()) || !(await this.extend())) return false;
     await jitteredPause(pauseMs);
-    return !this.keeper.isLost() && (await this.start()) === undefined;
+    const isOpen = !this.keeper.isLost() && (await this.start()) === undefined;
+    if (isOpen) this.isConflicted = false;
+    return isOpen;
   }
 
   override async complete(final: FinalOutcome): Promise<Settlement> {
@@ -138,8 +143,7 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
       await super.release();
     } else {
       // The key becomes free when the server detects the closed connection.
-      this.services.events.emit({ type: 'release_failed', ...this.subject });
-      this.end();
+      this.releaseFailed();
     }
   }
 
@@ -219,12 +223,16 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
   ): Settlement {
     if (kind === 'not_in_progress') return this.committed(final, when);
     const isConflict = this.isConflict(error);
+    const isGone = kind === 'gone';
     if (isConflict) this.conflicted();
     // The outcome of a record that is gone is unknown: it may have expired after a short retention.
-    else if (kind === 'gone') this.recordLost();
-    else this.services.events.emit({ type: 'rolled_back', ...this.subject, error });
+    else if (isGone) this.recordLost();
+    else {
+      const errorType = errorTypeOf(error);
+      this.services.events.emit({ type: 'rolled_back', ...this.subject, error, errorType });
+    }
     if (kind === 'ok' || kind === 'already') this.released();
-    this.end();
+    this.end(isGone ? 'unsaved' : 'rolled_back');
     return { kind: isConflict ? 'conflict' : 'unsaved' };
   }
 
@@ -234,17 +242,23 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
       const { commandTimeoutMs: timeoutMs } = options.storeErrors;
       this.records.committed(this.lease, { timeoutMs });
     }
-    this.completed(final.state, when === 'late');
+    this.completed(final, when === 'late');
     // Only the shutdown waits for the hooks.
     void this.runHooks().then(() => {
-      this.end();
+      this.endStored(final);
     });
     return OWN;
   }
 
+  protected override end(how: AttemptEnd, stored?: Outcome): void {
+    const isOwn = how === 'completed' || how === 'failed' || how === 'recovered';
+    super.end(this.isConflicted && !isOwn ? 'conflicted' : how, stored);
+  }
+
   private runHooks(): Promise<void> {
     return this.work.runHooks((error) => {
-      this.services.events.emit({ type: 'commit_hook_failed', ...this.subject, error });
+      const errorType = errorTypeOf(error);
+      this.services.events.emit({ type: 'commit_hook_failed', ...this.subject, error, errorType });
     });
   }
 

@@ -32,8 +32,9 @@ export class UnprotectedAttempt extends LeasedAttempt {
   override release(): Promise<void> {
     this.keeper.stop();
     const giveUpAt = monotonicNow() + this.request.options.storeErrors.commandTimeoutMs;
-    void this.writer.release(giveUpAt, () => {
-      this.end();
+    void this.writer.release(giveUpAt, (reply) => {
+      const isFree = reply !== undefined && reply.kind !== 'lost';
+      this.end(isFree ? 'released' : 'given_up');
     });
     return Promise.resolve();
   }

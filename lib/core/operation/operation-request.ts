@@ -1,3 +1,4 @@
+import type { Transport } from '../record/events.js';
 import type { Fingerprint, RecordKey } from '../record/record.js';
 import { isScopePart, type Scope } from '../record/record-key.js';
 import type { ResolvedProtocolOptions } from './options.js';
@@ -7,6 +8,8 @@ export interface OperationRequest {
   readonly recordKey: RecordKey;
   readonly fingerprint: Fingerprint;
   readonly operation: string;
+  /** `undefined` for the reconciler, which serves no request. */
+  readonly transport?: Transport | undefined;
   readonly scope: Scope;
   readonly key: string;
   readonly options: ResolvedProtocolOptions;

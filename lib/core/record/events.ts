@@ -1,8 +1,17 @@
+import { isIdempotencyError } from '../util/errors.js';
 import type { FinishedState, RecordKey } from './record.js';
 
-interface EventBase {
+/** How a request came in. */
+export type Transport = 'http' | 'message' | 'websocket' | 'graphql' | 'call';
+
+interface OperationBase {
   /** The operation's stable name. */
   readonly operation: string;
+  /** Absent where the reconciler acts: it serves no request. */
+  readonly transport?: Transport | undefined;
+}
+
+interface EventBase extends OperationBase {
   /** The record key. It correlates events without revealing the key or the caller. */
   readonly recordKey: RecordKey;
 }
@@ -17,6 +26,57 @@ export interface AttemptSubject extends EventBase {
 /** Why a request was rejected: it was not executed and got no stored outcome. */
 export type RejectionReason =
   'mismatch' | 'in_progress' | 'outcome_unknown' | 'store_unavailable' | 'shutting_down';
+
+/** Why a request was rejected before its begin. */
+export type InvalidRequestReason =
+  'key_missing' | 'key_invalid' | 'caller_unknown' | 'content_invalid';
+
+const INVALID_REQUESTS: ReadonlyMap<unknown, InvalidRequestReason> = new Map([
+  ['idempotency_key_missing', 'key_missing'],
+  ['idempotency_key_invalid', 'key_invalid'],
+  ['idempotency_caller_unknown', 'caller_unknown'],
+  ['idempotency_content_invalid', 'content_invalid'],
+]);
+
+/** @internal The reason of a rejection before begin; `undefined` for any other error. */
+export function invalidRequestReason(error: unknown): InvalidRequestReason | undefined {
+  return isIdempotencyError(error) ? INVALID_REQUESTS.get(error.code) : undefined;
+}
+
+/** How a duplicate's wait ended. */
+export type WaitEnd =
+  /** The outcome is stored, and the duplicate gets it. */
+  | 'outcome'
+  /** The attempt no longer has the key: the duplicate runs, or is rejected for another reason. */
+  | 'released'
+  | 'timeout'
+  | 'caller_gone'
+  | 'shutdown';
+
+/** How an attempt ended. */
+export type AttemptEnd =
+  /** Its success is stored. */
+  | 'completed'
+  /** Its failure is stored. */
+  | 'failed'
+  /** What `lease.onTakeover` found is stored. */
+  | 'recovered'
+  /** Its key is free: a retry runs the operation again. */
+  | 'released'
+  /** Another attempt's success is stored. */
+  | 'superseded'
+  /** Another attempt's failure is stored, or this attempt's success could not be stored. */
+  | 'diverged'
+  /** The operation succeeded, but its transaction was rolled back. */
+  | 'rolled_back'
+  /** Its transaction was rolled back because of a concurrent one. */
+  | 'conflicted'
+  /** Its outcome is not stored. */
+  | 'unsaved'
+  /** The store did not confirm its release: its key becomes free with the lease, unless another attempt has it. */
+  | 'given_up'
+  /** The operation did not start, and the request was rejected: the lease or the transaction could not be had in time. */
+  | 'not_started';
 
 /** Why an attempt can no longer rely on its lease. */
 export type LeaseLossReason =
@@ -34,6 +94,7 @@ export type LeaseLossReason =
 /** Events of the store as a whole belong to no operation. */
 interface StoreEventBase {
   readonly operation?: undefined;
+  readonly transport?: undefined;
   readonly recordKey?: undefined;
 }
 
@@ -43,6 +104,7 @@ export type BreakerEvent =
   | (StoreEventBase & { readonly type: 'breaker_opened'; readonly error: Error })
   /** The store is being probed. Begins are still rejected. */
   | (StoreEventBase & { readonly type: 'breaker_half_open' })
+  /** The store replies again. */
   | (StoreEventBase & { readonly type: 'breaker_closed' });
 
 /** A connection got another command's reply and was closed. Its requests get a 503; `error` says what to check. */
@@ -51,31 +113,89 @@ export type ReplyMismatchedEvent = StoreEventBase & {
   readonly error: Error;
 };
 
+/** What links an event to the execution that it is about. */
+interface Traced {
+  /** The trace of that execution, if its record has one. */
+  readonly trace?: string | undefined;
+}
+
+/** The cause of a failure. */
+interface Caused {
+  readonly error: unknown;
+  /** The error's code or, without one, its class. Safe to log: a database's message may contain data. */
+  readonly errorType: string | undefined;
+}
+
+/** The result of a reconciler round: numbers of records by result. */
+export interface ReconcileReport {
+  /** Completed with the value that `lease.onTakeover` found. */
+  readonly completed: number;
+  /** Released, because nothing was done. The next request runs the operation. */
+  readonly released: number;
+  /** Taken over or finished by another attempt in the meantime. */
+  readonly overtaken: number;
+  /** `lease.onTakeover` threw or timed out (event `recovery_failed`), or the outcome was not stored in time. */
+  readonly failed: number;
+  /** Not changed, because this process has no such operation, or the operation has no `lease.onTakeover` function. */
+  readonly unknown: number;
+  /**
+   * `'complete'`: all abandoned records were processed. `'partial'`: the batch was full or the round was interrupted; the
+   * next round continues there. `'already_running'`: another process is running a round.
+   */
+  readonly coverage: 'complete' | 'partial' | 'already_running';
+}
+
 /** All events of idempotent operations and their store. */
 export type IdempotencyEvent =
+  /** An attempt begins: its operation may run. */
   | (AttemptSubject & { readonly type: 'acquired' })
   /** The lease of an earlier attempt of this key expired: its outcome is unknown, and this attempt runs. */
-  | (AttemptSubject & { readonly type: 'takeover' })
+  | (AttemptSubject & Traced & { readonly type: 'takeover' })
   /** `lease.onTakeover` found the result of an earlier attempt. It is the outcome; the operation did not run. */
   | (AttemptSubject & { readonly type: 'recovered' })
   /** The reconciler called `lease.onTakeover`, which threw `error` or timed out. */
-  | (AttemptSubject & { readonly type: 'recovery_failed'; readonly error: unknown })
-  | (EventBase & { readonly type: 'replayed'; readonly state: FinishedState })
-  | (EventBase & { readonly type: 'waited'; readonly waitedMs: number })
-  | (EventBase & { readonly type: 'rejected'; readonly reason: RejectionReason })
+  | (AttemptSubject & Caused & { readonly type: 'recovery_failed' })
+  /** The request got a stored outcome. */
+  | (EventBase & Traced & { readonly type: 'replayed'; readonly state: FinishedState })
+  /** A duplicate has waited for an attempt in progress (`duplicates: 'wait'`). */
+  | (EventBase & { readonly type: 'waited'; readonly waitedMs: number; readonly end: WaitEnd })
+  /** The request was not executed and got no stored outcome, for `reason`. */
+  | (EventBase & Traced & { readonly type: 'rejected'; readonly reason: RejectionReason })
+  /** The request was rejected before its begin: key, caller or content are missing or invalid. */
+  | (OperationBase & {
+      readonly type: 'invalid_request';
+      readonly transport: Transport;
+      readonly recordKey?: undefined;
+      readonly reason: InvalidRequestReason;
+    })
+  /** The attempt's outcome is stored, and every retry gets it. */
   | (AttemptSubject & {
       readonly type: 'completed';
       readonly state: FinishedState;
       /** Whether the outcome was stored after the lease expired or after the response was sent. */
       readonly late: boolean;
       readonly durationMs: number;
+      /** Of the outcome as it is stored. */
+      readonly bytes: number;
     })
+  /** The key is free: a retry runs the operation again. */
   | (AttemptSubject & { readonly type: 'released'; readonly durationMs: number })
+  /** The attempt is over. Emitted once for each attempt, after all its other events. */
+  | (AttemptSubject & {
+      readonly type: 'ended';
+      readonly how: AttemptEnd;
+      readonly durationMs: number;
+      /** Of the attempt's own outcome, if it is stored. */
+      readonly bytes?: number;
+    })
   /** The store did not confirm the release: another attempt has the key, or it becomes free with the lease. */
   | (AttemptSubject & { readonly type: 'release_failed' })
   /** The attempt has used half of `lease.maxExecutionMs`. */
   | (AttemptSubject & { readonly type: 'slow_attempt'; readonly elapsedMs: number })
-  /** Emitted up to twice per attempt: as `expired`, and when another attempt is known to have the record. */
+  /**
+   * The attempt can no longer rely on its lease. Emitted up to twice per attempt: as `expired`, and when another attempt
+   * is known to have the record.
+   */
   | (AttemptSubject & { readonly type: 'lease_lost'; readonly reason: LeaseLossReason })
   /** Another attempt's success is stored instead of this attempt's. */
   | (AttemptSubject & { readonly type: 'superseded' })
@@ -95,120 +215,67 @@ export type IdempotencyEvent =
   /**
    * The operation succeeded, but its transaction was rolled back. `error` is the database's, undefined without a reply.
    */
-  | (AttemptSubject & { readonly type: 'rolled_back'; readonly error: unknown })
-  /** The same because of a concurrent transaction. A retry may succeed. */
+  | (AttemptSubject & Caused & { readonly type: 'rolled_back' })
+  /** The operation's transaction was rolled back because of a concurrent one. A retry may succeed. */
   | (AttemptSubject & { readonly type: 'conflicted' })
   /** The transaction was committed, but a hook (`onCommitted`) failed. */
-  | (AttemptSubject & { readonly type: 'commit_hook_failed'; readonly error: unknown })
+  | (AttemptSubject & Caused & { readonly type: 'commit_hook_failed' })
   /** The operation runs without a record, as `storeErrors.whenUnavailable: 'execute'` allows. */
   | (AttemptSubject & { readonly type: 'unprotected' })
-  | (EventBase & { readonly type: 'store_unavailable'; readonly error: Error })
+  /** The store gave no reply to a begin or to the reconciler, or rejected it: `error` says why. */
+  | (EventBase & {
+      readonly type: 'store_unavailable';
+      readonly source: 'request' | 'reconcile';
+      readonly error: Error;
+    })
+  /** This process has run a reconciler round. */
+  | (StoreEventBase & {
+      readonly type: 'reconciled';
+      readonly report: ReconcileReport;
+      readonly durationMs: number;
+    })
   | ReplyMismatchedEvent
   | BreakerEvent;
 
 /** The names of all events. */
 export type IdempotencyEventType = IdempotencyEvent['type'];
 
-/** Events that need attention. They are logged unless a subscriber has `replacesLog`. */
-export const CRITICAL_EVENTS: ReadonlySet<IdempotencyEventType> = new Set<IdempotencyEventType>([
-  'record_lost',
-  'superseded',
-  'outcome_diverged',
-  'save_delayed',
-  'save_failed',
-  'recovery_failed',
-  'rolled_back',
-  'commit_hook_failed',
-  'store_unavailable',
-  'unprotected',
-  'breaker_opened',
-  'reply_mismatched',
-]);
+/**
+ * How much attention an event needs. `critical` and `warning`: it is logged, as an error or a warning, unless a
+ * subscriber has `replacesLog`. `notice`: many of them show a problem. `info`: ordinary traffic.
+ */
+export type EventSeverity = 'info' | 'notice' | 'warning' | 'critical';
 
-/** Called with every event, in the order of subscription. A returned promise is not awaited. */
-export type IdempotencyEventListener = (event: IdempotencyEvent) => unknown;
-
-export interface SubscribeOptions {
-  /**
-   * Whether this subscriber reports critical events itself, so that the library does not log them.
-   * @defaultValue false
-   */
-  readonly replacesLog?: boolean;
-}
-
-/** Emits the library's events. Injectable. A subscriber's error never affects a request. */
-export class IdempotencyEvents {
-  private readonly subscriptions = new Set<Subscription>();
-  private reporter: IdempotencyEventReporter = SILENT;
-
-  /** @returns a function that ends the subscription. */
-  subscribe(listener: IdempotencyEventListener, options: SubscribeOptions = {}): () => void {
-    const subscription = { listener, replacesLog: options.replacesLog ?? false };
-    this.subscriptions.add(subscription);
-    return () => {
-      this.subscriptions.delete(subscription);
-    };
-  }
-
-  /** @internal Sets what logs critical events and subscribers' errors. */
-  reportTo(reporter: IdempotencyEventReporter): void {
-    this.reporter = reporter;
-  }
-
-  /** @internal Without one, an event that is not critical need not be made. */
-  get hasSubscribers(): boolean {
-    return this.subscriptions.size > 0;
-  }
-
-  /** @internal Never throws. */
-  emit(event: IdempotencyEvent): void {
-    let logged = false;
-    for (const { listener, replacesLog } of this.subscriptions) {
-      logged ||= replacesLog;
-      this.notify(listener, event);
-    }
-    if (!logged && CRITICAL_EVENTS.has(event.type)) {
-      this.report((reporter) => {
-        reporter.critical(event);
-      });
-    }
-  }
-
-  private notify(listener: IdempotencyEventListener, event: IdempotencyEvent): void {
-    const failed = (error: unknown) => {
-      this.report((reporter) => {
-        reporter.subscriberFailed(event, error);
-      });
-    };
-    try {
-      const result = listener(event);
-      if (result instanceof Promise) result.catch(failed);
-    } catch (error) {
-      failed(error);
-    }
-  }
-
-  private report(call: (reporter: IdempotencyEventReporter) => void): void {
-    try {
-      call(this.reporter);
-    } catch {
-      // A failing logger must not fail a request.
-    }
-  }
-}
-
-interface Subscription {
-  readonly listener: IdempotencyEventListener;
-  readonly replacesLog: boolean;
-}
-
-/** @internal */
-export interface IdempotencyEventReporter {
-  critical(event: IdempotencyEvent): void;
-  subscriberFailed(event: IdempotencyEvent, error: unknown): void;
-}
-
-const SILENT: IdempotencyEventReporter = {
-  critical: () => undefined,
-  subscriberFailed: () => undefined,
+/** The severity of each event. */
+export const EVENT_SEVERITY: Readonly<Record<IdempotencyEventType, EventSeverity>> = {
+  acquired: 'info',
+  takeover: 'notice',
+  recovered: 'info',
+  recovery_failed: 'warning',
+  replayed: 'info',
+  waited: 'info',
+  rejected: 'info',
+  invalid_request: 'info',
+  completed: 'info',
+  released: 'info',
+  ended: 'info',
+  release_failed: 'notice',
+  slow_attempt: 'notice',
+  lease_lost: 'notice',
+  superseded: 'critical',
+  outcome_diverged: 'critical',
+  response_diverged: 'notice',
+  record_lost: 'critical',
+  save_delayed: 'warning',
+  save_failed: 'critical',
+  rolled_back: 'warning',
+  conflicted: 'notice',
+  commit_hook_failed: 'warning',
+  unprotected: 'critical',
+  store_unavailable: 'warning',
+  reconciled: 'info',
+  reply_mismatched: 'warning',
+  breaker_opened: 'warning',
+  breaker_half_open: 'notice',
+  breaker_closed: 'notice',
 };

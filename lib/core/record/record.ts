@@ -54,6 +54,11 @@ export interface Outcome {
   readonly body: Uint8Array;
 }
 
+/** The size of an outcome as it is stored. */
+export function bytesOf({ header, body }: Outcome): number {
+  return Buffer.byteLength(header) + body.length;
+}
+
 /** The key of a record in the store: base64url SHA-256 of scope, operation and key. See `record-key.ts`. */
 export type RecordKey = string & { readonly __recordKey: unique symbol };
 

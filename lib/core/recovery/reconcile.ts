@@ -1,30 +1,12 @@
 import type { IdempotencyEngine } from '../engine/idempotency-engine.js';
 import { parseOrigin } from '../operation/operation-request.js';
 import type { Services } from '../operation/recovery.js';
+import type { ReconcileReport } from '../record/events.js';
 import type { AbandonedRecord } from '../store/idempotency-store.js';
 import { IdempotencyOptionsError } from '../util/errors.js';
 import { integer, type Group } from '../util/option-schema.js';
 import { jitteredPause } from '../util/time.js';
 import { recoverRecord, type RecoveryResult, type RecoverableOperation } from './recover-record.js';
-
-/** The result of a reconciler round: numbers of records by result. */
-export interface ReconcileReport {
-  /** Completed with the value that `lease.onTakeover` found. */
-  readonly completed: number;
-  /** Released, because nothing was done. The next request runs the operation. */
-  readonly released: number;
-  /** Taken over or finished by another attempt in the meantime. */
-  readonly overtaken: number;
-  /** `lease.onTakeover` threw or timed out (event `recovery_failed`), or the outcome was not stored in time. */
-  readonly failed: number;
-  /** Not changed, because this process has no such operation, or the operation has no `lease.onTakeover` function. */
-  readonly unknown: number;
-  /**
-   * `'complete'`: all abandoned records were processed. `'partial'`: the batch was full or the round was interrupted; the
-   * next round continues there. `'already_running'`: another process is running a round.
-   */
-  readonly coverage: 'complete' | 'partial' | 'already_running';
-}
 
 type Counts = Record<Exclude<keyof ReconcileReport, 'coverage'>, number>;
 

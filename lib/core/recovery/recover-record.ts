@@ -5,6 +5,7 @@ import type { OperationRequest } from '../operation/operation-request.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
 import type { Recover, Recovery, Services } from '../operation/recovery.js';
 import type { Outcome } from '../record/record.js';
+import { errorTypeOf } from '../util/errors.js';
 
 /** What is needed to recover records of an operation without a request. */
 export interface RecoverableOperation {
@@ -49,14 +50,14 @@ export async function recoverRecord(
   try {
     found = await executionScope.run({ context }, recover);
   } catch (error) {
-    const { number, fencingToken } = attempt;
-    const subject = { operation: request.operation, recordKey: request.recordKey };
+    const { operation, recordKey } = request;
+    const subject = { operation, recordKey, attempt: attempt.number };
     engine.events.emit({
       type: 'recovery_failed',
       ...subject,
-      attempt: number,
-      fencingToken,
+      fencingToken: attempt.fencingToken,
       error,
+      errorType: errorTypeOf(error),
     });
     await attempt.release();
     return 'failed';

@@ -1,7 +1,7 @@
 import { IdempotencyEngine } from '../engine/idempotency-engine.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { DEFAULT_LIMITS, type ResolvedProtocolOptions } from '../operation/options.js';
-import { IdempotencyEvents } from '../record/events.js';
+import { IdempotencyEvents } from '../record/idempotency-events.js';
 import { fingerprint } from '../record/fingerprint.js';
 import { recordKey } from '../record/record-key.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';

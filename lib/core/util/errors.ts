@@ -42,6 +42,13 @@ export function asError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error('The store failed.', { cause: thrown });
 }
 
+/** The code of an error or, without one, the name of its class. */
+export function errorTypeOf(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null) return undefined;
+  if ('code' in error && typeof error.code === 'string') return error.code;
+  return error instanceof Error ? error.name : undefined;
+}
+
 /** An option or a decorated handler is invalid. Prevents the application from starting. */
 export class IdempotencyOptionsError extends IdempotencyError {
   override readonly name = 'IdempotencyOptionsError';

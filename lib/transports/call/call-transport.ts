@@ -36,6 +36,25 @@ export class CallTransport {
     return this.settleAfter(0, call, operation);
   }
 
+  /** Waits for a call. Reports a request that is rejected before it becomes one. */
+  async prepared<Prepared>(
+    operation: string,
+    transport: Call['transport'],
+    call: Promise<Prepared>,
+  ): Promise<Prepared> {
+    try {
+      return await call;
+    } catch (error) {
+      this.reportInvalid(operation, transport, error);
+      throw error;
+    }
+  }
+
+  /** Reports a request that was rejected before it became a call, if that is what `error` says. */
+  reportInvalid(operation: string, transport: Call['transport'], error: unknown): void {
+    this.engine.reportInvalid(operation, transport, error);
+  }
+
   /** @param conflicts - of earlier attempts with other transactions. */
   private async settleAfter(
     conflicts: number,
@@ -63,11 +82,12 @@ export function valueOf(result: CallResult): unknown {
 }
 
 function operationRequestOf(call: Call): OperationRequest {
-  const { operation, keyOperation, key, scope, fingerprint, options } = call;
+  const { operation, transport, keyOperation, key, scope, fingerprint, options } = call;
   return {
     recordKey: recordKey({ scope, operation: keyOperation, key }),
     fingerprint,
     operation,
+    transport,
     scope,
     key,
     options,

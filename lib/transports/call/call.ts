@@ -1,5 +1,6 @@
 import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { OutcomePolicy } from '../../core/operation/outcome-policy.js';
+import type { Transport } from '../../core/record/events.js';
 import type { Fingerprint } from '../../core/record/record.js';
 import type { Scope } from '../../core/record/record-key.js';
 import type { OperationRejectedError } from '../../core/util/errors.js';
@@ -8,6 +9,7 @@ import type { OutcomeFormat } from './outcome-format.js';
 /** One call of an operation that takes and returns values. */
 export interface Call {
   readonly operation: string;
+  readonly transport: Exclude<Transport, 'http'>;
   /** The operation within which the key is unique; `undefined`: all operations of the scope. */
   readonly keyOperation: string | undefined;
   readonly key: string;

@@ -40,6 +40,7 @@ export async function graphqlCall(
   );
   return {
     operation,
+    transport: 'graphql',
     keyOperation: options.key.uniqueFor === 'operation' ? operation : undefined,
     key,
     scope,

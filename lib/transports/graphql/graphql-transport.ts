@@ -32,7 +32,8 @@ export class GraphqlTransport {
     );
     const run = () => valueFrom(next);
     try {
-      const call = await graphqlCall(context, field, route);
+      const prepared = graphqlCall(context, field, route);
+      const call = await this.calls.prepared(route.operation, 'graphql', prepared);
       if (call === undefined) return await run();
       return valueOf(
         await this.calls.settle({ ...call, clientSignal: clientDisconnect.signal }, run),

@@ -166,6 +166,7 @@ export class HttpTransport {
       if (typeof response === 'string') return throwProblem(exchange, response, route.problems);
       return { kind: 'replay', response, isStarted: false };
     } catch (error) {
+      this.engine.reportInvalid(route.operation, 'http', error);
       throw errorOf(error, exchange, route);
     }
   }

@@ -53,6 +53,7 @@ function operationRequestOf(
     recordKey: recordKey(identity),
     fingerprint,
     operation,
+    transport: 'http' as const,
     scope,
     key,
     options,

@@ -46,24 +46,29 @@ export class MessageHandling {
     const { context, route } = this;
     try {
       const isProtected = isEnabled(context, route.operation, route.options);
-      const key = isProtected ? messageKey(context, route) : undefined;
-      if (key === undefined) {
+      const prepared = isProtected ? this.preparedCall() : undefined;
+      const call = prepared && (await this.calls.prepared(route.operation, 'message', prepared));
+      if (call === undefined) {
         return { kind: 'emitted', values: await this.run(), isStored: false };
       }
-      return await this.settle(await this.callOf(key));
+      return await this.settle(call);
     } catch (error) {
       return { kind: 'failed', error, isFinal: false };
     }
   }
 
-  private async callOf(key: string): Promise<Call> {
+  /** @returns `undefined` without a key, if none is required. */
+  private async preparedCall(): Promise<Call | undefined> {
     const { context, route, delivery } = this;
+    const key = messageKey(context, route);
+    if (key === undefined) return undefined;
     const { operation, options } = route;
     const { keep, maxBytes, codec } = options.outcome;
     const { isEvent, heartbeat, rabbitMq } = delivery;
     const content = payloadContent(patternOf(context), context.switchToRpc().getData());
     return {
       operation,
+      transport: 'message',
       keyOperation: options.key.uniqueFor === 'operation' ? operation : ALL_OF_A_CONSUMER,
       key,
       scope: await messageScope(context, route),

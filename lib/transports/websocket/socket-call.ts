@@ -36,6 +36,7 @@ export async function socketCall(
   if (scope === undefined) return undefined;
   return {
     operation,
+    transport: 'websocket',
     keyOperation: options.key.uniqueFor === 'operation' ? operation : undefined,
     key,
     scope,

@@ -34,7 +34,12 @@ export class SocketTransport {
     disconnect: AbortSignal,
   ): Promise<Observable<unknown>> {
     const failures = await this.failures();
-    const call = await orClientError(socketCall(context, route, disconnect, failures), failures);
+    const prepared = this.calls.prepared(
+      route.operation,
+      'websocket',
+      socketCall(context, route, disconnect, failures),
+    );
+    const call = await orClientError(prepared, failures);
     if (call === undefined) return next.handle();
     const result = await this.calls.settle(call, () =>
       lastValueFrom(next.handle().pipe(toArray())),

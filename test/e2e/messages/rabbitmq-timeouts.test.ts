@@ -4,6 +4,7 @@ import { ClientProxyFactory, MessagePattern, RmqRecordBuilder } from '@nestjs/mi
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { lastValueFrom, NEVER, timeout, toArray } from 'rxjs';
+import { storyOf } from '../../support/engine/attempt-ends.js';
 import { until } from '../../support/waiting/until.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { emitOrder, orders } from './support/orders.js';
@@ -108,7 +109,7 @@ describe('a handler that continues after an inner interceptor has timed out', ()
     await until(() => work.runs === 2);
     await queue.isEmpty();
     expect(work.most).toBe(1);
-    const types = events.map(({ type }) => type);
+    const types = storyOf(events);
     expect(types.filter((type) => type !== 'waited')).toEqual([
       'acquired',
       'released',

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import {
   IdempotencyEvents,
   StoreReplyMismatchedError,
@@ -12,6 +12,7 @@ import {
   type UnitOfWork,
 } from 'nestjs-idempotency/transactions';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
+import { endsOf, storyOf, wrongEnds, type AttemptEnd } from '../../support/engine/attempt-ends.js';
 import { until } from '../../support/waiting/until.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
@@ -52,7 +53,16 @@ class FaultyUnitOfWork extends PostgresUnitOfWork<Transaction> {
 describe('A commit of a transactional operation', () => {
   let app: TestApp;
   const events: IdempotencyEvent[] = [];
-  afterEach(() => app.close());
+  const ends = new Set<AttemptEnd>();
+  afterEach(async () => {
+    await app.close();
+    expect(wrongEnds(events)).toEqual([]);
+    for (const how of endsOf(events)) ends.add(how);
+  });
+  afterAll(() => {
+    const all: AttemptEnd[] = ['completed', 'conflicted', 'not_started', 'rolled_back', 'unsaved'];
+    expect([...ends].sort()).toEqual(all);
+  });
 
   async function start(
     unitOfWork: UnitOfWork,
@@ -74,7 +84,7 @@ describe('A commit of a transactional operation', () => {
       .get(IdempotencyEvents, { strict: false })
       .subscribe((event) => events.push(event), { replacesLog: true });
   }
-  const reported = () => events.map(({ type }) => type);
+  const reported = () => storyOf(events);
 
   it('that happened counts, even if the connection then fails', async () => {
     const unitOfWork = new FaultyUnitOfWork();

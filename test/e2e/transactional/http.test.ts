@@ -1,5 +1,6 @@
-import { beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { IdempotencyEvents, type IdempotencyEvent } from 'nestjs-idempotency';
+import { EndsOfAttempts, storyOf } from '../../support/engine/attempt-ends.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
@@ -24,7 +25,8 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
   const { platform, version } = target;
   const bank = useBank(version);
   const events: IdempotencyEvent[] = [];
-  const eventTypes = () => events.map(({ type }) => type);
+  const eventTypes = () => storyOf(events);
+  const ends = new EndsOfAttempts();
 
   const app = useServer(() =>
     startApp({
@@ -39,9 +41,17 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     }),
   );
   beforeAll(() => {
-    app.nest
-      .get(IdempotencyEvents, { strict: false })
-      .subscribe((event) => events.push(event), { replacesLog: true });
+    app.nest.get(IdempotencyEvents, { strict: false }).subscribe(
+      (event) => {
+        events.push(event);
+        ends.add(event);
+      },
+      { replacesLog: true },
+    );
+  });
+  afterEach(async () => {
+    await until(() => ends.unended.length === 0);
+    expect(ends.objections).toEqual([]);
   });
 
   it("commits the handler's writes and its response together, and replays the response", async () => {

@@ -71,5 +71,5 @@ it('a subscriber is notified of attempts that began before it subscribed', async
   const again = engine.begin(completed.request);
   await time.pass(0);
   expect(await again).toMatchObject({ kind: 'replay' });
-  expect(seen).toEqual(['completed', 'released', 'replayed']);
+  expect(seen).toEqual(['completed', 'ended', 'released', 'ended', 'replayed']);
 });

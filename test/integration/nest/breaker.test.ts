@@ -171,7 +171,7 @@ describe('an open circuit in the log', () => {
     const log = new LoggedLines();
     const reporter = new LogReporter(log);
     const opened = () =>
-      reporter.critical({ type: 'breaker_opened', error: new Error('still down') });
+      reporter.report({ type: 'breaker_opened', error: new Error('still down') });
     opened();
     jest.advanceTimersByTime(9_999);
     opened();

@@ -158,7 +158,7 @@ describe('the log', () => {
     expect(await service.run(call, () => 1)).toBe(1);
     expect(log.own).toEqual([
       'warn: store_unavailable in pay: planned: unavailable',
-      expect.stringMatching(/^warn: unprotected in pay, record [\w-]{43}$/),
+      expect.stringMatching(/^error: unprotected in pay, record [\w-]{43}$/),
     ]);
   });
 
@@ -198,6 +198,7 @@ describe('the log', () => {
     expect(log.own).toEqual([
       'error: A subscriber to events failed on "acquired".',
       'error: A subscriber to events failed on "completed".',
+      'error: A subscriber to events failed on "ended".',
     ]);
     expect(JSON.stringify(log.lines)).toContain('a subscriber’s bug');
   });
@@ -211,10 +212,11 @@ describe('an outage in the log', () => {
     const log = new LoggedLines();
     const reporter = new LogReporter(log);
     const outage = () =>
-      reporter.critical({
+      reporter.report({
         type: 'store_unavailable',
         operation: 'pay',
         recordKey: 'digest' as RecordKey,
+        source: 'request',
         error: new Error('down'),
       });
     for (let request = 0; request < 100; request += 1) outage();

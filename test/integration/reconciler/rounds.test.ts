@@ -83,7 +83,13 @@ describe('A round of the reconciler', () => {
       completed: 1,
       coverage: 'complete',
     });
-    expect(events.map(({ type }) => type)).toEqual(['takeover', 'recovered', 'completed']);
+    expect(events).toMatchObject([
+      { type: 'takeover' },
+      { type: 'recovered' },
+      { type: 'completed' },
+      { type: 'ended', how: 'recovered', transport: undefined },
+      { type: 'reconciled', report: { completed: 1 } },
+    ]);
     const call = { operation, key, scope: 'alice', lease: { onTakeover: lookUp } };
     expect(await service.run<unknown>(call, never)).toEqual({ settled: 7 });
   });
@@ -94,7 +100,7 @@ describe('A round of the reconciler', () => {
     const { operation, key } = await abandon(store, 'settle');
     untilLeftBehind();
     expect(await reconciler.reconcile()).toEqual({ ...NOTHING, released: 1, coverage: 'complete' });
-    expect(events.map(({ type }) => type)).toEqual(['takeover', 'released']);
+    expect(events.map(({ type }) => type)).toEqual(['takeover', 'released', 'ended', 'reconciled']);
     const context = await service.run(
       { operation, key, scope: 'alice' },
       ({ attempt, isTakeover }) => ({ attempt, isTakeover }),
@@ -145,7 +151,7 @@ describe('A round of the reconciler', () => {
     for (const record of records) {
       expect(await recordOf(store, record)).toMatchObject({ state: 'in_progress', attempt: 1 });
     }
-    expect(events).toEqual([]);
+    expect(events).toMatchObject([{ type: 'reconciled', report: { unknown: 2 } }]);
   });
 
   it('provides the context of the attempt to the recovery and the code it calls', async () => {
@@ -396,7 +402,11 @@ describe('A store that is down', () => {
     untilLeftBehind();
     faulty.next('begin', (execute) => execute(), unavailable);
     expect(await reconciler.reconcile()).toEqual({ ...NOTHING, coverage: 'partial' });
-    expect(events.map(({ type }) => type)).toEqual(['store_unavailable', 'rejected']);
+    expect(events).toMatchObject([
+      { type: 'store_unavailable', source: 'reconcile' },
+      { type: 'rejected' },
+      { type: 'reconciled', report: { coverage: 'partial' } },
+    ]);
   });
 
   it('leaves the record for another recovery when the value cannot be stored', async () => {
@@ -412,7 +422,12 @@ describe('A store that is down', () => {
     untilLeftBehind();
     faulty.always(unavailable, 'complete');
     expect(await reconciler.reconcile()).toMatchObject({ failed: 1, completed: 0 });
-    expect(events.map(({ type }) => type)).toEqual(['takeover', 'recovered', 'save_delayed']);
+    expect(events.map(({ type }) => type)).toEqual([
+      'takeover',
+      'recovered',
+      'save_delayed',
+      'reconciled',
+    ]);
   });
 });
 

@@ -13,6 +13,7 @@ const critical: IdempotencyEvent = {
   type: 'store_unavailable',
   operation: 'pay',
   recordKey: 'digest' as never,
+  source: 'request',
   error: new Error('down'),
 };
 
@@ -34,7 +35,7 @@ describe('a listener that was subscribed twice', () => {
   it('replaces the log until the subscription with replacesLog has ended', () => {
     const events = new IdempotencyEvents();
     let logged = 0;
-    events.reportTo({ critical: () => void (logged += 1), subscriberFailed: () => undefined });
+    events.reportTo({ report: () => void (logged += 1), subscriberFailed: () => undefined });
     const listener = () => undefined;
     const replacing = events.subscribe(listener, { replacesLog: true });
     const leave = events.subscribe(listener);
@@ -88,7 +89,7 @@ describe('an asynchronous subscriber that fails', () => {
     try {
       const events = new IdempotencyEvents();
       events.reportTo({
-        critical: () => undefined,
+        report: () => undefined,
         subscriberFailed: () => {
           throw new Error('planned: the logger is down');
         },

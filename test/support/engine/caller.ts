@@ -15,6 +15,7 @@ import { Worker } from './worker.js';
 export function newCall(options: ProtocolOptions = {}, keep: OutcomePolicy = keepSuccesses): Call {
   return {
     operation: 'pay',
+    transport: 'call',
     keyOperation: 'pay',
     key: randomUUID(),
     scope: ['alice'],

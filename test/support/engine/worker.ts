@@ -17,6 +17,7 @@ import {
 import { fingerprint } from '../internals/core/record.js';
 import { IdempotencyEngine, type Decision } from '../internals/core/engine.js';
 import { FaultyStore } from '../stores/faulty-store.js';
+import { storyOf } from './attempt-ends.js';
 import { protocolOptions } from './protocol-options.js';
 
 /** One process of an application: its own engine, events and connection to the store. */
@@ -32,9 +33,9 @@ export class Worker {
     this.engine = new IdempotencyEngine(this.store, events, { ...DEFAULT_LIMITS, ...limits });
   }
 
-  /** The names of the events so far, in order. */
+  /** The names of the events so far, in order, without `ended`. */
   get reported(): IdempotencyEvent['type'][] {
-    return this.events.map(({ type }) => type);
+    return storyOf(this.events);
   }
 
   eventsOf<Type extends IdempotencyEvent['type']>(

@@ -119,7 +119,7 @@ describe.each(platforms)('onTakeover on %s, by the clock of the store,', (platfo
     expectReplay(await again(scenario), recovered);
     expect(scenario.executions).toBe(1);
     expect(events.map(({ type }) => type)).toEqual([
-      ...['takeover', 'recovered', 'completed', 'replayed'],
+      ...['takeover', 'recovered', 'completed', 'ended', 'replayed'],
     ]);
   });
 

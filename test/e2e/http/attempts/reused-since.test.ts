@@ -79,7 +79,7 @@ describe.each(platforms)('an attempt that ends late on %s', (platform) => {
     const response = await pending.response;
     expectProblem(response, 'outcome-unknown');
     expect(response.text).not.toContain(String(reused.json.token));
-    expect(reported).toEqual(['acquired', 'outcome_diverged']);
+    expect(reported).toEqual(['acquired', 'outcome_diverged', 'ended']);
     expectReplay(await scenario.post('/payments', { json: { amount: 1 } }), reused);
     expectProblem(await scenario.post('/payments', { json: { amount: 1_000 } }), 'key-reused');
     expect([scenario.executions, taker.executions]).toEqual([1, 2]);
@@ -90,7 +90,7 @@ describe.each(platforms)('an attempt that ends late on %s', (platform) => {
     await passTime(2 * RETENTION_MS);
     scenario.gate.open();
     expect(await pending.response).toMatchObject({ status: 402, replayed: false });
-    expect(reported).toEqual(['acquired', 'record_lost', 'save_failed']);
+    expect(reported).toEqual(['acquired', 'record_lost', 'save_failed', 'ended']);
     const again = await elsewhere.scenario().post('/payments', {
       key: scenario.key,
       json: { amount: 1_000 },

@@ -89,7 +89,7 @@ async function expectToWork(app: TestingModule, store?: IdempotencyStore) {
   const call = { operation: 'pay', key: 'k', scope: 'alice' };
   expect(await ledger.service.run(call, () => 'paid')).toBe('paid');
   expect(await ledger.service.run(call, () => 'paid again')).toBe('paid');
-  expect(reported).toEqual(['acquired', 'completed', 'replayed']);
+  expect(reported).toEqual(['acquired', 'completed', 'ended', 'replayed']);
 }
 
 describe('forRoot', () => {

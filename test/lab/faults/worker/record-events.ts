@@ -9,6 +9,7 @@ const EVERYDAY: ReadonlySet<IdempotencyEvent['type']> = new Set<IdempotencyEvent
   'rejected',
   'completed',
   'released',
+  'ended',
 ]);
 
 /** Writes down whatever the library reports beyond the everyday. */

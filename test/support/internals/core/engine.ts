@@ -1,3 +1,4 @@
+export type { EngineAttempt } from '../../../../lib/core/engine/attempt-services.js';
 export type { Decision } from '../../../../lib/core/engine/begin-protocol.js';
 export { IdempotencyEngine } from '../../../../lib/core/engine/idempotency-engine.js';
 export { LeaseKeeper } from '../../../../lib/core/engine/lease-keeper.js';

@@ -6,12 +6,12 @@ export {
   MAX_CONTENT_DEPTH,
 } from '../../../../lib/core/record/canonical-json.js';
 export { selectMembers } from '../../../../lib/core/record/content-selection.js';
-export {
-  IdempotencyEvents,
-  type BreakerEvent,
-  type LeaseLossReason,
-  type RejectionReason,
+export type {
+  BreakerEvent,
+  LeaseLossReason,
+  RejectionReason,
 } from '../../../../lib/core/record/events.js';
+export { IdempotencyEvents } from '../../../../lib/core/record/idempotency-events.js';
 export { fingerprint, NO_FINGERPRINT } from '../../../../lib/core/record/fingerprint.js';
 export { newOwnerToken, recordKey } from '../../../../lib/core/record/record-key.js';
 export type {

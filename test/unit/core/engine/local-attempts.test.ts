@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import fc from 'fast-check';
 import type { RecordKey } from 'nestjs-idempotency/store';
-import { LocalAttempts } from '../../../support/internals/core/engine.js';
-import type { Attempt, OperationRequest } from '../../../support/internals/core/operation.js';
+import { LocalAttempts, type EngineAttempt } from '../../../support/internals/core/engine.js';
+import type { OperationRequest } from '../../../support/internals/core/operation.js';
 import { protocolOptions } from '../../../support/engine/protocol-options.js';
 
 const LEASE_MS = 200;
@@ -72,7 +72,7 @@ class Pair {
   readonly attempts = new LocalAttempts(0);
   readonly model = new Model();
   private readonly begins: [ReturnType<LocalAttempts['sent']>, Known][] = [];
-  private readonly kept: [Attempt, Known][] = [];
+  private readonly kept: [EngineAttempt, Known][] = [];
 
   sent(recordKey: RecordKey): void {
     const begun = this.attempts.sent(requestOf(recordKey), performance.now());
@@ -87,7 +87,7 @@ class Pair {
   }
 
   keep(recordKey: RecordKey, fencingToken: number): void {
-    const attempt = { fencingToken } as Attempt;
+    const attempt = { fencingToken } as EngineAttempt;
     this.attempts.keep(attempt, requestOf(recordKey), performance.now());
     this.kept.push([attempt, this.model.add(recordKey, fencingToken)]);
   }

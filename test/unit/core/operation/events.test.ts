@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { CRITICAL_EVENTS, IdempotencyEvents, type IdempotencyEvent } from 'nestjs-idempotency';
+import { EVENT_SEVERITY, IdempotencyEvents, type IdempotencyEvent } from 'nestjs-idempotency';
 
 const subject = { operation: 'pay', recordKey: 'digest', attempt: 1, fencingToken: 7 };
 const critical = { type: 'record_lost', ...subject } as IdempotencyEvent;
@@ -11,7 +11,7 @@ function reported() {
   const logged: IdempotencyEvent[] = [];
   const failures: unknown[] = [];
   events.reportTo({
-    critical: (event) => void logged.push(event),
+    report: (event) => void logged.push(event),
     subscriberFailed: (event, error) => void failures.push([event, error]),
   });
   return { events, logged, failures };
@@ -95,12 +95,16 @@ describe('subscribers', () => {
 });
 
 describe('the log', () => {
-  it('has every critical event and no other', () => {
+  it('has every warning and critical event, and no other', () => {
     const { events, logged } = reported();
     events.subscribe(() => undefined);
-    const types = [...CRITICAL_EVENTS, 'acquired', 'completed', 'replayed', 'rejected', 'released'];
-    for (const type of types) events.emit({ ...critical, type } as IdempotencyEvent);
-    expect(logged.map(({ type }) => type)).toEqual([...CRITICAL_EVENTS]);
+    for (const type of Object.keys(EVENT_SEVERITY)) {
+      events.emit({ ...critical, type } as IdempotencyEvent);
+    }
+    const severities = new Set(logged.map(({ type }) => EVENT_SEVERITY[type]));
+    expect(severities).toEqual(new Set(['warning', 'critical']));
+    const others = Object.values(EVENT_SEVERITY).filter((severity) => !severities.has(severity));
+    expect(logged.length + others.length).toBe(Object.keys(EVENT_SEVERITY).length);
   });
 
   it('leaves critical events to a subscriber that replaces it, as long as it is subscribed', () => {

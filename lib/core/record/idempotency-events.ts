@@ -1,0 +1,91 @@
+import { EVENT_SEVERITY, type IdempotencyEvent } from './events.js';
+
+/** Called with every event, in the order of subscription. A returned promise is not awaited. */
+export type IdempotencyEventListener = (event: IdempotencyEvent) => unknown;
+
+export interface SubscribeOptions {
+  /**
+   * Whether this subscriber reports warnings and critical events itself, so that the library does not log them.
+   * @defaultValue false
+   */
+  readonly replacesLog?: boolean;
+}
+
+/** Emits the library's events. Injectable. A subscriber's error never affects a request. */
+export class IdempotencyEvents {
+  private readonly subscriptions = new Set<Subscription>();
+  private reporter: IdempotencyEventReporter = SILENT;
+
+  /** @returns a function that ends the subscription. */
+  subscribe(listener: IdempotencyEventListener, options: SubscribeOptions = {}): () => void {
+    const subscription = { listener, replacesLog: options.replacesLog ?? false };
+    this.subscriptions.add(subscription);
+    return () => {
+      this.subscriptions.delete(subscription);
+    };
+  }
+
+  /** @internal Sets what logs events and subscribers' errors. */
+  reportTo(reporter: IdempotencyEventReporter): void {
+    this.reporter = reporter;
+  }
+
+  /** @internal Without one, an event that is not logged need not be made. */
+  get hasSubscribers(): boolean {
+    return this.subscriptions.size > 0;
+  }
+
+  /** @internal Never throws. */
+  emit(event: IdempotencyEvent): void {
+    let logged = false;
+    for (const { listener, replacesLog } of this.subscriptions) {
+      logged ||= replacesLog;
+      this.notify(listener, event);
+    }
+    const severity = EVENT_SEVERITY[event.type];
+    if (!logged && (severity === 'warning' || severity === 'critical')) {
+      this.report((reporter) => {
+        reporter.report(event);
+      });
+    }
+  }
+
+  private notify(listener: IdempotencyEventListener, event: IdempotencyEvent): void {
+    const failed = (error: unknown) => {
+      this.report((reporter) => {
+        reporter.subscriberFailed(event, error);
+      });
+    };
+    try {
+      const result = listener(event);
+      if (result instanceof Promise) result.catch(failed);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  private report(call: (reporter: IdempotencyEventReporter) => void): void {
+    try {
+      call(this.reporter);
+    } catch {
+      // A failing logger must not fail a request.
+    }
+  }
+}
+
+interface Subscription {
+  readonly listener: IdempotencyEventListener;
+  readonly replacesLog: boolean;
+}
+
+/** @internal */
+export interface IdempotencyEventReporter {
+  /** Logs a warning or a critical event. */
+  report(event: IdempotencyEvent): void;
+  subscriberFailed(event: IdempotencyEvent, error: unknown): void;
+}
+
+const SILENT: IdempotencyEventReporter = {
+  report: () => undefined,
+  subscriberFailed: () => undefined,
+};

@@ -1,0 +1,65 @@
+import { describe, expect, it } from '@jest/globals';
+import { Child } from '../support/processes/child.js';
+import { useRabbitMq } from '../support/rabbitmq/use-rabbitmq.js';
+import { useRedis } from '../support/redis/use-redis.js';
+import { until } from '../support/waiting/until.js';
+import { WAYS, type SoakSetup, type WayName } from './setup.js';
+
+/** Enough for each of {@link ENDS}. */
+const REQUESTS = 800;
+const TIMEOUT_MS = 60_000;
+
+const TRANSPORTS: Readonly<Record<WayName, string>> = {
+  express: 'http',
+  fastify: 'http',
+  rabbitmq: 'message',
+  call: 'call',
+  graphql: 'graphql',
+  'socket.io': 'websocket',
+  ws: 'websocket',
+};
+
+/** Without them, the run proves nothing about them. */
+const ENDS = ['completed', 'failed', 'recovered', 'released', 'superseded', 'diverged'].map(
+  (how) => `ended: ${how}`,
+);
+
+interface Attempts {
+  readonly running: number;
+  readonly wrongEnds: readonly string[];
+  readonly transports: readonly string[];
+  readonly ends: Readonly<Record<string, number>>;
+}
+
+const redis = useRedis();
+const broker = useRabbitMq();
+
+describe.each(WAYS)('attempts by way of %s', (way) => {
+  it(
+    'end once, as their events say, and none is left running',
+    async () => {
+      const setup: SoakSetup = { way, redisUrl: redis.url, rabbitMqPort: broker.port };
+      const app = await Child.start(new URL('process.ts', import.meta.url), {
+        env: { SOAK_SETUP: JSON.stringify(setup) },
+      });
+      try {
+        await app.call('send', REQUESTS);
+        // Calls are alternately made by the service, which throws another error.
+        for (let sent = 0; sent < 2; sent += 1) await app.call('sendWithoutKey');
+        let attempts = await app.call<Attempts>('attempts');
+        await until(async () => {
+          attempts = await app.call<Attempts>('attempts');
+          return attempts.running === 0;
+        });
+        expect(attempts.wrongEnds).toEqual([]);
+        expect(attempts.transports).toEqual([TRANSPORTS[way]]);
+        expect(Object.keys(attempts.ends)).toEqual(
+          expect.arrayContaining([...ENDS, 'invalid_request']),
+        );
+      } finally {
+        await app.stop();
+      }
+    },
+    TIMEOUT_MS,
+  );
+});
