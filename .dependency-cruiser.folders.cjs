@@ -6,6 +6,7 @@ const folders = {
   client: '',
   'core/util': '',
   'core/record': 'core/util',
+  'core/meter': 'core/{util,record}',
   'core/transaction': 'core/util',
   'core/store': 'core/{util,record,transaction}',
   'core/operation': 'core/{util,record,transaction}',
@@ -55,10 +56,10 @@ const folders = {
     'core/{util,record,transaction,store,operation,recovery} codecs/json wrappers/breaker transports/{common,http,message}',
   'nest/discovery': 'core/{util,record,operation} nest/options',
   'nest/registry':
-    'core/{util,operation,recovery} transports/{http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',
-  nest: 'core/{util,record,store,operation,engine,recovery} wrappers/breaker observability/health transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
+    'core/{util,record,meter,operation,recovery} transports/{http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',
+  nest: 'core/{util,record,meter,store,operation,engine,recovery} wrappers/breaker observability/health transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
   'index.ts':
-    'core/{util,record,store,operation,recovery} codecs/json observability/health transports/{common,http} nest nest/options',
+    'core/{util,record,meter,store,operation,recovery} codecs/json observability/health transports/{common,http} nest nest/options',
 
   'observability/terminus': 'core/util observability/health',
   bullmq: 'core/util',

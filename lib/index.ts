@@ -31,6 +31,8 @@ export {
   type ReconcileReport,
 } from './core/record/events.js';
 export { IdempotencyEvents } from './core/record/idempotency-events.js';
+export { IdempotencyMeter } from './core/meter/idempotency-meter.js';
+export type { MeterReading } from './core/meter/meter-reading.js';
 export { IdempotencyStore } from './core/store/idempotency-store.js';
 export {
   IdempotencyHealth,

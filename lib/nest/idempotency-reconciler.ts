@@ -4,6 +4,7 @@ import type {
   OnModuleDestroy,
 } from '@nestjs/common';
 import type { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
+import type { IdempotencyMeter } from '../core/meter/idempotency-meter.js';
 import type { LeaseOptions, ProtocolOptions } from '../core/operation/options.js';
 import type { Recover, Services } from '../core/operation/recovery.js';
 import type { ReconcileReport } from '../core/record/events.js';
@@ -68,6 +69,7 @@ export class IdempotencyReconciler
     private readonly names: OperationNames,
     services: Services,
     private readonly defaults: IdempotencyModuleOptions,
+    private readonly meter: IdempotencyMeter,
   ) {
     const options = resolveModuleOptions(defaults);
     this.schedule = options.reconcile;
@@ -111,6 +113,7 @@ export class IdempotencyReconciler
       maxOutcomeBytes: maxOutcomeBytes(outcome),
     });
     if (recoverable !== undefined) this.calls.set(operation, recoverable);
+    this.meter.declare(operation);
   }
 
   /**

@@ -1,6 +1,7 @@
 import { Module, type DynamicModule, type InjectionToken } from '@nestjs/common';
 import { DiscoveryModule, ModuleRef } from '@nestjs/core';
 import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
+import { IdempotencyMeter } from '../core/meter/idempotency-meter.js';
 import type { Services } from '../core/operation/recovery.js';
 import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { IdempotencyStore } from '../core/store/idempotency-store.js';
@@ -61,12 +62,20 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     RabbitMqServers,
     RouteResolver,
     Serializers,
-    { provide: IdempotencyEvents, useFactory: () => new IdempotencyEvents() },
+    { provide: IdempotencyMeter, useFactory: () => new IdempotencyMeter() },
+    {
+      provide: IdempotencyEvents,
+      inject: [IdempotencyMeter],
+      useFactory: (meter: IdempotencyMeter) => new IdempotencyEvents(meter),
+    },
     {
       provide: IdempotencyStore,
-      inject: [IDEMPOTENCY_MODULE_OPTIONS, IdempotencyEvents],
-      useFactory: (options: IdempotencyModuleOptions | undefined, events: IdempotencyEvents) =>
-        storeInUse(options ?? NO_OPTIONS, events),
+      inject: [IDEMPOTENCY_MODULE_OPTIONS, IdempotencyEvents, IdempotencyMeter],
+      useFactory: (
+        options: IdempotencyModuleOptions | undefined,
+        events: IdempotencyEvents,
+        meter: IdempotencyMeter,
+      ) => storeInUse(options ?? NO_OPTIONS, events, meter),
     },
     {
       provide: OPTIONS_IN_USE,
@@ -78,10 +87,16 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     },
     {
       provide: IdempotencyEngine,
-      inject: [OPTIONS_IN_USE, IdempotencyEvents],
-      useFactory: (options: IdempotencyModuleOptions, events: IdempotencyEvents) => {
+      inject: [OPTIONS_IN_USE, IdempotencyEvents, IdempotencyMeter],
+      useFactory: (
+        options: IdempotencyModuleOptions,
+        events: IdempotencyEvents,
+        meter: IdempotencyMeter,
+      ) => {
         const { limits } = resolveModuleOptions(options);
-        return new IdempotencyEngine(options.store, events, limits, options.unitOfWork);
+        const engine = new IdempotencyEngine(options.store, events, limits, options.unitOfWork);
+        meter.readFrom(engine);
+        return engine;
       },
     },
     {
@@ -124,13 +139,14 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     },
     {
       provide: IdempotencyReconciler,
-      inject: [IdempotencyEngine, OperationNames, ModuleRef, OPTIONS_IN_USE],
+      inject: [IdempotencyEngine, OperationNames, ModuleRef, OPTIONS_IN_USE, IdempotencyMeter],
       useFactory: (
         engine: IdempotencyEngine,
         names: OperationNames,
         modules: ModuleRef,
         options: IdempotencyModuleOptions,
-      ) => new IdempotencyReconciler(engine, names, servicesOf(modules), options),
+        meter: IdempotencyMeter,
+      ) => new IdempotencyReconciler(engine, names, servicesOf(modules), options, meter),
     },
   ],
   exports: [
@@ -138,6 +154,7 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     IdempotencyService,
     IdempotencyEvents,
     IdempotencyHealth,
+    IdempotencyMeter,
     IdempotencyReconciler,
     IdempotentMethods,
     HandlerTransports,

@@ -1,3 +1,4 @@
+import type { IdempotencyMeter } from '../core/meter/idempotency-meter.js';
 import type { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import type { IdempotencyStore } from '../core/store/idempotency-store.js';
 import { BreakerStore } from '../wrappers/breaker/breaker-store.js';
@@ -14,9 +15,11 @@ import {
 export async function storeInUse(
   options: IdempotencyModuleOptions,
   events: IdempotencyEvents,
+  meter: IdempotencyMeter,
 ): Promise<IdempotencyStore> {
   const { breaker, storeErrors } = resolveModuleOptions(options);
   if (breaker === false) return options.store;
+  meter.hasBreaker();
   return new BreakerStore(
     options.store,
     await loadOpossum(),

@@ -29,6 +29,9 @@ interface Attempts {
   readonly wrongEnds: readonly string[];
   readonly transports: readonly string[];
   readonly ends: Readonly<Record<string, number>>;
+  /** The meter's numbers, and those of the events. */
+  readonly counted: Readonly<Record<string, number>>;
+  readonly expected: Readonly<Record<string, number>>;
 }
 
 const redis = useRedis();
@@ -53,6 +56,7 @@ describe.each(WAYS)('attempts by way of %s', (way) => {
         });
         expect(attempts.wrongEnds).toEqual([]);
         expect(attempts.transports).toEqual([TRANSPORTS[way]]);
+        expect(attempts.counted).toEqual(attempts.expected);
         expect(Object.keys(attempts.ends)).toEqual(
           expect.arrayContaining([...ENDS, 'invalid_request']),
         );

@@ -2,9 +2,10 @@
 import { countSignalListeners } from './noted-signals.js';
 import 'reflect-metadata';
 import { Redis } from 'ioredis';
-import { IdempotencyEvents, type IdempotencyEvent } from 'nestjs-idempotency';
+import { IdempotencyEvents, IdempotencyMeter, type IdempotencyEvent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { EndsOfAttempts } from '../support/engine/attempt-ends.js';
+import { EventTally, numbersOf } from '../support/engine/event-tally.js';
 import { IdempotencyEngine } from '../support/internals/core/engine.js';
 import { serve } from '../support/processes/child.js';
 import { readHoldings } from '../lab/measure/growth/holdings.js';
@@ -23,11 +24,13 @@ const way = await openWay(setup.way, { store, rabbitMqPort: setup.rabbitMqPort }
 /** How often each event happened. */
 const ends: Record<string, number> = {};
 const attempts = new EndsOfAttempts();
+const tally = new EventTally();
 /** Of all events of operations. */
 const transports = new Set<unknown>();
 way.nest.get(IdempotencyEvents, { strict: false }).subscribe(
   (event) => {
     attempts.add(event);
+    tally.add(event);
     if (event.operation !== undefined) transports.add(event.transport);
     const name = nameOf(event);
     ends[name] = (ends[name] ?? 0) + 1;
@@ -60,6 +63,8 @@ serve({
     wrongEnds: [...attempts.objections, ...attempts.unended],
     transports: [...transports],
     ends,
+    counted: numbersOf(way.nest.get(IdempotencyMeter, { strict: false }).read()),
+    expected: tally.numbers,
   }),
   read: async () => {
     const holdings = await readHoldings(

@@ -66,6 +66,10 @@ class WaitQueue {
     this.wakeSignal.notify();
   }
 
+  *requests(): Iterable<OperationRequest> {
+    for (const { request } of this.waiters) yield request;
+  }
+
   private async poll(request: OperationRequest): Promise<void> {
     this.isPolling = true;
     const watching = this.watch(request);
@@ -211,6 +215,10 @@ export class DuplicateWaiters {
 
   get count(): number {
     return this.waiters;
+  }
+
+  *requests(): Iterable<OperationRequest> {
+    for (const queue of this.queues.values()) yield* queue.requests();
   }
 
   wake(): void {

@@ -88,6 +88,11 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     return this.attempts.all();
   }
 
+  /** The duplicates that wait for one. */
+  waiting(): Iterable<OperationRequest> {
+    return this.duplicateWaiters.requests();
+  }
+
   get shutdownState(): AttemptServices['shutdownState'] {
     return this.attempts.shutdownState;
   }
@@ -102,14 +107,19 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
 
   ended(attempt: EngineAttempt, how: AttemptEnd, stored?: Outcome): void {
     this.attempts.ended(attempt);
-    if (!this.events.hasSubscribers) return;
+    const { events } = this;
+    const { request, isProtected, elapsedMs: durationMs } = attempt;
+    if (!events.hasSubscribers) {
+      events.counter.ended(request, how, durationMs, isProtected);
+      return;
+    }
     const ended = {
       type: 'ended',
       ...attempt.subject,
       how,
-      durationMs: attempt.elapsedMs,
+      durationMs,
     } as const;
-    this.events.emit(stored === undefined ? ended : { ...ended, bytes: bytesOf(stored) });
+    events.emit(stored === undefined ? ended : { ...ended, bytes: bytesOf(stored) });
   }
 
   /** Reports a request that was rejected before its begin, if that is what `error` says. */
@@ -131,10 +141,10 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
       : new LeasedAttempt(this, request, lease, reply, sentAt);
     this.attempts.keep(attempt, request, sentAt);
     // A takeover also if the record was released since: the outcome of the earlier attempt is still unknown.
-    if (this.events.hasSubscribers) {
-      if (attempt.isTakeover) {
-        this.events.emit({ type: 'takeover', ...attempt.subject, trace: reply.note });
-      } else this.events.emit({ type: 'acquired', ...attempt.subject });
+    if (attempt.isTakeover) {
+      this.events.emit({ type: 'takeover', ...attempt.subject, trace: reply.note });
+    } else if (this.events.hasSubscribers) {
+      this.events.emit({ type: 'acquired', ...attempt.subject });
     }
     const trouble = attempt.start();
     return trouble instanceof Promise
@@ -185,14 +195,18 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
   /** The begin has ended. */
   private left(request: OperationRequest, decision: Decision): Decision {
     this.attempts.leave();
-    if (!this.events.hasSubscribers || decision.kind === 'run') return decision;
+    if (decision.kind === 'run') return decision;
+    const { events } = this;
+    const isReplay = decision.kind === 'replay';
+    if (!events.hasSubscribers) {
+      if (isReplay) events.counter.replayed(request);
+      else events.counter.rejected(request, decision.reason);
+      return decision;
+    }
     const { operation, transport, recordKey } = request;
     const about = { operation, transport, recordKey, trace: decision.trace };
-    if (decision.kind === 'replay') {
-      this.events.emit({ type: 'replayed', ...about, state: decision.state });
-    } else {
-      this.events.emit({ type: 'rejected', ...about, reason: decision.reason });
-    }
+    if (isReplay) events.emit({ type: 'replayed', ...about, state: decision.state });
+    else events.emit({ type: 'rejected', ...about, reason: decision.reason });
     return decision;
   }
 }

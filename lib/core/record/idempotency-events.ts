@@ -1,4 +1,10 @@
-import { EVENT_SEVERITY, type IdempotencyEvent } from './events.js';
+import {
+  EVENT_SEVERITY,
+  type AttemptEnd,
+  type AttemptSubject,
+  type IdempotencyEvent,
+  type RejectionReason,
+} from './events.js';
 
 /** Called with every event, in the order of subscription. A returned promise is not awaited. */
 export type IdempotencyEventListener = (event: IdempotencyEvent) => unknown;
@@ -11,10 +17,32 @@ export interface SubscribeOptions {
   readonly replacesLog?: boolean;
 }
 
+/** What a request or an attempt is counted for. */
+export type CountedSubject = Pick<AttemptSubject, 'operation' | 'transport'>;
+
+/**
+ * @internal Counts events. The frequent ones also have methods of their own: without a subscriber, they are counted
+ * without being made.
+ */
+export interface EventCounter {
+  count(event: IdempotencyEvent): void;
+  replayed(subject: CountedSubject): void;
+  rejected(subject: CountedSubject, reason: RejectionReason): void;
+  ended(subject: CountedSubject, how: AttemptEnd, durationMs: number, isProtected: boolean): void;
+}
+
 /** Emits the library's events. Injectable. A subscriber's error never affects a request. */
 export class IdempotencyEvents {
   private readonly subscriptions = new Set<Subscription>();
   private reporter: IdempotencyEventReporter = SILENT;
+
+  /** @internal */
+  readonly counter: EventCounter;
+
+  /** @internal */
+  constructor(counter: EventCounter = UNCOUNTED) {
+    this.counter = counter;
+  }
 
   /** @returns a function that ends the subscription. */
   subscribe(listener: IdempotencyEventListener, options: SubscribeOptions = {}): () => void {
@@ -30,13 +58,17 @@ export class IdempotencyEvents {
     this.reporter = reporter;
   }
 
-  /** @internal Without one, an event that is not logged need not be made. */
+  /**
+   * @internal Without one, an event that is not logged need not be made, if it does not count or the counter has a method
+   * for it.
+   */
   get hasSubscribers(): boolean {
     return this.subscriptions.size > 0;
   }
 
   /** @internal Never throws. */
   emit(event: IdempotencyEvent): void {
+    this.counter.count(event);
     let logged = false;
     for (const { listener, replacesLog } of this.subscriptions) {
       logged ||= replacesLog;
@@ -88,4 +120,11 @@ export interface IdempotencyEventReporter {
 const SILENT: IdempotencyEventReporter = {
   report: () => undefined,
   subscriberFailed: () => undefined,
+};
+
+const UNCOUNTED: EventCounter = {
+  count: () => undefined,
+  replayed: () => undefined,
+  rejected: () => undefined,
+  ended: () => undefined,
 };

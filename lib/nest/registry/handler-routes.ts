@@ -1,4 +1,5 @@
 import { Inject, Injectable, type Type } from '@nestjs/common';
+import { IdempotencyMeter } from '../../core/meter/idempotency-meter.js';
 import { within } from '../../core/util/option-checks.js';
 import type { Level } from '../../core/util/option-schema.js';
 import type { ValueRoute } from '../../transports/call/value-route.js';
@@ -56,6 +57,7 @@ export class HandlerRoutes {
     private readonly classes: HostClasses,
     private readonly names: OperationNames,
     private readonly serializers: Serializers,
+    private readonly meter: IdempotencyMeter,
   ) {}
 
   /** Remembers routes by their entries, which wrappers share. Errors say where the options were given. */
@@ -87,6 +89,7 @@ export class HandlerRoutes {
     if (isSafeRoute(handler)) return route;
     if (options.enabled !== false) checkContent(route, handler);
     this.names.reserve(route.operation, controller, handler, recoverableRoute(route));
+    this.meter.declare(route.operation, 'http');
     return route;
   }
 
@@ -98,6 +101,7 @@ export class HandlerRoutes {
     // The return value of an event's handler is not sent.
     if (!isEvent) this.serializers.checkInside(controller, handler);
     this.names.reserve(route.operation, controller, handler, recoverableMessage(route));
+    this.meter.declare(route.operation, 'message');
     return route;
   }
 
@@ -108,6 +112,7 @@ export class HandlerRoutes {
     const route = socketRoute(gateway, handler, options, isKeyNamed);
     if (options.enabled !== false) this.serializers.checkInside(gateway, handler);
     this.names.reserve(route.operation, gateway, handler, recoverableSocket(route));
+    this.meter.declare(route.operation, 'websocket');
     return route;
   }
 
@@ -116,6 +121,7 @@ export class HandlerRoutes {
     const route = graphqlRoute(nameOf(resolver, handler), isMutation(resolver, handler), options);
     if (options.enabled !== false) this.serializers.checkInside(resolver, handler);
     this.names.reserve(route.operation, resolver, handler, recoverableMutation(route));
+    this.meter.declare(route.operation, 'graphql');
     return route;
   }
 
@@ -123,6 +129,7 @@ export class HandlerRoutes {
     const options = idempotentOptions(entry) as object;
     const route = methodRoute(nameOf(type, entry), this.options, idempotentOptions(type), options);
     this.names.reserve(route.operation, type, entry, recoverableMethod(route));
+    this.meter.declare(route.operation, 'call');
     return route;
   }
 }

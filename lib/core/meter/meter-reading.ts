@@ -1,0 +1,99 @@
+import type {
+  AttemptSubject,
+  IdempotencyEventType,
+  LeaseLossReason,
+  ReconcileReport,
+  InvalidRequestReason,
+  RejectionReason,
+  Transport,
+  WaitEnd,
+} from '../record/events.js';
+
+/**
+ * What this process has counted since its start. What shows a problem is present from the start, at 0, for every known
+ * operation; all else as soon as it happens.
+ */
+export interface MeterReading {
+  /** By name. After 200 names, the others count together as `_OTHER`. */
+  readonly operations: ReadonlyMap<string, OperationReading>;
+  readonly store: StoreReading;
+  /** Records of the reconciler, by their result. */
+  readonly reconciled: Readonly<Record<ReconcileResult, number>>;
+}
+
+export interface OperationReading {
+  /** By transport, and by result. */
+  readonly requests: Readonly<
+    Partial<Record<Transport, Readonly<Partial<Record<RequestResult, number>>>>>
+  >;
+  readonly incidents: Readonly<Record<IncidentType, number>>;
+  readonly takeovers: number;
+  readonly leaseLosses: Readonly<Record<LeaseLossReason, number>>;
+  /** How long attempts took, from begin to the stored outcome. */
+  readonly attempts: Readonly<Partial<Record<AttemptOutcome, HistogramReading>>>;
+  /** How long duplicates waited. */
+  readonly waits: Readonly<Partial<Record<WaitEnd, HistogramReading>>>;
+  /** Attempts that have not ended. */
+  readonly running: number;
+  /** Duplicates that are waiting. */
+  readonly waiting: number;
+}
+
+export interface StoreReading {
+  /** Absent without a breaker. */
+  readonly breaker?: BreakerState;
+  /** The last failure of a request's command, or of a reconciler round. */
+  readonly lastFailure?: {
+    /** In milliseconds since the epoch. */
+    readonly at: number;
+    readonly errorType: string;
+  };
+}
+
+/** Durations in seconds. */
+export interface HistogramReading {
+  /** The upper bounds, inclusive, of all buckets but the last. */
+  readonly bounds: readonly number[];
+  /** By bucket, not cumulative. The last bucket has no bound. */
+  readonly counts: readonly number[];
+  readonly count: number;
+  readonly sum: number;
+}
+
+/** An attempt that has not ended. */
+export interface RunningAttempt extends AttemptSubject {
+  /** Milliseconds since its begin was sent. */
+  readonly elapsedMs: number;
+  /** Milliseconds, negative once the lease has expired; `undefined` without a lease that is extended. */
+  readonly leaseLeftMs: number | undefined;
+}
+
+/** `executed` and `recovered` count when the request's attempt has ended, all others when the engine has decided. */
+export type RequestResult =
+  'executed' | 'recovered' | 'replayed' | 'unprotected' | RejectionReason | InvalidRequestReason;
+
+/** The events that show a problem. */
+export type IncidentType = Extract<
+  IdempotencyEventType,
+  | 'superseded'
+  | 'outcome_diverged'
+  | 'response_diverged'
+  | 'record_lost'
+  | 'save_delayed'
+  | 'save_failed'
+  | 'release_failed'
+  | 'rolled_back'
+  | 'conflicted'
+  | 'commit_hook_failed'
+  | 'recovery_failed'
+  | 'slow_attempt'
+  | 'lease_lost'
+  | 'unprotected'
+>;
+
+/** `kept`: the attempt's outcome is stored. `lost`: another attempt's is. `error`: no outcome is known to be stored. */
+export type AttemptOutcome = 'kept' | 'released' | 'lost' | 'error';
+
+export type ReconcileResult = Exclude<keyof ReconcileReport, 'coverage'>;
+
+export type BreakerState = 'closed' | 'open' | 'half_open';
