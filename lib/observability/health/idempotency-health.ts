@@ -1,4 +1,4 @@
-import type { IdempotencyEvents } from '../../core/record/events.js';
+import type { IdempotencyEvents } from '../../core/record/idempotency-events.js';
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import {
   choice,

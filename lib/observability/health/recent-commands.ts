@@ -1,8 +1,5 @@
-import type {
-  IdempotencyEvent,
-  IdempotencyEvents,
-  IdempotencyEventType,
-} from '../../core/record/events.js';
+import type { IdempotencyEvent, IdempotencyEventType } from '../../core/record/events.js';
+import type { IdempotencyEvents } from '../../core/record/idempotency-events.js';
 import { monotonicNow } from '../../core/util/time.js';
 import { storeErrorCode, UNAVAILABLE, type ProbeResult } from './shared-probe.js';
 
