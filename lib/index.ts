@@ -34,10 +34,7 @@ export { IdempotencyEvents } from './core/record/idempotency-events.js';
 export { IdempotencyMeter } from './core/meter/idempotency-meter.js';
 export type { MeterReading } from './core/meter/meter-reading.js';
 export { IdempotencyStore } from './core/store/idempotency-store.js';
-export {
-  IdempotencyHealth,
-  type IdempotencyHealthReport,
-} from './observability/health/idempotency-health.js';
+export { IdempotencyHealth } from './observability/health/idempotency-health.js';
 export type { Recover, Recovery } from './core/operation/recovery.js';
 export {
   keepResponses,

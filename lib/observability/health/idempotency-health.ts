@@ -78,7 +78,7 @@ export interface HealthSource {
  * @example
  * ```ts
  * @Get('health/ready')
- * async ready(): Promise<IdempotencyHealthReport> {
+ * async ready() {
  *   const report = await this.health.check();
  *   if (report.status === 'down') throw new ServiceUnavailableException(report);
  *   return report;
