@@ -18,6 +18,8 @@ export interface HttpExchange {
   /** Name, value, name, value, as received. */
   readonly rawHeaders: readonly string[];
   readonly rawResponse: ServerResponse;
+  /** Whether the platform can pass the request on to another handler: by `next()`, also in a filter or a pipe. */
+  readonly isPassable: boolean;
   status(): number;
   setStatus(status: number): void;
   headers(): OutgoingHttpHeaders;
@@ -65,6 +67,8 @@ interface ExpressResponse extends ServerResponse {
 type Send = (...args: [body?: unknown]) => unknown;
 
 class ExpressExchange implements HttpExchange {
+  readonly isPassable = true;
+
   constructor(
     readonly request: PlatformRequest & IncomingMessage,
     readonly rawResponse: ExpressResponse,
@@ -150,6 +154,8 @@ class ExpressExchange implements HttpExchange {
 }
 
 class FastifyExchange implements HttpExchange {
+  readonly isPassable = false;
+
   constructor(
     readonly request: PlatformRequest & { raw: IncomingMessage },
     private readonly reply: FastifyReply,

@@ -98,8 +98,7 @@ export class HttpTransport {
     if (isUnprotectedMethod(exchange.request.method)) return next();
     // Of another handler, which has passed the request on.
     if (this.pendingRequests.get(exchange.request) !== undefined) return undefined;
-    // Only a native handler can pass the request on.
-    const plan = route.isNative
+    const plan = exchange.isPassable
       ? this.newRequest(context, exchange, route).plan
       : this.decide(context, exchange, route);
     return this.executeAlone(plan, next, exchange, route);

@@ -1,5 +1,15 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { Controller, HttpException, Post, type CallHandler } from '@nestjs/common';
+import {
+  Catch,
+  Controller,
+  HttpException,
+  Next,
+  Post,
+  Res,
+  UseFilters,
+  type ArgumentsHost,
+  type CallHandler,
+} from '@nestjs/common';
 import { describe, expect, it, jest } from '@jest/globals';
 import { currentIdempotencyContext, Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
@@ -66,6 +76,45 @@ class PaymentsController {
   switchedOff(@InScenario() scenario: Scenario) {
     return scenario.response();
   }
+}
+
+@Catch()
+class PassingFilter {
+  catch(_: unknown, host: ArgumentsHost) {
+    host.switchToHttp().getNext<() => void>()();
+  }
+}
+
+/** Two handlers of each path, the first of which passes the request on. Only Express can. */
+@Controller()
+@Idempotent()
+class PassingController {
+  @Post('failed')
+  @UseFilters(PassingFilter)
+  fail() {
+    throw new Error('not here');
+  }
+
+  @Post('failed')
+  afterFailure(@InScenario() scenario: Scenario) {
+    return withOperation(scenario);
+  }
+
+  @Post('called')
+  async call(@Res({ passthrough: true }) _: unknown, @Next() next: () => void) {
+    next();
+    await new Promise(() => undefined);
+  }
+
+  @Post('called')
+  afterCall(@InScenario() scenario: Scenario) {
+    return withOperation(scenario);
+  }
+}
+
+async function withOperation(scenario: Scenario) {
+  await scenario.run();
+  return { operation: currentIdempotencyContext()?.operation };
 }
 
 function contextNow() {
@@ -168,5 +217,24 @@ describe.each(platforms)('the fast path on %s', (platform) => {
     it('is not taken', async () => {
       expect(await streamsOf('/alone', app.scenario())).toEqual(BOTH);
     });
+  });
+});
+
+describe.each([true, false])('a request that is passed on, with fastPath: %s', (fastPath) => {
+  const app = useServer(() =>
+    startApp({
+      platform: 'express',
+      controllers: [PassingController],
+      store: memoryStore(),
+      options: { http: { fastPath } },
+    }),
+  );
+
+  it.each([
+    ['/failed', 'PassingController.fail'],
+    ['/called', 'PassingController.call'],
+  ])('remains an operation of the first handler of %s', async (path, operation) => {
+    const scenario = app.scenario();
+    expect((await scenario.post(path)).json).toEqual({ operation });
   });
 });
