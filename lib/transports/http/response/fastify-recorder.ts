@@ -44,17 +44,12 @@ class ReplayedPayload implements PayloadReceiver {
   constructor(private readonly response: RecordedResponse) {}
 
   onSend(_payload: unknown, done: HookDone, reply: FastifyReply): void {
-    const { status, headers, body } = this.response;
+    const { status, body } = this.response;
     receivers.set(reply, undefined);
     sendOrFail(reply.raw, () => {
       reply.statusCode = status;
-      for (const [name, value] of Object.entries(headers)) reply.header(name, value);
-      const isText =
-        body.length <= MAX_BYTES_IN_ONE_CHUNK &&
-        isAscii(body) &&
-        isPrintable(reply.getHeaders(), reasonOf(reply.raw));
       if (body.length === 0) done(null);
-      else done(null, isText ? asBuffer(body).toString('latin1') : asBuffer(body));
+      else done(null, textOf(body, reply.getHeaders(), reply.raw) ?? asBuffer(body));
     });
   }
 }
@@ -67,8 +62,10 @@ export function sendsBytes({ server }: FastifyReply): boolean {
   return SENDS_BYTES in server;
 }
 
-/** Replaces the next response of the reply. Later `onSend` hooks of other code get ASCII as a string, as first ones do. */
+/** Replaces the next response of the reply. */
 export function replaceSent(reply: FastifyReply, response: RecordedResponse): void {
+  // Before Fastify adds a type for bytes, so that the fields keep their order.
+  for (const [name, value] of Object.entries(response.headers)) reply.header(name, value);
   receivers.set(reply, new ReplayedPayload(response));
 }
 
@@ -185,7 +182,8 @@ export class FastifyRecorder {
     }
     // Node sends a string together with the head, in one chunk, but then encodes both alike.
     const isText = typeof payload === 'string' && isPrintable(headers, reasonOf(reply.raw));
-    return { status, headers, payload: isText ? payload : asBuffer(body) };
+    if (isText) return { status, headers, payload };
+    return { status, headers, payload: textOf(body, headers, reply.raw) ?? asBuffer(body) };
   }
 
   /** Sets status and fields of a web response, as Fastify does after its hooks. */
@@ -219,6 +217,20 @@ export class FastifyRecorder {
       }
     }
   }
+}
+
+/** A short ASCII body as a string: of a first response and of its replay, so that later hooks get the same of both. */
+function textOf(
+  body: Uint8Array,
+  headers: OutgoingHttpHeaders,
+  response: ServerResponse,
+): string | undefined {
+  const isText =
+    body.length > 0 &&
+    body.length <= MAX_BYTES_IN_ONE_CHUNK &&
+    isAscii(body) &&
+    isPrintable(headers, reasonOf(response));
+  return isText ? asBuffer(body).toString('latin1') : undefined;
 }
 
 /** Whether all characters of a head are ASCII, which Latin-1 and UTF-8 encode alike. */

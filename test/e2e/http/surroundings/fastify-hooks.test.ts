@@ -1,4 +1,4 @@
-import { Controller, Post, Res, type INestApplication } from '@nestjs/common';
+import { Controller, Post, Res, StreamableFile, type INestApplication } from '@nestjs/common';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Idempotent } from 'nestjs-idempotency';
@@ -47,6 +47,13 @@ class HookedController {
     return 'all of it';
   }
 
+  @Post('file')
+  @Idempotent()
+  file(@Res({ passthrough: true }) reply: FastifyReply) {
+    reply.header('X-Own', 'kept');
+    return new StreamableFile(Buffer.from('a file'), { type: 'text/csv' });
+  }
+
   @Post('elsewhere')
   @Idempotent()
   async elsewhere(@InScenario() scenario: Scenario, @Res() reply: FastifyReply) {
@@ -62,6 +69,7 @@ class HookedController {
 
 describe('on Fastify, with a synchronous store and asynchronous hooks', () => {
   let passed: string[] = [];
+  let types: string[] = [];
 
   const app = useServer(() =>
     startApp({
@@ -89,6 +97,7 @@ describe('on Fastify, with a synchronous store and asynchronous hooks', () => {
         });
         fastify.addHook('onSend', async (_request, _reply, payload) => {
           passed.push(payload === undefined ? 'nothing' : 'a payload');
+          types.push(typeof payload);
           await new Promise(setImmediate);
           return payload;
         });
@@ -98,6 +107,7 @@ describe('on Fastify, with a synchronous store and asynchronous hooks', () => {
 
   beforeEach(() => {
     passed = [];
+    types = [];
   });
 
   it.each(['/plain', '/at-once', '/chunked'])(
@@ -115,6 +125,30 @@ describe('on Fastify, with a synchronous store and asynchronous hooks', () => {
       expect(passed).toEqual(['a payload', 'a payload']);
     },
   );
+
+  it.each(['/plain', '/file'])(
+    'passes the payload of %s, first and replayed, to later hooks as a string',
+    async (path) => {
+      const scenario = app.scenario();
+      const first = await scenario.post(path);
+      expectReplay(await scenario.post(path), first);
+      expect(types).toEqual(['string', 'string']);
+    },
+  );
+
+  it('replays the header fields in their order', async () => {
+    const scenario = app.scenario();
+    const orders: string[][] = [];
+    for (let request = 0; request < 2; request += 1) {
+      const { lines } = await scenario.post('/file');
+      const names = lines.map(([name]) => name.toLowerCase());
+      orders.push(names.filter((name) => ['x-own', 'content-type'].includes(name)));
+    }
+    expect(orders).toEqual([
+      ['x-own', 'content-type'],
+      ['x-own', 'content-type'],
+    ]);
+  });
 
   it('records a response that another framework sends', async () => {
     const scenario = app.scenario();
