@@ -1,5 +1,14 @@
 import { StreamableFile, type CallHandler } from '@nestjs/common';
-import { EMPTY, from, isObservable, Observable, throwError, type Subscriber } from 'rxjs';
+import {
+  EMPTY,
+  finalize,
+  from,
+  isObservable,
+  Observable,
+  ReplaySubject,
+  throwError,
+  type Subscriber,
+} from 'rxjs';
 import { executionScope } from '../../core/operation/execution-scope.js';
 import type { HttpExchange } from './http-exchange.js';
 import type { HttpExecution } from './http-execution.js';
@@ -83,9 +92,16 @@ export async function runAlone(
   }
   if (isObservable(value)) {
     const next = { handle: () => value };
-    return new Observable((subscriber) => {
+    const results = new ReplaySubject<unknown>(1);
+    // At once: if the client has left, Nest does not subscribe, but the operation has started.
+    const running = new Observable((subscriber) => {
       subscribe(execution, next, exchange, subscriber, stream);
-    });
+    }).subscribe(results);
+    return results.pipe(
+      finalize(() => {
+        running.unsubscribe();
+      }),
+    );
   }
   watchSource(execution, value);
   execution.report({ kind: 'streamCompleted', stream, status: exchange.status() });

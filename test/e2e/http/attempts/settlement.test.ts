@@ -3,7 +3,7 @@ import { Controller, HttpException, Post, Res, StreamableFile } from '@nestjs/co
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import type { Begin, IdempotencyRecord } from 'nestjs-idempotency/store';
-import { retry } from 'rxjs';
+import { defer, of, retry } from 'rxjs';
 import { until } from '../../../support/waiting/until.js';
 import { FaultyStore, heldReply, heldRequest } from '../../../support/stores/faulty-store.js';
 import { Around, givingUp } from '../../../support/http/around.js';
@@ -26,6 +26,12 @@ const MAX_STORED_BYTES = 1_000;
 @Controller()
 @Idempotent({ outcome: { maxBytes: MAX_STORED_BYTES } })
 class SettledController {
+  @Post('stream')
+  async stream(@InScenario() scenario: Scenario) {
+    const execution = await scenario.run();
+    return defer(() => of({ execution }));
+  }
+
   @Post('value')
   async value(@InScenario() scenario: Scenario) {
     return { execution: await scenario.run() };
@@ -223,7 +229,7 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
   });
 
   describe('whose client disconnects while the handler runs', () => {
-    it.each(['/value', '/file', '/pipeline'])(
+    it.each(['/value', '/stream', '/file', '/pipeline'])(
       'is in progress until the handler of %s ends, however long that takes, and then completed',
       async (path) => {
         const scenario = app.scenario();
