@@ -1,14 +1,5 @@
 import { StreamableFile, type CallHandler } from '@nestjs/common';
-import {
-  EMPTY,
-  finalize,
-  from,
-  isObservable,
-  Observable,
-  ReplaySubject,
-  throwError,
-  type Subscriber,
-} from 'rxjs';
+import { EMPTY, from, throwError, type Observable, type Subscriber } from 'rxjs';
 import { executionScope } from '../../core/operation/execution-scope.js';
 import type { HttpExchange } from './http-exchange.js';
 import type { HttpExecution } from './http-execution.js';
@@ -76,7 +67,10 @@ function startRecording(execution: HttpExecution, exchange: HttpExchange): boole
   return true;
 }
 
-/** Runs pipes and handler without a stream, unless the handler returns one, or a response was sent meanwhile. */
+/**
+ * Runs pipes and handler without a stream. The handler's own stream has ended by then: the method awaits it.
+ * @returns its value; an empty stream, as Nest expects it, if a response was sent while the store was asked.
+ */
 export async function runAlone(
   execution: HttpExecution,
   next: () => Promise<unknown>,
@@ -90,19 +84,6 @@ export async function runAlone(
   } catch (error) {
     throw failureOf(execution, stream, error, exchange);
   }
-  if (isObservable(value)) {
-    const next = { handle: () => value };
-    const results = new ReplaySubject<unknown>(1);
-    // At once: if the client has left, Nest does not subscribe, but the operation has started.
-    const running = new Observable((subscriber) => {
-      subscribe(execution, next, exchange, subscriber, stream);
-    }).subscribe(results);
-    return results.pipe(
-      finalize(() => {
-        running.unsubscribe();
-      }),
-    );
-  }
   watchSource(execution, value);
   execution.report({ kind: 'streamCompleted', stream, status: exchange.status() });
   return value;
@@ -114,8 +95,8 @@ function subscribe(
   next: CallHandler,
   exchange: HttpExchange,
   subscriber: Subscriber<unknown>,
-  stream = execution.streamStarted(),
 ): void {
+  const stream = execution.streamStarted();
   let hasEmitted = false;
   subscriber.add(() => {
     if (!hasEmitted) execution.report({ kind: 'streamAbandoned', stream });

@@ -29,7 +29,10 @@ class SettledController {
   @Post('stream')
   async stream(@InScenario() scenario: Scenario) {
     const execution = await scenario.run();
-    return defer(() => of({ execution }));
+    return defer(() => {
+      scenario.notes.push('subscribed');
+      return of({ execution });
+    });
   }
 
   @Post('value')
@@ -241,6 +244,7 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
         scenario.gate.open();
         await until(async () => (await state()) !== 'in_progress');
         expect(await state()).toBe('completed');
+        expect(scenario.notes).toEqual(path === '/stream' ? ['subscribed'] : []);
         expect(sentNow('complete')).toHaveLength(1);
         const second = await scenario.post(path);
         if (path === '/pipeline') expectProblem(second, 'response-not-kept');
