@@ -158,7 +158,11 @@ export const otherBody = scenario(async (scene, verdict) => {
   const request = labRequest();
   const reuse = async (when: string) => {
     const rejected = await worker.begin(withOtherPayload(request));
-    verdict.expect(`the reuse ${when}`, rejected, { kind: 'reject', reason: 'mismatch' });
+    verdict.expect(`the reuse ${when}`, rejected, {
+      kind: 'reject',
+      reason: 'mismatch',
+      trace: undefined,
+    });
   };
 
   const first = await worker.request(request, () => reuse('in flight'));
