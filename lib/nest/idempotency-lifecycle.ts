@@ -61,7 +61,9 @@ export class IdempotencyLifecycle
   async onModuleInit(): Promise<void> {
     checkRegistrations(this.modules, IdempotencyLifecycle);
     this.routes.resolveAll();
-    if (this.options.http?.fastPath !== false) await useFastPath(this.consumers);
+    if (this.adapter !== undefined && this.options.http?.fastPath !== false) {
+      await useFastPath(this.consumers);
+    }
     for (const warning of await this.store.open(this.observer)) this.observer.warned(warning);
   }
 
@@ -78,9 +80,13 @@ export class IdempotencyLifecycle
     await this.store.close(this.observer);
   }
 
+  /** Undefined in an application without HTTP. */
+  private get adapter(): HttpAdapterHost['httpAdapter'] | undefined {
+    return this.host.httpAdapter;
+  }
+
   private hookIntoFastify(): void {
-    // Undefined in an application without HTTP.
-    const adapter = this.host.httpAdapter as HttpAdapterHost['httpAdapter'] | undefined;
+    const { adapter } = this;
     if (adapter?.getType() === 'fastify') addRecordingHook(adapter.getInstance<FastifyInstance>());
   }
 }
