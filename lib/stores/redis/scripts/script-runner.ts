@@ -83,17 +83,17 @@ export class ScriptCommand implements Transmission<ScriptReply> {
 
   send(sending: Sending): Promise<unknown> | undefined {
     const { form, script, key, args } = this;
-    const { client, keyPrefix, corkedWrites, ownCommands } = this.takeLink();
+    const link = this.takeLink();
+    const { corkedWrites, ownCommands } = link;
     const { sha1 } = form.of(script);
     corkedWrites?.cork();
     if (ownCommands?.evalsha(sha1, key, this.nonce, args, sending) === true) return undefined;
-    return client.evalshaBuffer(sha1, 1, keyPrefix + key, this.nonce, ...args);
+    return this.sendByClient(link);
   }
 
   /** The same, by a method of the client. */
-  protected sendByClient(): Promise<unknown> {
+  protected sendByClient({ client, keyPrefix } = this.takeLink()): Promise<unknown> {
     const { form, script, key, args } = this;
-    const { client, keyPrefix } = this.takeLink();
     return client.evalshaBuffer(form.of(script).sha1, 1, keyPrefix + key, this.nonce, ...args);
   }
 
