@@ -139,7 +139,7 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     const attempt = request.options.transaction
       ? new TransactionalAttempt(this, request, lease, reply, sentAt, this.requiredTransactions())
       : new LeasedAttempt(this, request, lease, reply, sentAt);
-    this.attempts.keep(attempt, request, sentAt);
+    this.attempts.keep(attempt, sentAt);
     // A takeover also if the record was released since: the outcome of the earlier attempt is still unknown.
     if (attempt.isTakeover) {
       this.events.emit({ type: 'takeover', ...attempt.subject, trace: reply.note });
@@ -184,7 +184,7 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     if (isOutage && mayRun && !this.attempts.isStopping) {
       const attempt = new UnprotectedAttempt(this, request, token);
       // The begin without a reply may have acquired the record.
-      this.attempts.keep(attempt, request, monotonicNow());
+      this.attempts.keep(attempt, monotonicNow());
       this.events.emit({ type: 'unprotected', ...attempt.subject });
       return { kind: 'run', attempt };
     }

@@ -86,7 +86,8 @@ export class LocalAttempts {
    * Keeps an attempt until it has {@link ended}.
    * @param startedAt - monotonic, before begin was sent.
    */
-  keep(attempt: EngineAttempt, { recordKey, options }: OperationRequest, startedAt: number): void {
+  keep(attempt: EngineAttempt, startedAt: number): void {
+    const { recordKey, options } = attempt.request;
     const deadlineAt = startedAt + options.lease.maxExecutionMs;
     this.running.set(attempt, this.add(recordKey, attempt.fencingToken, deadlineAt, startedAt));
   }

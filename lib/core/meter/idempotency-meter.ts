@@ -102,13 +102,7 @@ export class IdempotencyMeter {
 
   private readonly operations = new Map<string, OperationCells>();
   private others: OperationCells | undefined;
-  private readonly reconciled: Record<ReconcileResult, number> = {
-    completed: 0,
-    released: 0,
-    overtaken: 0,
-    failed: 0,
-    unknown: 0,
-  };
+  private readonly reconciled: Record<ReconcileResult, number> = { ...NO_RECORDS };
   private breaker: BreakerState | undefined;
   private lastFailure: StoreReading['lastFailure'];
   private source: MeterSource | undefined;
@@ -223,7 +217,15 @@ export class IdempotencyMeter {
   }
 }
 
-const RECONCILE_RESULTS = ['completed', 'released', 'overtaken', 'failed', 'unknown'] as const;
+const NO_RECORDS: Readonly<Record<ReconcileResult, number>> = {
+  completed: 0,
+  released: 0,
+  overtaken: 0,
+  failed: 0,
+  unknown: 0,
+};
+
+const RECONCILE_RESULTS = Object.keys(NO_RECORDS) as ReconcileResult[];
 
 /** What the duration of an attempt counts as; not that of an operation that did not start. */
 const OUTCOMES: Readonly<Record<AttemptEnd, AttemptOutcome | undefined>> = {

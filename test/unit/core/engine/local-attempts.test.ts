@@ -87,8 +87,8 @@ class Pair {
   }
 
   keep(recordKey: RecordKey, fencingToken: number): void {
-    const attempt = { fencingToken } as EngineAttempt;
-    this.attempts.keep(attempt, requestOf(recordKey), performance.now());
+    const attempt = { request: requestOf(recordKey), fencingToken } as EngineAttempt;
+    this.attempts.keep(attempt, performance.now());
     this.kept.push([attempt, this.model.add(recordKey, fencingToken)]);
   }
 
