@@ -1,12 +1,12 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { PlatformRequest } from './content/request-content.js';
+import { asBuffer } from '../../core/util/as-buffer.js';
 import {
   FastifyRecorder,
-  sendsBytes,
   replaceSent,
+  sendsBytes,
   type FastifyReply,
 } from './response/fastify-recorder.js';
-import { asBuffer } from '../../core/util/as-buffer.js';
 import type { RecordedResponse } from './response/http-response.js';
 import { RawRecorder } from './response/raw-recorder.js';
 import type { ResponseSink } from './response/response-sink.js';

@@ -24,10 +24,10 @@ export interface HttpOptions {
   readonly problemTypeBase?: string;
   /**
    * Skips Nest's streams of interceptors on a route whose only interceptor is this library's, which saves a request an
-   * eighth to a fifth of its CPU time. Guards, pipes, filters and responses stay the same. It replaces a method of Nest's class
-   * `InterceptorsConsumer`, once per process, if a trial at the start shows that Nest calls interceptors as expected;
-   * otherwise, and on routes with other interceptors or with `transaction`, requests run through the streams. `false` for
-   * the module leaves Nest's class as it is.
+   * eighth to a fifth of its CPU time. Guards, pipes, filters and responses stay the same. It replaces a method of
+   * Nest's class `InterceptorsConsumer`, once per process, if a trial at the start shows that Nest calls interceptors as
+   * expected; otherwise, and on routes with other interceptors or with `transaction`, requests run through the streams.
+   * `false` for the module leaves Nest's class as it is.
    * @defaultValue true
    */
   readonly fastPath?: boolean;

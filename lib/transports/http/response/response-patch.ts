@@ -122,7 +122,7 @@ function below(response: PatchedResponse): PatchedMethods {
   return response[BELOW] ?? (Object.getPrototypeOf(response) as PatchedMethods);
 }
 
-/** Whether the body goes to Node as it is passed to `end`: over HTTP/1, and the method of this response was not replaced. */
+/** Whether what is passed to `end` goes to Node as it is: over HTTP/1, and this response's method was not replaced. */
 export function endsAsNode(response: PatchedResponse): boolean {
   const { end } = response[BELOW] ?? response;
   return end === ServerResponse.prototype.end && !Object.hasOwn(response, 'end');

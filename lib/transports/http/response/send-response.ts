@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import type { RecordedResponse } from './http-response.js';
 import { asBuffer } from '../../../core/util/as-buffer.js';
+import type { RecordedResponse } from './http-response.js';
 import { endsAsNode, type HeaderFields } from './response-patch.js';
 import type { ResponseSink } from './response-sink.js';
 
