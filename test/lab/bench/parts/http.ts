@@ -12,7 +12,13 @@ import {
 import { RunningServer, type ServerOptions } from '../http/running-server.js';
 import { wrkVersion } from '../http/wrk.js';
 import { Child } from '../../../support/processes/child.js';
-import { interleave, type Factors, type Group, type Rounds } from '../measuring/interleave.js';
+import {
+  interleave,
+  together,
+  type Factors,
+  type Group,
+  type Rounds,
+} from '../measuring/interleave.js';
 import { RedisCpu } from '../measuring/redis-cpu.js';
 import { withResources, type Resources } from '../measuring/resources.js';
 import { frameworkVersions, peerVersions } from '../measuring/versions.js';
@@ -24,6 +30,9 @@ const ROUNDS = {
   quick: { rounds: 3, roundMs: 1_000, warmUpMs: 1_000, settleMs: 150 },
   default: { rounds: 20, roundMs: 1_000, warmUpMs: 2_000, settleMs: 150 },
 } as const;
+
+/** How many rounds the same processes measure, at least. */
+const ROUNDS_OF_A_START = 5;
 
 /** Measured even where a distinction takes long. */
 const COMPARED: readonly ContenderId[] = ['bare', 'redis', 'node-idempotency'];
@@ -56,18 +65,35 @@ export const httpPart: Part = {
   name: 'http',
   needsPeers: true,
   isJudged: true,
-  run: (context) => {
-    const { library, contenders: chosen } = context;
+  run: async (context) => {
+    const { library, contenders: chosen, onProgress } = context;
     const rounds = roundsOf(context, ROUNDS);
     const ids = (Object.keys(contenders) as ContenderId[]).filter(
       (id) => id !== 'watch-multi' && (chosen?.includes(id) ?? true),
     );
-    const every: Every = (contender, conditions) =>
-      isMeasured(contender, conditions)
-        ? everyOf(context, rounds, isJudged(contender, conditions))
-        : 0;
     const competitors = ids.map((contender) => ({ contender, library }));
-    return measureHttp(context, rounds, SCENARIOS, competitors, every);
+    const starts = Math.max(1, Math.floor(rounds.rounds / ROUNDS_OF_A_START));
+    const found: Findings[] = [];
+    for (let start = 0; start < starts; start += 1) {
+      // What is left over goes to the first ones.
+      const part = { ...rounds, rounds: Math.ceil((rounds.rounds - start) / starts) };
+      const every: Every = (contender, conditions) =>
+        isMeasured(contender, conditions)
+          ? everyOf(context, part, isJudged(contender, conditions))
+          : 0;
+      const progress = {
+        onProgress: (text: string) => {
+          onProgress(`start ${start + 1} of ${starts}, ${text}`);
+        },
+      };
+      found.push(await measureHttp(progress, part, SCENARIOS, competitors, every));
+    }
+    const { versions } = found[0]!;
+    return {
+      measurements: together(found.map(({ measurements }) => measurements)),
+      rounds,
+      versions,
+    };
   },
 };
 
