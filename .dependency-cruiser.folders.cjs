@@ -50,7 +50,7 @@ const folders = {
   'transports/graphql': 'core/{util,record,operation,recovery} transports/{common,call}',
   'transports/websocket': 'core/{util,record,recovery} transports/{common,call}',
 
-  'observability/health': 'core/{util,record,store}',
+  'observability/health': 'core/{util,record,meter,store}',
 
   'nest/options':
     'core/{util,record,transaction,store,operation,recovery} codecs/json wrappers/breaker transports/{common,http,message}',

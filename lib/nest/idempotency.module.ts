@@ -33,7 +33,7 @@ import { HostClasses } from './registry/host-classes.js';
 import { OperationNames } from './registry/operation-names.js';
 import { RabbitMqServers } from './registry/rabbitmq-servers.js';
 import { RouteResolver } from './registry/route-resolver.js';
-import { breakerState, storeInUse } from './store-in-use.js';
+import { storeInUse } from './store-in-use.js';
 
 /** For a factory that returned no options: the start then reports what is missing. */
 const NO_OPTIONS = {} as IdempotencyModuleOptions;
@@ -70,12 +70,9 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     },
     {
       provide: IdempotencyStore,
-      inject: [IDEMPOTENCY_MODULE_OPTIONS, IdempotencyEvents, IdempotencyMeter],
-      useFactory: (
-        options: IdempotencyModuleOptions | undefined,
-        events: IdempotencyEvents,
-        meter: IdempotencyMeter,
-      ) => storeInUse(options ?? NO_OPTIONS, events, meter),
+      inject: [IDEMPOTENCY_MODULE_OPTIONS, IdempotencyEvents],
+      useFactory: (options: IdempotencyModuleOptions | undefined, events: IdempotencyEvents) =>
+        storeInUse(options ?? NO_OPTIONS, events),
     },
     {
       provide: OPTIONS_IN_USE,
@@ -101,14 +98,9 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     },
     {
       provide: IdempotencyHealth,
-      inject: [IdempotencyStore, IdempotencyEngine, IdempotencyEvents],
-      useFactory: (store: IdempotencyStore, engine: IdempotencyEngine, events: IdempotencyEvents) =>
-        new IdempotencyHealth({
-          store,
-          events,
-          inProgress: () => engine.inProgress,
-          breaker: () => breakerState(store),
-        }),
+      inject: [IdempotencyEngine, IdempotencyMeter],
+      useFactory: (engine: IdempotencyEngine, meter: IdempotencyMeter) =>
+        new IdempotencyHealth(engine, meter),
     },
     {
       provide: HttpTransport,

@@ -1,4 +1,3 @@
-import type { IdempotencyMeter } from '../core/meter/idempotency-meter.js';
 import type { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import type { IdempotencyStore } from '../core/store/idempotency-store.js';
 import { BreakerStore } from '../wrappers/breaker/breaker-store.js';
@@ -15,11 +14,9 @@ import {
 export async function storeInUse(
   options: IdempotencyModuleOptions,
   events: IdempotencyEvents,
-  meter: IdempotencyMeter,
 ): Promise<IdempotencyStore> {
   const { breaker, storeErrors } = resolveModuleOptions(options);
   if (breaker === false) return options.store;
-  meter.hasBreaker();
   return new BreakerStore(
     options.store,
     await loadOpossum(),
@@ -28,9 +25,4 @@ export async function storeInUse(
       events.emit(event);
     },
   );
-}
-
-/** The state of the breaker around the store in use; `undefined` without one. */
-export function breakerState(store: IdempotencyStore): BreakerStore['state'] | undefined {
-  return store instanceof BreakerStore ? store.state : undefined;
 }

@@ -213,10 +213,6 @@ export class DuplicateWaiters {
     return decision;
   }
 
-  get count(): number {
-    return this.waiters;
-  }
-
   *requests(): Iterable<OperationRequest> {
     for (const queue of this.queues.values()) yield* queue.requests();
   }

@@ -78,11 +78,6 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     return drained;
   }
 
-  /** Attempts and waiting duplicates of this process. */
-  get inProgress(): { readonly running: number; readonly waiting: number } {
-    return { running: this.attempts.count, waiting: this.duplicateWaiters.count };
-  }
-
   /** The attempts that have not ended. */
   running(): Iterable<EngineAttempt> {
     return this.attempts.all();

@@ -40,11 +40,6 @@ export class LocalAttempts {
     return this.stopping;
   }
 
-  /** Attempts that have not ended. */
-  get count(): number {
-    return this.running.size;
-  }
-
   /** The attempts that have not {@link ended}. */
   all(): Iterable<EngineAttempt> {
     return this.running.keys();

@@ -1,4 +1,5 @@
 import type { LeaseLossReason, Transport, WaitEnd } from '../record/events.js';
+import { Histogram } from './histogram.js';
 import type {
   AttemptOutcome,
   HistogramReading,
@@ -9,25 +10,6 @@ import type {
 
 /** In seconds. */
 const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
-
-class Histogram {
-  private readonly counts = new Array<number>(BOUNDS.length + 1).fill(0);
-  private sum = 0;
-
-  add(ms: number): void {
-    const seconds = ms / 1_000;
-    let bucket = 0;
-    while (seconds > (BOUNDS[bucket] ?? Infinity)) bucket += 1;
-    this.counts[bucket] = (this.counts[bucket] ?? 0) + 1;
-    this.sum += seconds;
-  }
-
-  read(): HistogramReading {
-    const counts = [...this.counts];
-    const count = counts.reduce((all, one) => all + one, 0);
-    return { bounds: BOUNDS, counts, count, sum: this.sum };
-  }
-}
 
 type Cells<Label extends string, Cell> = Record<Label, Cell | undefined>;
 
@@ -70,11 +52,11 @@ export class OperationCells {
   }
 
   attempt(outcome: AttemptOutcome, ms: number): void {
-    (this.attempts[outcome] ??= new Histogram()).add(ms);
+    (this.attempts[outcome] ??= new Histogram(BOUNDS)).add(ms);
   }
 
   wait(end: WaitEnd, ms: number): void {
-    (this.waits[end] ??= new Histogram()).add(ms);
+    (this.waits[end] ??= new Histogram(BOUNDS)).add(ms);
   }
 
   read(running: number, waiting: number): OperationReading {

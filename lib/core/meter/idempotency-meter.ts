@@ -1,18 +1,18 @@
 import type {
   AttemptEnd,
   AttemptSubject,
+  BreakerState,
   IdempotencyEvent,
   IdempotencyEventType,
   RejectionReason,
   Transport,
 } from '../record/events.js';
-import type { CountedSubject } from '../record/idempotency-events.js';
+import type { CountedSubject, EventCounter, StoreCommand } from '../record/idempotency-events.js';
 import { UNKNOWN_FENCE } from '../record/record.js';
-import { errorTypeOf } from '../util/errors.js';
+import { errorTypeOf, type StoreErrorType } from '../util/errors.js';
 import { OperationCells } from './cells.js';
 import type {
   AttemptOutcome,
-  BreakerState,
   IncidentType,
   MeterReading,
   OperationReading,
@@ -21,6 +21,7 @@ import type {
   RunningAttempt,
   StoreReading,
 } from './meter-reading.js';
+import { StoreCells } from './store-cells.js';
 
 /** The callers of plain calls name operations as they like. */
 const MAX_OPERATIONS = 200;
@@ -34,13 +35,18 @@ export interface MeterSource {
   >;
   /** The requests of the duplicates that wait. */
   waiting(): Iterable<{ readonly operation: string }>;
+  readonly store: {
+    readonly system: string;
+    readonly breaker: BreakerState | undefined;
+    readonly deletedRecords: number | undefined;
+  };
 }
 
 /**
  * Counts events, from the start of the process and without a subscriber. Injectable. It is read on demand, by exporters
  * of metrics for example.
  */
-export class IdempotencyMeter {
+export class IdempotencyMeter implements EventCounter {
   /** Where each event counts. `ended` has the rest of its attempt's story. */
   private static readonly PLACES = {
     acquired: nowhere,
@@ -90,9 +96,10 @@ export class IdempotencyMeter {
       for (const result of RECONCILE_RESULTS) meter.reconciled[result] += report[result];
     },
     reply_mismatched: nowhere,
-    breaker_opened: (meter) => void (meter.breaker = 'open'),
-    breaker_half_open: (meter) => void (meter.breaker = 'half_open'),
-    breaker_closed: (meter) => void (meter.breaker = 'closed'),
+    // The store has the state itself.
+    breaker_opened: nowhere,
+    breaker_half_open: nowhere,
+    breaker_closed: nowhere,
   } satisfies {
     readonly [Type in IdempotencyEventType]: (
       meter: IdempotencyMeter,
@@ -103,7 +110,7 @@ export class IdempotencyMeter {
   private readonly operations = new Map<string, OperationCells>();
   private others: OperationCells | undefined;
   private readonly reconciled: Record<ReconcileResult, number> = { ...NO_RECORDS };
-  private breaker: BreakerState | undefined;
+  private readonly storeCells = new StoreCells();
   private lastFailure: StoreReading['lastFailure'];
   private source: MeterSource | undefined;
 
@@ -117,14 +124,10 @@ export class IdempotencyMeter {
 
   /** Returns the numbers of now. */
   read(): MeterReading {
-    const { breaker, lastFailure, reconciled } = this;
     return {
       operations: this.readOperations(),
-      store: {
-        ...(breaker !== undefined && { breaker }),
-        ...(lastFailure !== undefined && { lastFailure }),
-      },
-      reconciled: { ...reconciled },
+      store: this.readStore(),
+      reconciled: { ...this.reconciled },
     };
   }
 
@@ -142,9 +145,9 @@ export class IdempotencyMeter {
     this.source = source;
   }
 
-  /** @internal The store has a breaker. */
-  hasBreaker(): void {
-    this.breaker = 'closed';
+  /** @internal See {@link StoreCells.outage}. */
+  outage(): StoreErrorType | undefined {
+    return this.storeCells.outage();
   }
 
   /** @internal */
@@ -175,6 +178,16 @@ export class IdempotencyMeter {
     cells.attempt(outcome, durationMs);
   }
 
+  /** @internal */
+  commandReplied(command: StoreCommand, sentAt: number): void {
+    this.storeCells.replied(command, sentAt);
+  }
+
+  /** @internal */
+  commandFailed(command: StoreCommand, sentAt: number, error: unknown): void {
+    this.storeCells.failed(command, sentAt, error);
+  }
+
   private request({ operation, transport }: CountedSubject, result: RequestResult): void {
     if (transport !== undefined) this.of(operation).request(transport, result);
   }
@@ -200,6 +213,18 @@ export class IdempotencyMeter {
     return readings;
   }
 
+  private readStore(): StoreReading {
+    const { lastFailure } = this;
+    const { system, breaker, deletedRecords } = this.source?.store ?? NO_STORE;
+    return {
+      system,
+      commands: this.storeCells.read(),
+      ...(breaker !== undefined && { breaker }),
+      ...(deletedRecords !== undefined && { deletedRecords }),
+      ...(lastFailure !== undefined && { lastFailure }),
+    };
+  }
+
   private numbersOf(
     subjects: Iterable<{ readonly operation: string }>,
   ): Map<OperationCells, number> {
@@ -216,6 +241,13 @@ export class IdempotencyMeter {
     this.of(operation).incidents[type] += 1;
   }
 }
+
+/** Before the start. */
+const NO_STORE: MeterSource['store'] = {
+  system: 'custom',
+  breaker: undefined,
+  deletedRecords: undefined,
+};
 
 const NO_RECORDS: Readonly<Record<ReconcileResult, number>> = {
   completed: 0,

@@ -1,5 +1,6 @@
 import type {
   AttemptSubject,
+  BreakerState,
   IdempotencyEventType,
   LeaseLossReason,
   ReconcileReport,
@@ -8,6 +9,8 @@ import type {
   Transport,
   WaitEnd,
 } from '../record/events.js';
+import type { StoreCommand } from '../record/idempotency-events.js';
+import type { StoreErrorType } from '../util/errors.js';
 
 /**
  * What this process has counted since its start. What shows a problem is present from the start, at 0, for every known
@@ -40,14 +43,31 @@ export interface OperationReading {
 }
 
 export interface StoreReading {
+  /** The store's name of its database system: `redis`, `postgresql`, `memory`, or that of a custom store. */
+  readonly system: string;
+  /** How long commands took. Only commands and errors that have occurred. */
+  readonly commands: readonly StoreCommandReading[];
   /** Absent without a breaker. */
   readonly breaker?: BreakerState;
+  /** Expired records that the store has deleted in this process. Absent where the server deletes them itself. */
+  readonly deletedRecords?: number;
   /** The last failure of a request's command, or of a reconciler round. */
   readonly lastFailure?: {
     /** In milliseconds since the epoch. */
     readonly at: number;
     readonly errorType: string;
   };
+}
+
+/**
+ * The commands of requests, lease extensions, waiting duplicates and the reconciler, as they experience them: with
+ * resends, and with what an open breaker rejects. Probes are not among them.
+ */
+export interface StoreCommandReading {
+  readonly command: StoreCommand;
+  /** Only of commands that failed. */
+  readonly errorType?: StoreErrorType;
+  readonly duration: HistogramReading;
 }
 
 /** Durations in seconds. */
@@ -95,5 +115,3 @@ export type IncidentType = Extract<
 export type AttemptOutcome = 'kept' | 'released' | 'lost' | 'error';
 
 export type ReconcileResult = Exclude<keyof ReconcileReport, 'coverage'>;
-
-export type BreakerState = 'closed' | 'open' | 'half_open';

@@ -98,6 +98,9 @@ interface StoreEventBase {
   readonly recordKey?: undefined;
 }
 
+/** `half_open`: the store is being probed, and begins are still rejected. */
+export type BreakerState = 'closed' | 'open' | 'half_open';
+
 /** The circuit breaker around the store changes its state (module option `breaker`). */
 export type BreakerEvent =
   /** Begins are now rejected at once; `error` is the failure that opened it. Also emitted after each failed probe. */

@@ -20,15 +20,31 @@ export interface SubscribeOptions {
 /** What a request or an attempt is counted for. */
 export type CountedSubject = Pick<AttemptSubject, 'operation' | 'transport'>;
 
+/** Those that requests, lease extensions, waiting duplicates and the reconciler send; in a transaction, on its connection. */
+export type StoreCommand =
+  | 'begin'
+  | 'extend'
+  | 'complete'
+  | 'release'
+  | 'watch'
+  | 'abandoned'
+  | 'transaction_lock'
+  | 'transaction_complete'
+  | 'transaction_ended';
+
 /**
  * @internal Counts events. The frequent ones also have methods of their own: without a subscriber, they are counted
- * without being made.
+ * without being made. The store's commands are no events: they are only counted.
  */
 export interface EventCounter {
   count(event: IdempotencyEvent): void;
   replayed(subject: CountedSubject): void;
   rejected(subject: CountedSubject, reason: RejectionReason): void;
   ended(subject: CountedSubject, how: AttemptEnd, durationMs: number, isProtected: boolean): void;
+  /** @param sentAt - monotonic. */
+  commandReplied(command: StoreCommand, sentAt: number): void;
+  /** @param sentAt - monotonic. */
+  commandFailed(command: StoreCommand, sentAt: number, error: unknown): void;
 }
 
 /** Emits the library's events. Injectable. A subscriber's error never affects a request. */
@@ -127,4 +143,6 @@ const UNCOUNTED: EventCounter = {
   replayed: () => undefined,
   rejected: () => undefined,
   ended: () => undefined,
+  commandReplied: () => undefined,
+  commandFailed: () => undefined,
 };

@@ -1,3 +1,4 @@
+import type { BreakerState } from '../record/events.js';
 import type { Lease, RecordKey } from '../record/record.js';
 import { IdempotencyStore } from './idempotency-store.js';
 import type * as Store from './idempotency-store.js';
@@ -27,6 +28,14 @@ export class DelegatingStore extends IdempotencyStore {
 
   override get system(): string {
     return this.store.system;
+  }
+
+  override get breaker(): BreakerState | undefined {
+    return this.store.breaker;
+  }
+
+  override get deletedRecords(): number | undefined {
+    return this.store.deletedRecords;
   }
 
   override open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {

@@ -1,3 +1,4 @@
+import type { BreakerState } from '../record/events.js';
 import type {
   FinishedState,
   Fingerprint,
@@ -23,10 +24,23 @@ import type { TransactionalRecords } from './transactional-records.js';
  * owner. Test a custom store with the conformance kit in `nestjs-idempotency/testing/store`.
  */
 export abstract class IdempotencyStore {
-  /** The name of the database system, for health reports, such as `redis`. @defaultValue `'custom'` */
+  /** The name of the database system, for health reports and metrics, such as `redis`. @defaultValue `'custom'` */
   // eslint-disable-next-line @typescript-eslint/class-literal-property-style -- A wrapper computes it.
   get system(): string {
     return 'custom';
+  }
+
+  /** The state of its circuit breaker; `undefined`, the default, without one. */
+  get breaker(): BreakerState | undefined {
+    return undefined;
+  }
+
+  /**
+   * Number of expired records that it has deleted in this process, from 0; `undefined`, the default, where the server
+   * deletes them itself.
+   */
+  get deletedRecords(): number | undefined {
+    return undefined;
   }
 
   /**

@@ -1,4 +1,5 @@
 // For authors of stores, and for what reads records by their keys. It loads no conformance kit.
+export type { BreakerState } from '../record/events.js';
 export {
   recordKey,
   type RecordIdentity,

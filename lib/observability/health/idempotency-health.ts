@@ -1,4 +1,5 @@
-import type { IdempotencyEvents } from '../../core/record/idempotency-events.js';
+import type { IdempotencyMeter } from '../../core/meter/idempotency-meter.js';
+import type { BreakerState } from '../../core/record/events.js';
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import {
   choice,
@@ -7,8 +8,8 @@ import {
   type Defaulted,
   type Schema,
 } from '../../core/util/option-schema.js';
-import { RecentCommands } from './recent-commands.js';
 import {
+  healthErrorType,
   SharedProbe,
   UNAVAILABLE,
   type HealthErrorType,
@@ -22,7 +23,7 @@ export interface IdempotencyHealthOptions {
    * - `'write'`: acquires and releases a record of its own. Two commands. First requests work, too: a replica and a full
    *   server fail it.
    * - `'observe'`: sends nothing. Fails while more than half of the commands that operations sent within the last ten
-   *   seconds got no reply; counting starts with the first check.
+   *   seconds failed.
    * @defaultValue 'read'
    */
   readonly probe?: 'read' | 'write' | 'observe';
@@ -51,8 +52,8 @@ export interface IdempotencyHealthReport {
   readonly store: string;
   /** Milliseconds that the probe took. Without a probe, or without its result in time, it is absent. */
   readonly latencyMs?: number;
-  /** Only with the option `breaker`. `open` until the breaker's own probe has succeeded. */
-  readonly breaker?: 'closed' | 'open';
+  /** Only with a breaker. `half_open` while its own probe is pending, which closes or opens it. */
+  readonly breaker?: BreakerState;
   /** Attempts of this process that have not ended. */
   readonly running: number;
   /** Duplicates that wait in this process. */
@@ -63,12 +64,13 @@ export interface IdempotencyHealthReport {
   readonly errorType?: HealthErrorType;
 }
 
-/** @internal */
+/** @internal What the health of an application is read from. */
 export interface HealthSource {
   readonly store: IdempotencyStore;
-  readonly events: Pick<IdempotencyEvents, 'subscribe'>;
-  readonly inProgress: () => Pick<IdempotencyHealthReport, 'running' | 'waiting'>;
-  readonly breaker: () => IdempotencyHealthReport['breaker'];
+  /** Attempts that have not ended. */
+  running(): Iterable<unknown>;
+  /** Duplicates that wait. */
+  waiting(): Iterable<unknown>;
 }
 
 /**
@@ -88,11 +90,13 @@ export interface HealthSource {
 export class IdempotencyHealth {
   private readonly probes: Readonly<Record<'read' | 'write', SharedProbe>>;
   private readonly warnings = new Set<string>();
-  private recentCommands: RecentCommands | undefined;
   private isShuttingDown = false;
 
   /** @internal */
-  constructor(private readonly source: HealthSource) {
+  constructor(
+    private readonly source: HealthSource,
+    private readonly meter: Pick<IdempotencyMeter, 'outage'>,
+  ) {
     const { store } = source;
     this.probes = {
       read: new SharedProbe(store, readProbe),
@@ -108,16 +112,17 @@ export class IdempotencyHealth {
   async check(options: IdempotencyHealthOptions = {}): Promise<IdempotencyHealthReport> {
     const resolved = resolveOptions('IdempotencyHealth.check()', HEALTH_OPTIONS, options);
     const result = this.blocked() ?? (await this.result(resolved));
-    const { store, inProgress, breaker } = this.source;
+    const { source } = this;
+    const { system, breaker } = source.store;
     // The shutdown may have begun since, or the breaker opened.
     const { latencyMs, errorType } = this.blocked() ?? result;
-    const state = breaker();
     return {
       status: errorType === undefined ? 'up' : 'down',
-      store: store.system,
+      store: system,
       ...(latencyMs !== undefined && { latencyMs }),
-      ...(state !== undefined && { breaker: state }),
-      ...inProgress(),
+      ...(breaker !== undefined && { breaker }),
+      running: [...source.running()].length,
+      waiting: [...source.waiting()].length,
       warnings: [...this.warnings],
       ...(errorType !== undefined && { errorType }),
     };
@@ -136,7 +141,8 @@ export class IdempotencyHealth {
   /** Why no probe is sent. */
   private blocked(): ProbeResult | undefined {
     if (this.isShuttingDown) return { errorType: 'idempotency_shutting_down' };
-    return this.source.breaker() === 'open' ? UNAVAILABLE : undefined;
+    const { breaker } = this.source.store;
+    return breaker === undefined || breaker === 'closed' ? undefined : UNAVAILABLE;
   }
 
   private result({
@@ -145,6 +151,7 @@ export class IdempotencyHealth {
     maxAgeMs,
   }: Defaulted<IdempotencyHealthOptions>): ProbeResult | Promise<ProbeResult> {
     if (probe !== 'observe') return this.probes[probe].result(timeoutMs, maxAgeMs);
-    return (this.recentCommands ??= new RecentCommands(this.source.events)).result();
+    const outage = this.meter.outage();
+    return outage === undefined ? {} : { errorType: healthErrorType(outage) };
   }
 }

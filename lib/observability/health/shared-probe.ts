@@ -1,5 +1,5 @@
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
-import { hasCode } from '../../core/util/errors.js';
+import { storeErrorTypeOf, type StoreErrorType } from '../../core/util/errors.js';
 import { isDoneWithin, monotonicNow } from '../../core/util/time.js';
 import type { StoreProbe } from './store-probes.js';
 
@@ -46,7 +46,7 @@ export class SharedProbe {
     try {
       await this.probe(this.store, timeoutMs);
     } catch (error) {
-      errorType = storeErrorCode(error);
+      errorType = healthErrorType(storeErrorTypeOf(error));
     }
     this.endedAt = monotonicNow();
     this.pending = undefined;
@@ -59,7 +59,6 @@ export class SharedProbe {
 /** Each has a remedy of its own. Any other error means that the store is unavailable. */
 const DISTINCT = ['idempotency_store_misconfigured', 'idempotency_store_reply_mismatched'] as const;
 
-/** Never the error's message, nor a code of another library. */
-export function storeErrorCode(error: unknown): HealthErrorType {
-  return DISTINCT.find((code) => hasCode(error, code)) ?? 'idempotency_store_unavailable';
+export function healthErrorType(errorType: StoreErrorType): HealthErrorType {
+  return DISTINCT.find((code) => code === errorType) ?? 'idempotency_store_unavailable';
 }

@@ -62,6 +62,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   private subscriptions: Subscriptions | undefined;
   private readonly deletionOptions: ResolvedDeletionOptions;
   private deletion: DeletionSchedule | undefined;
+  private deleted = 0;
   private closing: Promise<void> | undefined;
 
   /** @throws {@link IdempotencyOptionsError} when an option is invalid. */
@@ -92,6 +93,10 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
 
   override get system(): string {
     return 'postgresql';
+  }
+
+  override get deletedRecords(): number {
+    return this.deleted;
   }
 
   override async open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
@@ -227,7 +232,9 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
 
   private readonly deleteFrom: DeleteFrom = (from, options) => {
     const statement = this.statements['delete-expired'];
-    return deleteExpired(this.runner, statement, this.table, options, from);
+    return deleteExpired(this.runner, statement, this.table, options, from, (records) => {
+      this.deleted += records;
+    });
   };
 
   private async settle(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {

@@ -1,4 +1,4 @@
-import type { BreakerEvent } from '../../core/record/events.js';
+import type { BreakerEvent, BreakerState } from '../../core/record/events.js';
 import type { Lease, RecordKey } from '../../core/record/record.js';
 import { newProbeKey } from '../../core/record/record-key.js';
 import { DelegatingStore } from '../../core/store/delegating-store.js';
@@ -51,9 +51,8 @@ export class BreakerStore extends DelegatingStore {
     this.circuit = this.newCircuit();
   }
 
-  /** `'open'` also while a probe is pending. */
-  get state(): 'closed' | 'open' {
-    return this.circuit.rejects ? 'open' : 'closed';
+  override get breaker(): BreakerState {
+    return this.circuit.state;
   }
 
   override async open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
@@ -103,7 +102,7 @@ export class BreakerStore extends DelegatingStore {
   }
 
   private rejectedWhileOpen(): Promise<never> | undefined {
-    if (!this.circuit.rejects) return undefined;
+    if (this.circuit.state === 'closed') return undefined;
     return Promise.reject(
       new StoreUnavailableError(
         'The circuit breaker is open: too many commands to the store failed. Operations are rejected until a probe succeeds.',

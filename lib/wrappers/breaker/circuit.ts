@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events';
+import type { BreakerState } from '../../core/record/events.js';
 import { asError, hasCode, isRejection } from '../../core/util/errors.js';
 import { missingPeer } from '../../core/util/missing-peer.js';
 import type { ResolvedBreakerOptions } from './breaker-options.js';
@@ -23,7 +24,7 @@ export class Circuit {
   private readonly forgetting: NodeJS.Timeout;
   /** Changes with the state. Commands of an earlier generation are not counted. */
   private generation = 0;
-  private isRejecting = false;
+  private currentState: BreakerState = 'closed';
   private lastFailure: unknown;
 
   /** @param probe - a read without effect; rejects when the store does not reply. */
@@ -49,18 +50,18 @@ export class Circuit {
       this.lastFailure = error;
     });
     this.breaker.on('open', () => {
-      this.change(true);
+      this.change('open');
       observer.opened(this.lastFailure);
     });
     this.breaker.on('halfOpen', () => {
-      this.change(true);
+      this.change('half_open');
       observer.halfOpen();
       this.fire(probe);
     });
     this.breaker.on('close', () => {
       // The outage is still in the window: without this, one failure would open the circuit again.
       for (let bucket = 0; bucket < BUCKETS; bucket += 1) this.forget();
-      this.change(false);
+      this.change('closed');
       observer.closed();
     });
     this.forgetting = setInterval(() => {
@@ -68,9 +69,9 @@ export class Circuit {
     }, options.windowMs / BUCKETS).unref();
   }
 
-  /** Whether commands are to be rejected: the circuit is open, or a probe is pending. */
-  get rejects(): boolean {
-    return this.isRejecting;
+  /** Commands are to be rejected unless it is closed: `half_open` while a probe is pending. */
+  get state(): BreakerState {
+    return this.currentState;
   }
 
   /**
@@ -99,7 +100,7 @@ export class Circuit {
 
   close(): void {
     clearInterval(this.forgetting);
-    this.isRejecting = false;
+    this.currentState = 'closed';
     this.breaker.shutdown();
   }
 
@@ -112,9 +113,9 @@ export class Circuit {
     this.window.emit('rotate');
   }
 
-  private change(isRejecting: boolean): void {
+  private change(state: BreakerState): void {
     this.generation += 1;
-    this.isRejecting = isRejecting;
+    this.currentState = state;
   }
 }
 

@@ -64,13 +64,15 @@ const BATCH_BYTES = 4 * 1024 * 1024;
 /**
  * Deletes until no expired record is left, or another process is deleting.
  * @param from - seconds of the server's clock: skips records that expired earlier. 0 for all.
+ * @param onDeleted - called with the number of records of each batch.
  */
 export async function deleteExpired(
   runner: StatementRunner,
   statement: SqlStatement,
   table: TableName,
   options: DeleteExpired,
-  from = 0,
+  from: number,
+  onDeleted: (records: number) => void,
 ): Promise<DeletionRound> {
   const level = { others: ['signal'] };
   const pace = resolveOptions<DeletionPace, Pace>('deleteExpired', PACE, options, level);
@@ -87,6 +89,7 @@ export async function deleteExpired(
     longestBatchMs = Math.max(longestBatchMs, performance.now() - sent);
     batches += 1;
     deleted += Number(deletedNow);
+    onDeleted(Number(deletedNow));
     if (next !== undefined) reached = Number(next);
     if (isLast === 't') break;
     await pause(pace.pauseMs, signal);
