@@ -81,7 +81,7 @@ export class IdempotencyReconciler
       this.schedule || resolveGroup('reconcile', RECONCILE),
       options.storeErrors.commandTimeoutMs,
     );
-    this.runner = new SingleRunner(engine.store, WORK, options);
+    this.runner = new SingleRunner(engine, WORK, options);
   }
 
   /**

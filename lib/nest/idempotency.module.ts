@@ -1,4 +1,4 @@
-import { Module, type DynamicModule, type InjectionToken } from '@nestjs/common';
+import { Logger, Module, type DynamicModule, type InjectionToken } from '@nestjs/common';
 import { DiscoveryModule, ModuleRef } from '@nestjs/core';
 import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import { IdempotencyMeter } from '../core/meter/idempotency-meter.js';
@@ -62,7 +62,15 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     RabbitMqServers,
     RouteResolver,
     Serializers,
-    { provide: IdempotencyMeter, useFactory: () => new IdempotencyMeter() },
+    {
+      provide: IdempotencyMeter,
+      useFactory: () => {
+        const logger = new Logger('Idempotency');
+        return new IdempotencyMeter((message) => {
+          logger.warn(message);
+        });
+      },
+    },
     {
       provide: IdempotencyEvents,
       inject: [IdempotencyMeter],

@@ -5,7 +5,6 @@ import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import type { Outcome } from '../record/record.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';
 import type { DeadlineTimer } from '../util/time.js';
-import type { ShutdownState } from './outcome-writer.js';
 
 /** An attempt as the engine keeps it. */
 export interface EngineAttempt extends Attempt {
@@ -15,6 +14,11 @@ export interface EngineAttempt extends Attempt {
   readonly elapsedMs: number;
   /** Milliseconds, negative once the lease has expired; `undefined` without a lease that is extended. */
   readonly leaseLeftMs: number | undefined;
+}
+
+export interface ShutdownState {
+  /** Set once the shutdown no longer waits. Records that are not settled by then are left to their leases. */
+  readonly expired: boolean;
 }
 
 export interface AttemptServices {

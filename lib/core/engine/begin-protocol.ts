@@ -80,7 +80,7 @@ export class BeginProtocol {
 
   constructor(
     readonly store: IdempotencyStore,
-    private readonly events: IdempotencyEvents,
+    readonly events: IdempotencyEvents,
     private readonly attempts: LocalAttempts,
     private readonly start: StartAttempt,
   ) {}
@@ -101,13 +101,18 @@ export class BeginProtocol {
       } else {
         const sentAt = monotonicNow();
         const begun = this.attempts.sent(request, sentAt);
+        let now = sentAt;
         let reply: BeginReply;
         try {
-          reply = this.observed(await this.send(request, token, onExpiredLease, sentAt));
+          reply = this.observed(await this.send(request, token, onExpiredLease, now), now);
           // The server's clock may have jumped since the last reply, for example by a failover: send once more.
           if (reply.kind === 'late') {
-            reply = this.observed(await this.send(request, token, onExpiredLease, monotonicNow()));
+            now = monotonicNow();
+            reply = this.observed(await this.send(request, token, onExpiredLease, now), now);
           }
+        } catch (error) {
+          this.events.counter.commandFailed('begin', now, error);
+          throw error;
         } finally {
           this.attempts.remove(begun);
         }
@@ -177,14 +182,14 @@ export class BeginProtocol {
   async releaseUnowned({ recordKey, options }: OperationRequest, token: OwnerToken): Promise<void> {
     this.attempts.enter();
     try {
-      await this.store.release(
-        { recordKey, token, fence: UNKNOWN_FENCE },
-        {
-          tombstoneMs: unfinishedRetentionMs(options),
-          notify: isAwaited(options),
-          // No request waits for it, and it may need a new connection.
-          timeoutMs: options.storeErrors.saveTimeoutMs,
-        },
+      const command = {
+        tombstoneMs: unfinishedRetentionMs(options),
+        notify: isAwaited(options),
+        // No request waits for it, and it may need a new connection.
+        timeoutMs: options.storeErrors.saveTimeoutMs,
+      };
+      await this.events.counted('release', () =>
+        this.store.release({ recordKey, token, fence: UNKNOWN_FENCE }, command),
       );
     } catch {
       // Best effort: otherwise the lease expires.
@@ -216,8 +221,9 @@ export class BeginProtocol {
     });
   }
 
-  private observed(reply: BeginReply): BeginReply {
+  private observed(reply: BeginReply, sentAt: number): BeginReply {
     if ('now' in reply) this.clock.observe(reply.now);
+    this.events.counter.commandReplied('begin', sentAt);
     return reply;
   }
 }

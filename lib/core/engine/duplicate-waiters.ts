@@ -107,8 +107,9 @@ class WaitQueue {
     const notify = () => {
       this.wakeSignal.notify();
     };
+    const { store, events } = this.protocol;
     try {
-      const stop = await this.protocol.store.watch(recordKey, notify, { timeoutMs });
+      const stop = await events.counted('watch', () => store.watch(recordKey, notify, { timeoutMs }));
       this.isWatched = stop !== undefined;
       if (this.isWatched) notify();
       return stop;

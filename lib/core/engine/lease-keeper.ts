@@ -2,8 +2,9 @@ import { AsyncResource } from 'node:async_hooks';
 import { inProgressRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
 import type { LeaseLossReason } from '../record/events.js';
 import type { Lease } from '../record/record.js';
-import type { ExtendReply, IdempotencyStore } from '../store/idempotency-store.js';
-import { monotonicNow, type DeadlineListener, type DeadlineTimer } from '../util/time.js';
+import type { ExtendReply } from '../store/idempotency-store.js';
+import { monotonicNow, type DeadlineListener } from '../util/time.js';
+import type { AttemptServices } from './attempt-services.js';
 
 interface LeaseObserver {
   leaseLost(reason: LeaseLossReason): void;
@@ -53,12 +54,11 @@ export class LeaseKeeper implements DeadlineListener {
    * @param startedAt - monotonic, before begin was sent for the first time.
    */
   constructor(
-    private readonly store: IdempotencyStore,
+    private readonly services: Pick<AttemptServices, 'store' | 'events' | 'deadlines'>,
     private readonly lease: Lease | undefined,
     private readonly options: ResolvedProtocolOptions,
     private readonly startedAt: number,
     private readonly observer: LeaseObserver,
-    private readonly deadlines: DeadlineTimer,
   ) {
     this.hardDeadlineAt = startedAt + options.lease.maxExecutionMs;
     this.slowAt = startedAt + options.lease.maxExecutionMs / 2;
@@ -101,7 +101,7 @@ export class LeaseKeeper implements DeadlineListener {
 
   stop(): void {
     this.stopped = true;
-    this.deadlines.cancel(this);
+    this.services.deadlines.cancel(this);
   }
 
   /** Stops and reports a loss that only the attempt observes. */
@@ -131,14 +131,15 @@ export class LeaseKeeper implements DeadlineListener {
 
   private arm(): void {
     if (this.stopped) return;
-    this.deadlines.cancel(this);
+    const { deadlines } = this.services;
+    deadlines.cancel(this);
     this.dueAt = Math.min(
       this.inFlight ? Infinity : this.heartbeatAt,
       this.loss === undefined ? this.leaseOverAt : Infinity,
       this.slowAt,
       this.hardDeadlineAt,
     );
-    this.deadlines.schedule(this);
+    deadlines.schedule(this);
   }
 
   /** @internal */
@@ -190,7 +191,7 @@ export class LeaseKeeper implements DeadlineListener {
 
   private extend(lease: Lease): Promise<ExtendReply> {
     const timeoutMs = Math.ceil(this.options.lease.durationMs * HEARTBEAT_TIMEOUT_PART);
-    return extendLease(this.store, lease, this.options, timeoutMs);
+    return extendLease(this.services, lease, this.options, timeoutMs);
   }
 
   private accept({ kind }: ExtendReply, sentAt: number): void {
@@ -229,17 +230,18 @@ export class LeaseKeeper implements DeadlineListener {
   }
 }
 
-export async function extendLease(
-  store: IdempotencyStore,
+export function extendLease(
+  { store, events }: Pick<AttemptServices, 'store' | 'events'>,
   lease: Lease,
   options: ResolvedProtocolOptions,
   withinMs = Infinity,
 ): Promise<ExtendReply> {
-  return store.extend(lease, {
+  const command = {
     leaseMs: options.lease.durationMs,
     recordRetentionMs: inProgressRetentionMs(options),
     timeoutMs: Math.min(options.storeErrors.commandTimeoutMs, withinMs),
-  });
+  };
+  return events.counted('extend', () => store.extend(lease, command));
 }
 
 function watch(keeper: LeaseKeeper): void {

@@ -38,10 +38,9 @@ export class LeasedAttempt implements EngineAttempt {
     this.number = attempt;
     this.isTakeover = takeovers > 0;
     this.fencingToken = fence;
-    const { store, deadlines, shutdownState } = services;
     const extended = heartbeats === 'heartbeats' ? lease : undefined;
-    this.keeper = new LeaseKeeper(store, extended, request.options, startedAt, this, deadlines);
-    this.writer = new OutcomeWriter(store, request, lease, shutdownState);
+    this.keeper = new LeaseKeeper(services, extended, request.options, startedAt, this);
+    this.writer = new OutcomeWriter(services, request, lease);
   }
 
   get signal(): AbortSignal {

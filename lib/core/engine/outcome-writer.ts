@@ -2,17 +2,13 @@ import type { FinalOutcome } from '../operation/attempt.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { isAwaited, unfinishedRetentionMs } from '../operation/options.js';
 import type { Lease } from '../record/record.js';
-import type { CompleteReply, IdempotencyStore, ReleaseReply } from '../store/idempotency-store.js';
+import type { CompleteReply, ReleaseReply } from '../store/idempotency-store.js';
 import type { TransactionalRecords } from '../store/transactional-records.js';
 import { isDoneWithin, jitteredPause, monotonicNow } from '../util/time.js';
+import type { AttemptServices } from './attempt-services.js';
 
 /** Goes on with a reply, in the promise of its command: another one would cost each request more than the call. */
 type Conclude<Reply, Result> = (reply: Reply | undefined) => Result | Promise<Result>;
-
-export interface ShutdownState {
-  /** Set once the shutdown no longer waits. Records that are not settled by then are left to their leases. */
-  readonly expired: boolean;
-}
 
 const PAUSE_MS = 50;
 const PAUSE_MAX_MS = 1_000;
@@ -24,10 +20,9 @@ const PAUSE_WHILE_LOCKED_MAX_MS = 250;
  */
 export class OutcomeWriter {
   constructor(
-    private readonly store: IdempotencyStore,
+    private readonly services: Pick<AttemptServices, 'store' | 'events' | 'shutdownState'>,
     private readonly request: OperationRequest,
     private readonly lease: Lease,
-    private readonly shutdownState: ShutdownState,
   ) {}
 
   /**
@@ -42,7 +37,7 @@ export class OutcomeWriter {
     const { fingerprint, options } = this.request;
     const notify = isAwaited(options);
     const send = (timeoutMs: number) =>
-      this.store.complete(this.lease, {
+      this.services.store.complete(this.lease, {
         state,
         outcome,
         retentionMs,
@@ -51,7 +46,7 @@ export class OutcomeWriter {
         notify,
         timeoutMs,
       });
-    return this.untilReplied(giveUpAt, isCompleteReply, send, conclude);
+    return this.untilReplied('complete', giveUpAt, send, conclude);
   }
 
   /**
@@ -65,7 +60,7 @@ export class OutcomeWriter {
       const reply = await this.complete(final, giveUpAt, asItIs);
       const isLocked = reply?.kind === 'lost' && reply.state === 'in_progress';
       const leftMs = giveUpAt - monotonicNow();
-      if (!isLocked || leftMs <= 0 || this.shutdownState.expired) return reply;
+      if (!isLocked || leftMs <= 0 || this.isShutdownOver) return reply;
       await jitteredPause(Math.min(pauseMs, leftMs));
     }
   }
@@ -76,8 +71,8 @@ export class OutcomeWriter {
     const tombstoneMs = unfinishedRetentionMs(options);
     const notify = isAwaited(options);
     const send = (timeoutMs: number) =>
-      this.store.release(this.lease, { tombstoneMs, notify, timeoutMs });
-    return this.untilReplied(giveUpAt, isReleaseReply, send, conclude);
+      this.services.store.release(this.lease, { tombstoneMs, notify, timeoutMs });
+    return this.untilReplied('release', giveUpAt, send, conclude);
   }
 
   /**
@@ -98,31 +93,41 @@ export class OutcomeWriter {
     do {
       const leftMs = Math.max(1, Math.ceil(giveUpAt - monotonicNow()));
       const timeoutMs = Math.min(commandTimeoutMs, leftMs);
-      if (await isDoneWithin(timeoutMs, records.ended(this.lease, { timeoutMs }))) return true;
+      const ended = this.services.events.counted('transaction_ended', () =>
+        records.ended(this.lease, { timeoutMs }),
+      );
+      if (await isDoneWithin(timeoutMs, ended)) return true;
       await jitteredPause(Math.min(PAUSE_WHILE_LOCKED_MAX_MS, leftMs));
-    } while (monotonicNow() < giveUpAt && !this.shutdownState.expired);
+    } while (monotonicNow() < giveUpAt && !this.isShutdownOver);
     return false;
   }
 
-  private async untilReplied<Reply, Result>(
+  private get isShutdownOver(): boolean {
+    return this.services.shutdownState.expired;
+  }
+
+  private async untilReplied<Reply extends CompleteReply | ReleaseReply, Result>(
+    command: keyof typeof REPLY_KINDS,
     giveUpAt: number,
-    isReply: (reply: Reply) => boolean,
     send: (timeoutMs: number) => Promise<Reply>,
     conclude: Conclude<Reply, Result>,
   ): Promise<Result> {
+    const { counter } = this.services.events;
     const { commandTimeoutMs } = this.request.options.storeErrors;
     for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_MAX_MS)) {
-      const timeoutMs = Math.ceil(Math.min(commandTimeoutMs, giveUpAt - monotonicNow()));
+      const sentAt = monotonicNow();
+      const timeoutMs = Math.ceil(Math.min(commandTimeoutMs, giveUpAt - sentAt));
       let reply: Reply | undefined;
       try {
         reply = await send(Math.max(1, timeoutMs));
-        if (!isReply(reply)) reply = undefined;
-      } catch {
-        // No reply.
+        counter.commandReplied(command, sentAt);
+        if (!isReplyTo(command, reply)) reply = undefined;
+      } catch (error) {
+        counter.commandFailed(command, sentAt, error);
       }
       if (reply !== undefined) return conclude(reply);
       const leftMs = giveUpAt - monotonicNow();
-      if (leftMs <= 0 || this.shutdownState.expired) return conclude(undefined);
+      if (leftMs <= 0 || this.isShutdownOver) return conclude(undefined);
       await jitteredPause(Math.min(pauseMs, leftMs));
     }
   }
@@ -150,11 +155,12 @@ const RELEASE_KINDS: Record<ReleaseReply['kind'], true> = {
   gone: true,
 };
 
-// An unknown reply of a custom store confirms nothing.
-function isCompleteReply(reply: Partial<CompleteReply> | undefined): boolean {
-  return reply?.kind !== undefined && Object.hasOwn(COMPLETE_KINDS, reply.kind);
-}
+const REPLY_KINDS = { complete: COMPLETE_KINDS, release: RELEASE_KINDS };
 
-function isReleaseReply(reply: Partial<ReleaseReply> | undefined): boolean {
-  return reply?.kind !== undefined && Object.hasOwn(RELEASE_KINDS, reply.kind);
+// An unknown reply of a custom store confirms nothing.
+function isReplyTo(
+  command: keyof typeof REPLY_KINDS,
+  reply: Partial<CompleteReply | ReleaseReply> | undefined,
+): boolean {
+  return reply?.kind !== undefined && Object.hasOwn(REPLY_KINDS[command], reply.kind);
 }

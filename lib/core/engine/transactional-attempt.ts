@@ -157,7 +157,8 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
 
   private async lock(transaction: OpenTransaction): Promise<void> {
     const maxExecutionMs = Math.max(0, Math.ceil(this.leftMs)) + SERVER_MARGIN_MS;
-    if (!(await this.records.lock(transaction, this.lease, { maxExecutionMs }))) {
+    const lock = () => this.records.lock(transaction, this.lease, { maxExecutionMs });
+    if (!(await this.services.events.counted('transaction_lock', lock))) {
       throw new Error(
         'The record could not be locked. Another attempt has taken it over, or "unitOfWork" and "store" use different databases.',
       );
@@ -165,7 +166,8 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
   }
 
   private async store(transaction: OpenTransaction, final: FinalOutcome): Promise<void> {
-    if (!(await this.records.complete(transaction, this.lease, final))) {
+    const complete = () => this.records.complete(transaction, this.lease, final);
+    if (!(await this.services.events.counted('transaction_complete', complete))) {
       throw new Error(
         'The outcome could not be stored in the transaction: the record is no longer in progress, or the transaction is a different one.',
       );
@@ -183,7 +185,7 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
   /** Between two transactions only the lease protects the record, and it may have expired. */
   private async extend(): Promise<boolean> {
     try {
-      const { kind } = await extendLease(this.services.store, this.lease, this.request.options);
+      const { kind } = await extendLease(this.services, this.lease, this.request.options);
       return kind === 'ok' || kind === 'revived';
     } catch {
       return false;

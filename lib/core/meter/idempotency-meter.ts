@@ -114,6 +114,9 @@ export class IdempotencyMeter implements EventCounter {
   private lastFailure: StoreReading['lastFailure'];
   private source: MeterSource | undefined;
 
+  /** @internal @param warn - called once, when operations begin to count together. */
+  constructor(private readonly warn: (message: string) => void = () => undefined) {}
+
   /**
    * Makes an operation known before its first call, so that its counters start at 0. The library does so for the
    * handlers and methods of the application.
@@ -195,10 +198,18 @@ export class IdempotencyMeter implements EventCounter {
   private of(operation: string): OperationCells {
     const known = this.operations.get(operation);
     if (known !== undefined) return known;
-    if (this.operations.size >= MAX_OPERATIONS) return (this.others ??= new OperationCells());
+    if (this.operations.size >= MAX_OPERATIONS) return this.others ?? this.startOthers();
     const cells = new OperationCells();
     this.operations.set(operation, cells);
     return cells;
+  }
+
+  /** Without the name: it may contain what makes it unique, such as an id. */
+  private startOthers(): OperationCells {
+    this.warn(
+      `The meter counts ${MAX_OPERATIONS} operations by name, and all others together as "${OTHER_OPERATIONS}". Use one name per kind of operation, without ids, for example in IdempotencyService.run({ operation }). [idempotency_too_many_operations]`,
+    );
+    return (this.others = new OperationCells());
   }
 
   private readOperations(): Map<string, OperationReading> {

@@ -106,8 +106,8 @@ class RecentCommands {
 }
 
 /**
- * Whether requests depend on a command's reply. Watching is best effort, and transactions run on the application's
- * connections.
+ * Whether requests depend on its reply, as for the breaker: watching is best effort, and transactions have connections of
+ * the application.
  */
 const SHOWS_OUTAGE: Readonly<Record<StoreCommand, boolean>> = {
   begin: true,
@@ -115,7 +115,7 @@ const SHOWS_OUTAGE: Readonly<Record<StoreCommand, boolean>> = {
   complete: true,
   release: true,
   watch: false,
-  abandoned: true,
+  abandoned: false,
   transaction_lock: false,
   transaction_complete: false,
   transaction_ended: false,

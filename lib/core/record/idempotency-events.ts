@@ -1,3 +1,4 @@
+import { monotonicNow } from '../util/time.js';
 import {
   EVENT_SEVERITY,
   type AttemptEnd,
@@ -20,7 +21,10 @@ export interface SubscribeOptions {
 /** What a request or an attempt is counted for. */
 export type CountedSubject = Pick<AttemptSubject, 'operation' | 'transport'>;
 
-/** Those that requests, lease extensions, waiting duplicates and the reconciler send; in a transaction, on its connection. */
+/**
+ * Those that requests, lease extensions, waiting duplicates and the reconciler send. `transaction_lock` and
+ * `transaction_complete` are sent on the connection of the operation's transaction.
+ */
 export type StoreCommand =
   | 'begin'
   | 'extend'
@@ -82,6 +86,20 @@ export class IdempotencyEvents {
     return this.subscriptions.size > 0;
   }
 
+  /** @internal Counts a command. It costs a promise, so what each request sends is counted where it is awaited. */
+  async counted<Reply>(command: StoreCommand, send: () => Promise<Reply>): Promise<Reply> {
+    const { counter } = this;
+    const sentAt = monotonicNow();
+    try {
+      const reply = await send();
+      counter.commandReplied(command, sentAt);
+      return reply;
+    } catch (error) {
+      counter.commandFailed(command, sentAt, error);
+      throw error;
+    }
+  }
+
   /** @internal Never throws. */
   emit(event: IdempotencyEvent): void {
     this.counter.count(event);
@@ -137,6 +155,19 @@ const SILENT: IdempotencyEventReporter = {
   report: () => undefined,
   subscriberFailed: () => undefined,
 };
+
+/** @internal Counts the commands of an engine whose events are its own. */
+export function commandsOnly(counter: EventCounter): EventCounter {
+  return {
+    ...UNCOUNTED,
+    commandReplied: (command, sentAt) => {
+      counter.commandReplied(command, sentAt);
+    },
+    commandFailed: (command, sentAt, error) => {
+      counter.commandFailed(command, sentAt, error);
+    },
+  };
+}
 
 const UNCOUNTED: EventCounter = {
   count: () => undefined,

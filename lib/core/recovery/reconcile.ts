@@ -59,7 +59,10 @@ export class Reconciliation {
   private async page(limit: number) {
     const { cursor, commandTimeoutMs: timeoutMs } = this;
     const { afterMs: overMs } = this.options;
-    const page = await this.engine.store.abandoned({ overMs, limit, cursor, timeoutMs });
+    const { store, events } = this.engine;
+    const page = await events.counted('abandoned', () =>
+      store.abandoned({ overMs, limit, cursor, timeoutMs }),
+    );
     if (page !== undefined) return page;
     throw new IdempotencyOptionsError(
       'The reconciler requires a store that lists abandoned records. The given "store" does not implement abandoned().',

@@ -1,10 +1,9 @@
 import { IdempotencyEngine } from '../engine/idempotency-engine.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { DEFAULT_LIMITS, type ResolvedProtocolOptions } from '../operation/options.js';
-import { IdempotencyEvents } from '../record/idempotency-events.js';
+import { commandsOnly, IdempotencyEvents } from '../record/idempotency-events.js';
 import { fingerprint } from '../record/fingerprint.js';
 import { recordKey } from '../record/record-key.js';
-import type { IdempotencyStore } from '../store/idempotency-store.js';
 import { StoreUnavailableError } from '../util/errors.js';
 
 const MAX_RUN_MS = 3_600_000;
@@ -22,9 +21,13 @@ export class SingleRunner {
   private lastError: Error | undefined;
 
   /** @param work - its name, reserved: no operation may have it. */
-  constructor(store: IdempotencyStore, work: string, options: ResolvedProtocolOptions) {
+  constructor(
+    { store, events: { counter } }: IdempotencyEngine,
+    work: string,
+    options: ResolvedProtocolOptions,
+  ) {
     // Lock events are internal: subscribers see those of operations.
-    const events = new IdempotencyEvents();
+    const events = new IdempotencyEvents(commandsOnly(counter));
     events.subscribe((event) => {
       if (event.type === 'store_unavailable') this.lastError = event.error;
     });

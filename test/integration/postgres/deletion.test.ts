@@ -101,6 +101,27 @@ describe('deleteExpired', () => {
     expect(await store.deleteExpired()).toMatchObject({ deleted: 3, batches: 1 });
   });
 
+  it('counts what the store has deleted, also in a round that fails later', async () => {
+    const store = ownStore(url);
+    expect(store.deletedRecords).toBe(0);
+    await addRecords(25, -10);
+    await store.deleteExpired({ batchSize: 10, pauseMs: 0 });
+    expect(store.deletedRecords).toBe(25);
+    await addRecords(15, -20);
+    await addRecords(1, -10);
+    await pool.query(`
+      UPDATE idempotency_records SET attempt = 2 WHERE expires_at > now() - interval '15 seconds';
+      CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'planned'; END $$;
+      CREATE TRIGGER refused BEFORE DELETE ON idempotency_records
+        FOR EACH ROW WHEN (OLD.attempt = 2) EXECUTE FUNCTION refuse()`);
+    await expect(store.deleteExpired({ batchSize: 10, pauseMs: 0 })).rejects.toThrow('planned');
+    expect(store.deletedRecords).toBe(35);
+    // What another process deletes is not counted.
+    await addRecords(5, -60);
+    await ownStore(url).deleteExpired({ batchSize: 5, pauseMs: 0 }).catch(() => undefined);
+    expect(store.deletedRecords).toBe(35);
+  });
+
   it('reports its duration and the longest batch', async () => {
     await addRecords(20, -10);
     const started = performance.now();

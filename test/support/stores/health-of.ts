@@ -1,4 +1,4 @@
-import { IdempotencyEvents, IdempotencyHealth, type IdempotencyStore } from 'nestjs-idempotency';
+import { IdempotencyHealth, IdempotencyMeter, type IdempotencyStore } from 'nestjs-idempotency';
 
 type Source = ConstructorParameters<typeof IdempotencyHealth>[0];
 
@@ -6,12 +6,7 @@ type Source = ConstructorParameters<typeof IdempotencyHealth>[0];
 export function healthOf(
   store: IdempotencyStore,
   changes: Partial<Omit<Source, 'store'>> = {},
+  meter = new IdempotencyMeter(),
 ): IdempotencyHealth {
-  return new IdempotencyHealth({
-    store,
-    events: new IdempotencyEvents(),
-    inProgress: () => ({ running: 0, waiting: 0 }),
-    breaker: () => undefined,
-    ...changes,
-  });
+  return new IdempotencyHealth({ store, running: () => [], waiting: () => [], ...changes }, meter);
 }

@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import type { IdempotencyStore } from 'nestjs-idempotency';
-import { DelegatingStore, type TransactionalRecords } from 'nestjs-idempotency/store';
+import { DelegatingStore } from 'nestjs-idempotency/store';
 
-type Method = Exclude<keyof IdempotencyStore, 'transactional' | 'system'>;
+type Property = 'system' | 'breaker' | 'deletedRecords' | 'transactional';
+type Method = Exclude<keyof IdempotencyStore, Property>;
 
 /** The number of arguments of every method of the port. */
 const METHODS: Readonly<Record<Method, number>> = {
@@ -33,10 +34,11 @@ describe('DelegatingStore', () => {
     expect(calls).toEqual([args]);
   });
 
-  it('has the system and the transactional records of the wrapped store', () => {
-    const transactional = {} as TransactionalRecords;
-    const store = new DelegatingStore({ system: 'etcd', transactional } as IdempotencyStore);
-    expect(store.system).toBe('etcd');
-    expect(store.transactional).toBe(transactional);
+  it.each<Pick<IdempotencyStore, Property>>([
+    { system: 'etcd', breaker: 'open', deletedRecords: 7, transactional: {} as never },
+    { system: 'x', breaker: undefined, deletedRecords: undefined, transactional: undefined },
+  ])('has the properties of the wrapped store', (wrapped) => {
+    const { system, breaker, deletedRecords, transactional } = new DelegatingStore(wrapped as never);
+    expect({ system, breaker, deletedRecords, transactional }).toEqual(wrapped);
   });
 });

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import {
-  IdempotencyEvents,
+  IdempotencyMeter,
   IdempotencyOptionsError,
   StoreConfigurationError,
   StoreReplyMismatchedError,
   StoreUnavailableError,
-  type IdempotencyEvent,
 } from 'nestjs-idempotency';
+import type { BreakerState } from 'nestjs-idempotency/store';
 import {
   FaultyStore,
   heldReply,
@@ -26,16 +26,26 @@ const DOWN = { ...CALM, status: 'down', errorType: 'idempotency_store_unavailabl
 beforeEach(() => void jest.useFakeTimers());
 afterEach(() => void jest.useRealTimers());
 
+class StoreWithBreaker extends FaultyStore {
+  state: BreakerState | undefined;
+
+  override get breaker() {
+    return this.state;
+  }
+}
+
 function underTest(changes: Parameters<typeof healthOf>[1] = {}) {
   const records = new PromptStore();
-  const store = new FaultyStore(records);
-  const events = new IdempotencyEvents();
-  const health = healthOf(store, { events, ...changes });
-  const emit = (...types: IdempotencyEvent['type'][]) => {
-    for (const type of types) events.emit({ type, error: new StoreUnavailableError() } as never);
-  };
-  return { records, store, events, health, emit };
+  const store = new StoreWithBreaker(records);
+  const meter = new IdempotencyMeter();
+  const health = healthOf(store, changes, meter);
+  const reply = (command: Command) => meter.commandReplied(command, performance.now());
+  const fail = (command: Command, error: unknown = new StoreUnavailableError()) =>
+    meter.commandFailed(command, performance.now(), error);
+  return { records, store, health, reply, fail };
 }
+
+type Command = Parameters<IdempotencyMeter['commandReplied']>[0];
 
 /** Fails with what a store must not throw. */
 const throwing =
@@ -144,13 +154,12 @@ describe('a check', () => {
   });
 
   it('shows what is in progress, and the warnings of the store', async () => {
-    const inProgress = { running: 3, waiting: 2 };
-    const { health } = underTest({ inProgress: () => inProgress });
+    const { health } = underTest({ running: () => [1, 2, 3], waiting: () => [1, 2] });
     for (const code of ['redis_may_evict', 'redis_not_durable', 'redis_may_evict']) {
       health.warned(code);
     }
     expect(await health.check()).toMatchObject({
-      ...inProgress,
+      ...{ running: 3, waiting: 2 },
       status: 'up',
       warnings: ['redis_may_evict', 'redis_not_durable'],
     });
@@ -232,20 +241,23 @@ describe('concurrent and later checks', () => {
 });
 
 describe.each(['read', 'write', 'observe'] as const)('a check with "%s"', (probe) => {
-  it('is down without a command while the breaker is open', async () => {
-    let breaker: 'closed' | 'open' = 'closed';
-    const { store, health } = underTest({ breaker: () => breaker });
+  it('is down without a command while the breaker is not closed', async () => {
+    const { store, health } = underTest();
+    store.state = 'closed';
     expect(await health.check({ probe })).toMatchObject({ status: 'up', breaker: 'closed' });
     const before = store.sent.length;
-    breaker = 'open';
-    expect(await health.check({ probe, maxAgeMs: 0 })).toEqual({ ...DOWN, breaker: 'open' });
+    for (const breaker of ['open', 'half_open'] as const) {
+      store.state = breaker;
+      expect(await health.check({ probe, maxAgeMs: 0 })).toEqual({ ...DOWN, breaker });
+    }
     expect(store.sent).toHaveLength(before);
-    breaker = 'closed';
+    store.state = 'closed';
     expect(await health.check({ probe, maxAgeMs: 0 })).toMatchObject({ status: 'up' });
   });
 
   it('is down without a command during the shutdown', async () => {
-    const { store, health } = underTest({ breaker: () => 'open' });
+    const { store, health } = underTest();
+    store.state = 'open';
     health.onModuleDestroy();
     expect(await health.check({ probe })).toEqual({
       ...DOWN,
@@ -274,59 +286,63 @@ describe('a check with "observe"', () => {
   const observe = { probe: 'observe' } as const;
 
   it('sends nothing, and is up while nothing is known', async () => {
-    const { store, events, health, emit } = underTest();
-    expect(events.hasSubscribers).toBe(false);
-    emit('store_unavailable');
+    const { store, health } = underTest();
     expect(await health.check(observe)).toEqual({ ...CALM, status: 'up' });
     expect(store.sent).toEqual([]);
   });
 
-  it('is down while more than half of the commands got no reply', async () => {
-    const { health, emit } = underTest();
-    await health.check(observe);
-    emit('acquired', 'replayed', 'store_unavailable', 'save_delayed');
+  it('is down while more than half of the commands failed, also before its first check', async () => {
+    const { health, reply, fail } = underTest();
+    reply('begin');
+    fail('begin');
     expect(await health.check(observe)).toMatchObject({ status: 'up' });
-    emit('store_unavailable');
+    fail('complete');
     expect(await health.check(observe)).toEqual(DOWN);
-    emit('completed');
+    reply('complete');
     expect(await health.check(observe)).toMatchObject({ status: 'up' });
   });
 
-  it.each(['acquired', 'takeover', 'replayed', 'completed', 'released'] as const)(
-    'counts %s as a reply',
-    async (type) => {
-      const { health, emit } = underTest();
-      await health.check(observe);
-      emit('save_delayed');
-      expect(await health.check(observe)).toEqual(DOWN);
-      emit(type);
-      expect(await health.check(observe)).toMatchObject({ status: 'up' });
-    },
-  );
-
-  it('counts no event twice, and none that says nothing of the store', async () => {
-    const { health, emit } = underTest();
-    await health.check(observe);
-    emit('store_unavailable', 'rejected', 'lease_lost', 'waited', 'acquired');
+  it.each(['begin', 'extend', 'complete', 'release'] as const)('counts %s', async (command) => {
+    const { health, reply, fail } = underTest();
+    fail(command);
+    expect(await health.check(observe)).toEqual(DOWN);
+    reply(command);
     expect(await health.check(observe)).toMatchObject({ status: 'up' });
+  });
+
+  it.each([
+    ...(['watch', 'abandoned'] as const),
+    ...(['transaction_lock', 'transaction_complete', 'transaction_ended'] as const),
+  ])('does not count %s, which no request depends on or has another connection', async (command) => {
+    const { health, reply, fail } = underTest();
+    fail(command);
+    expect(await health.check(observe)).toMatchObject({ status: 'up' });
+    fail('begin');
+    reply(command);
+    expect(await health.check(observe)).toEqual(DOWN);
   });
 
   it('forgets what is older than ten seconds', async () => {
-    const { health, emit } = underTest();
-    await health.check(observe);
-    emit('store_unavailable');
-    await jest.advanceTimersByTimeAsync(8_999);
+    // At the beginning of a second.
+    await jest.advanceTimersByTimeAsync(1_000 - (performance.now() % 1_000));
+    const { health, reply, fail } = underTest();
+    fail('begin');
+    await jest.advanceTimersByTimeAsync(9_999);
     expect(await health.check(observe)).toMatchObject({ status: 'down' });
-    await jest.advanceTimersByTimeAsync(1_001);
+    await jest.advanceTimersByTimeAsync(1);
     expect(await health.check(observe)).toMatchObject({ status: 'up' });
-    emit('store_unavailable');
+    fail('begin');
+    fail('begin');
+    reply('begin');
     expect(await health.check(observe)).toMatchObject({ status: 'down' });
+    await jest.advanceTimersByTimeAsync(60_000);
+    expect(await health.check(observe)).toMatchObject({ status: 'up' });
   });
 
   it('names the last failure', async () => {
-    const { events, health } = underTest();
-    await health.check(observe);
-    events.emit({ type: 'store_unavailable', error: new StoreConfigurationError() } as never);
+    const { health, fail } = underTest();
+    fail('begin', new StoreConfigurationError());
+    fail('watch', new StoreReplyMismatchedError('x'));
     expect(await health.check(observe)).toMatchObject({
       errorType: 'idempotency_store_misconfigured',
     });

@@ -329,6 +329,48 @@ describe('a circuit that has closed again', () => {
   });
 });
 
+describe('the state of the circuit', () => {
+  it('is what its last event says', async () => {
+    const breaker = new BreakerUnderTest();
+    const states = [breaker.store.breaker];
+    await breaker.open();
+    states.push(breaker.store.breaker);
+    const gate = closedGate();
+    breaker.inner.next('inspect', lostRequest, heldRequest(gate));
+    await pass(breaker.settings.probeIntervalMs);
+    states.push(breaker.store.breaker);
+    await pass(breaker.settings.probeIntervalMs);
+    states.push(breaker.store.breaker);
+    gate.open();
+    await pass(0);
+    states.push(breaker.store.breaker);
+    expect(states).toEqual(['closed', 'open', 'open', 'half_open', 'closed']);
+  });
+
+  it.each([0, 1_000])(
+    'is closed once the store is closed, and that of a new circuit once it is opened again: %d ms after it opened',
+    async (ms) => {
+      const breaker = new BreakerUnderTest();
+      await breaker.store.open();
+      await breaker.open();
+      const gate = closedGate();
+      breaker.inner.next('inspect', held(gate, lostRequest));
+      await pass(ms);
+      expect(breaker.store.breaker).toBe(ms === 0 ? 'open' : 'half_open');
+      await breaker.store.close();
+      expect(breaker.store.breaker).toBe('closed');
+      await breaker.store.open();
+      // The probe of the earlier circuit fails.
+      gate.open();
+      await pass(breaker.settings.probeIntervalMs);
+      expect(breaker.store.breaker).toBe('closed');
+      expect(await breaker.send('begin')).toMatchObject({ kind: 'acquired' });
+      await breaker.open();
+      expect(breaker.store.breaker).toBe('open');
+    },
+  );
+});
+
 describe('a store that throws instead of rejecting', () => {
   it('is counted like any other', async () => {
     const breaker = new BreakerUnderTest();

@@ -1,7 +1,20 @@
-import { describe, expect, it } from '@jest/globals';
-import { IdempotencyMeter, StoreUnavailableError } from 'nestjs-idempotency';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import {
+  IdempotencyMeter,
+  StoreConfigurationError,
+  StoreOutcomeUnknownError,
+  StoreReplyMismatchedError,
+  StoreUnavailableError,
+} from 'nestjs-idempotency';
 
 const MAX_NAMES = 200;
+
+/** Of what need not be counted. */
+const SOURCE: Parameters<IdempotencyMeter['readFrom']>[0] = {
+  running: () => [],
+  waiting: () => [],
+  store: { system: 'redis', breaker: undefined, deletedRecords: undefined },
+};
 
 const subject = {
   operation: 'pay',
@@ -35,7 +48,7 @@ describe('the reading of an operation', () => {
       ...{ takeovers: 0, attempts: {}, waits: {}, running: 0, waiting: 0 },
     });
     expect(operations.get('send')!.requests).toEqual({ call: { unprotected: 0 } });
-    expect(store).toEqual({});
+    expect(store).toEqual({ system: 'custom', commands: [] });
     expect(new Set(Object.values(reconciled))).toEqual(new Set([0]));
   });
 
@@ -77,12 +90,17 @@ describe('the reading of an operation', () => {
 });
 
 it('counts at most 200 operations by name, and loses no number of the others', () => {
-  const meter = new IdempotencyMeter();
+  const warnings: string[] = [];
+  const meter = new IdempotencyMeter((message) => warnings.push(message));
   const names = Array.from({ length: 10_000 }, (_, index) => `operation-${index}`);
-  for (const operation of names) {
+  for (const [index, operation] of names.entries()) {
     meter.replayed({ ...subject, operation });
+    expect(warnings).toHaveLength(index < MAX_NAMES ? 0 : 1);
   }
+  expect(warnings[0]).toContain('IdempotencyService.run({ operation })');
+  expect(warnings[0]).not.toContain('operation-');
   meter.readFrom({
+    ...SOURCE,
     running: () => [
       { subject: { ...subject, operation: names.at(-1) } as never, elapsedMs: 1, leaseLeftMs: 2 },
     ],
@@ -108,15 +126,77 @@ describe('the reading of the store', () => {
     expect(lastFailure?.at).toBeGreaterThanOrEqual(before);
   });
 
-  it('has the state of its breaker, from the start', () => {
+  it.each([
+    [SOURCE.store, { system: 'redis' }],
+    [
+      { system: 'postgresql', breaker: 'half_open', deletedRecords: 0 } as const,
+      { system: 'postgresql', breaker: 'half_open', deletedRecords: 0 },
+    ],
+  ])('has what the store says of itself: %j', (store, expected) => {
     const meter = new IdempotencyMeter();
-    meter.hasBreaker();
-    const states = [meter.read().store.breaker];
-    for (const type of ['breaker_opened', 'breaker_half_open', 'breaker_closed'] as const) {
-      meter.count({ type, error: new Error('down') });
-      states.push(meter.read().store.breaker);
-    }
-    expect(states).toEqual(['closed', 'open', 'half_open', 'closed']);
+    meter.readFrom({ ...SOURCE, store });
+    expect(meter.read().store).toEqual({ commands: [], ...expected });
+  });
+
+  it('keeps no state of the breaker, which the store may have closed silently', () => {
+    const store = { ...SOURCE.store, breaker: 'open' as 'open' | 'closed' };
+    const meter = new IdempotencyMeter();
+    meter.readFrom({ ...SOURCE, store });
+    meter.count({ type: 'breaker_opened', error: new Error('down') });
+    expect(meter.read().store.breaker).toBe('open');
+    store.breaker = 'closed';
+    expect(meter.read().store.breaker).toBe('closed');
+  });
+});
+
+describe("the store's commands", () => {
+  beforeEach(() => void jest.useFakeTimers());
+  afterEach(() => void jest.useRealTimers());
+
+  const inMs = (ms: number) => jest.advanceTimersByTimeAsync(ms);
+
+  it('have durations in seconds, those that failed by the code of their error', async () => {
+    const meter = new IdempotencyMeter();
+    const sentAt = performance.now();
+    await inMs(0.5);
+    meter.commandReplied('begin', sentAt);
+    await inMs(1.5);
+    meter.commandReplied('begin', sentAt);
+    meter.commandFailed('begin', sentAt, new StoreUnavailableError('down'));
+    await inMs(9_998);
+    meter.commandFailed('begin', sentAt, new StoreUnavailableError('down'));
+    meter.commandReplied('watch', sentAt);
+    const { commands } = meter.read().store;
+    const bounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
+    const counts = (...buckets: number[]) =>
+      [...bounds, Infinity].map((_, bucket) => buckets.filter((each) => each === bucket).length);
+    const errorType = 'idempotency_store_unavailable';
+    const close = (sum: number) => expect.closeTo(sum, 9);
+    expect(commands).toEqual([
+      { command: 'begin', duration: { bounds, counts: counts(0, 2), count: 2, sum: close(0.0025) } },
+      {
+        command: 'begin',
+        errorType,
+        duration: { bounds, counts: counts(2, 13), count: 2, sum: close(10.002) },
+      },
+      { command: 'watch', duration: { bounds, counts: counts(13), count: 1, sum: close(10) } },
+    ]);
+  });
+
+  it.each([
+    [new StoreUnavailableError(), 'idempotency_store_unavailable'],
+    [new StoreOutcomeUnknownError(), 'idempotency_store_outcome_unknown'],
+    [new StoreReplyMismatchedError('x'), 'idempotency_store_reply_mismatched'],
+    [new StoreConfigurationError(), 'idempotency_store_misconfigured'],
+    [new TypeError('a secret'), '_OTHER'],
+    [Object.assign(new Error('x'), { code: 'idempotency_a_secret' }), '_OTHER'],
+    [Object.assign(new Error('x'), { code: '40001' }), '_OTHER'],
+    ['a secret', '_OTHER'],
+    [undefined, '_OTHER'],
+  ])('that fail have no other error type than the codes of a store: %p', (error, errorType) => {
+    const meter = new IdempotencyMeter();
+    meter.commandFailed('complete', performance.now(), error);
+    expect(meter.read().store.commands).toMatchObject([{ command: 'complete', errorType }]);
   });
 });
 
