@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { Child } from '../support/processes/child.js';
 import { useRabbitMq } from '../support/rabbitmq/use-rabbitmq.js';
 import { useRedis } from '../support/redis/use-redis.js';
-import { until } from '../support/waiting/until.js';
 import { WAYS, type SoakSetup, type WayName } from './setup.js';
+import { endedAttempts } from './soak.js';
 
 /** Enough for each of {@link ENDS}. */
 const REQUESTS = 800;
@@ -24,16 +24,6 @@ const ENDS = ['completed', 'failed', 'recovered', 'released', 'superseded', 'div
   (how) => `ended: ${how}`,
 );
 
-interface Attempts {
-  readonly running: number;
-  readonly wrongEnds: readonly string[];
-  readonly transports: readonly string[];
-  readonly ends: Readonly<Record<string, number>>;
-  /** The meter's numbers, and those of the events. */
-  readonly counted: Readonly<Record<string, number>>;
-  readonly expected: Readonly<Record<string, number>>;
-}
-
 const redis = useRedis();
 const broker = useRabbitMq();
 
@@ -49,11 +39,7 @@ describe.each(WAYS)('attempts by way of %s', (way) => {
         await app.call('send', REQUESTS);
         // Calls are alternately made by the service, which throws another error.
         for (let sent = 0; sent < 2; sent += 1) await app.call('sendWithoutKey');
-        let attempts = await app.call<Attempts>('attempts');
-        await until(async () => {
-          attempts = await app.call<Attempts>('attempts');
-          return attempts.running === 0;
-        });
+        const attempts = await endedAttempts(app);
         expect(attempts.wrongEnds).toEqual([]);
         expect(attempts.transports).toEqual([TRANSPORTS[way]]);
         expect(attempts.counted).toEqual(attempts.expected);

@@ -20,4 +20,6 @@ export interface SoakSetup {
   readonly rabbitMqPort?: number | undefined;
   /** What every request leaves behind, so that the soak itself can be tested. */
   readonly leaks?: readonly Exclude<Leak, 'socket'>[];
+  /** The end of some attempts is emitted twice, and that of others never, for the same reason. */
+  readonly misreportsEnds?: boolean;
 }

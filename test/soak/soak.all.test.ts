@@ -31,9 +31,10 @@ const setupOf = (way: WayName, leaks: SoakSetup['leaks'] = []): SoakSetup => ({
 
 describe.each(WAYS)('requests by way of %s', (way) => {
   it(
-    'leave no listener, timer, attempt, waiter or memory behind, however they end',
+    'leave no listener, timer, attempt, waiter or memory behind, and their attempts end once, however they end',
     async () => {
-      const readings = await soak(setupOf(way), REQUESTS);
+      const { readings, wrongEnds } = await soak(setupOf(way), REQUESTS);
+      expect(wrongEnds).toEqual([]);
       expect(growthsIn(readings, HEAP_MAY_GROW_BYTES)).toEqual([]);
       for (const name of ENDS) expect(readings.at(-1)!.ends[name] ?? 0).toBeGreaterThan(0);
     },
@@ -41,12 +42,19 @@ describe.each(WAYS)('requests by way of %s', (way) => {
   );
 
   it(
-    'that leave something behind are detected',
+    'that leave something behind, or whose attempts do not end once, are detected',
     async () => {
-      const readings = await soak(setupOf(way, ['heap', 'listener', 'timer']), REQUESTS_THAT_LEAK);
+      const setup = setupOf(way, ['heap', 'listener', 'timer']);
+      const { readings, wrongEnds } = await soak(
+        { ...setup, misreportsEnds: true },
+        REQUESTS_THAT_LEAK,
+      );
       const growths = growthsIn(readings, HEAP_MAY_GROW_BYTES);
       for (const name of ['heap', 'listeners of the process', 'timers']) {
         expect(growths).toContainEqual(expect.stringMatching(`^${name}: `));
+      }
+      for (const wrong of ['not ended', 'of no running attempt']) {
+        expect(wrongEnds).toContainEqual(expect.stringMatching(`^${wrong}: `));
       }
     },
     TIMEOUT_MS,

@@ -1,4 +1,5 @@
 import { Child } from '../support/processes/child.js';
+import { until } from '../support/waiting/until.js';
 import type { Reading } from '../lab/measure/growth/reading.js';
 import type { SoakSetup } from './setup.js';
 
@@ -8,11 +9,38 @@ export interface SoakReading extends Reading {
   readonly ends: Readonly<Record<string, number>>;
 }
 
+export interface Soaked {
+  readonly readings: readonly SoakReading[];
+  /** Attempts without an end, or with more than one. */
+  readonly wrongEnds: readonly string[];
+}
+
+/** What the process says of its attempts. */
+export interface Attempts {
+  readonly running: number;
+  readonly wrongEnds: readonly string[];
+  readonly transports: readonly string[];
+  readonly ends: Readonly<Record<string, number>>;
+  /** The meter's numbers, and those of the events. */
+  readonly counted: Readonly<Record<string, number>>;
+  readonly expected: Readonly<Record<string, number>>;
+}
+
+/** Asks the process once no attempt runs any more. */
+export async function endedAttempts(app: Child): Promise<Attempts> {
+  let attempts = await app.call<Attempts>('attempts');
+  await until(async () => {
+    attempts = await app.call<Attempts>('attempts');
+    return attempts.running === 0;
+  });
+  return attempts;
+}
+
 // Counting objects is experimental in Node, which warns about it.
 const NODE_OPTIONS = ['--expose-gc', '--disable-warning=ExperimentalWarning'];
 
 /** Reads after the first half of the requests, and after all of them. */
-export async function soak(setup: SoakSetup, requests: number): Promise<SoakReading[]> {
+export async function soak(setup: SoakSetup, requests: number): Promise<Soaked> {
   const app = await Child.start(new URL('process.ts', import.meta.url), {
     nodeOptions: NODE_OPTIONS,
     env: { SOAK_SETUP: JSON.stringify(setup) },
@@ -30,7 +58,8 @@ export async function soak(setup: SoakSetup, requests: number): Promise<SoakRead
       const reading = await app.call<Omit<SoakReading, 'requests'>>('read');
       readings.push({ requests: already + more, ...reading });
     }
-    return readings;
+    const { wrongEnds } = await endedAttempts(app);
+    return { readings, wrongEnds };
   } finally {
     await app.stop();
   }

@@ -9,7 +9,7 @@ import type {
 } from '../record/events.js';
 import type { CountedSubject, EventCounter, StoreCommand } from '../record/idempotency-events.js';
 import { UNKNOWN_FENCE } from '../record/record.js';
-import { errorTypeOf, type StoreErrorType } from '../util/errors.js';
+import { storeErrorTypeOf, type StoreErrorType } from '../util/errors.js';
 import { OperationCells } from './cells.js';
 import type {
   AttemptOutcome,
@@ -43,8 +43,8 @@ export interface MeterSource {
 }
 
 /**
- * Counts events, from the start of the process and without a subscriber. Injectable. It is read on demand, by exporters
- * of metrics for example.
+ * Counts events and the store's commands, from the start of the process and without a subscriber. Injectable. It is read
+ * on demand, by exporters of metrics for example.
  */
 export class IdempotencyMeter implements EventCounter {
   /** Where each event counts. `ended` has the rest of its attempt's story. */
@@ -90,7 +90,7 @@ export class IdempotencyMeter implements EventCounter {
       meter.request(event, 'unprotected');
     },
     store_unavailable: (meter, { error }) => {
-      meter.lastFailure = { at: Date.now(), errorType: errorTypeOf(error) ?? error.name };
+      meter.lastFailure = { at: Date.now(), errorType: storeErrorTypeOf(error) };
     },
     reconciled: (meter, { report }) => {
       for (const result of RECONCILE_RESULTS) meter.reconciled[result] += report[result];

@@ -55,7 +55,7 @@ export interface StoreReading {
   readonly lastFailure?: {
     /** In milliseconds since the epoch. */
     readonly at: number;
-    readonly errorType: string;
+    readonly errorType: StoreErrorType;
   };
 }
 

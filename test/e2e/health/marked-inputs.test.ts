@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import {
   IdempotencyEvents,
   IdempotencyHealth,
+  IdempotencyMeter,
   Idempotent,
   StoreUnavailableError,
 } from 'nestjs-idempotency';
@@ -68,7 +69,7 @@ class TalkativeStore extends FaultyStore {
 const mark = fc.stringMatching(/^[a-zA-Z0-9]{12}$/);
 const inputs = fc.record({ key: mark, user: mark, body: mark, header: mark });
 
-it('no key, caller, body, record key or error of the store is in a health report', async () => {
+it("no key, caller, body, record key or error of the store is in a health report or in the meter's reading", async () => {
   const store = new TalkativeStore(new DelegatingStore(memoryStore()));
   const app = await startApp({
     platform: 'express',
@@ -94,7 +95,10 @@ it('no key, caller, body, record key or error of the store is in a health report
   const health = app.nest.get(IdempotencyHealth, { strict: false });
   const url = `http://127.0.0.1:${String(app.port)}`;
   const seen: string[] = [];
+  const meter = app.nest.get(IdempotencyMeter, { strict: false });
   const report = async () => {
+    const { operations, ...others } = meter.read();
+    seen.push(JSON.stringify([...operations, others]));
     seen.push(await (await fetch(`${url}/ready`)).text());
     for (const probe of PROBES) {
       seen.push(JSON.stringify(await health.check({ probe, maxAgeMs: 0 })));

@@ -1,6 +1,11 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { IdempotencyHealth, IdempotencyService } from 'nestjs-idempotency';
+import {
+  IdempotencyHealth,
+  IdempotencyMeter,
+  IdempotencyService,
+  IdempotencyStore,
+} from 'nestjs-idempotency';
 import { redisStore, type RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
@@ -134,6 +139,16 @@ describe('a health check behind an open breaker', () => {
         expect(await probed(app, probe)).toMatchObject({ ...DOWN, breaker: 'open' });
       }
       expect(await scriptCalls(observer)).toBe(0);
+      const breaker = () =>
+        app.nest.get(IdempotencyMeter, { strict: false }).read().store.breaker;
+      expect(breaker()).toBe('open');
+      // With a new circuit.
+      const store = app.nest.get(IdempotencyStore, { strict: false });
+      await store.close();
+      await store.open();
+      expect(breaker()).toBe('closed');
+      expect(await probed(app, 'read')).toMatchObject({ status: 'up', breaker: 'closed' });
+      await store.close();
     } finally {
       observer.disconnect();
     }

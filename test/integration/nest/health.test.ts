@@ -1,7 +1,9 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
+  IdempotencyEvents,
   IdempotencyHealth,
+  IdempotencyMeter,
   IdempotencyModule,
   IdempotencyService,
   IdempotencyStore,
@@ -11,7 +13,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { DelegatingStore, type StoreObserver, type StoreWarning } from 'nestjs-idempotency/store';
 import { IdempotencyTestingModule } from 'nestjs-idempotency/testing';
 import { LoggedLines } from '../../support/nest/logged-lines.js';
-import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
+import { FaultyStore, heldRequest, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { until } from '../../support/waiting/until.js';
 
@@ -33,9 +35,10 @@ async function start(options: Partial<IdempotencyModuleOptions> = {}) {
   await app.init();
   const service = app.get(IdempotencyService, { strict: false });
   const health = app.get(IdempotencyHealth, { strict: false });
+  const meter = app.get(IdempotencyMeter, { strict: false });
   const run = (key: string, work: () => unknown) =>
     service.run({ operation: 'pay', key, scope: 'alice' }, work);
-  return { app, store, health, run };
+  return { app, store, health, meter, run };
 }
 
 describe('IdempotencyHealth in an application', () => {
@@ -78,7 +81,7 @@ describe('IdempotencyHealth in an application', () => {
 
   it('is down while the breaker is open, and sends nothing through it', async () => {
     jest.useFakeTimers();
-    const { store, health, run } = await start({
+    const { store, health, meter, run } = await start({
       breaker: { errorThresholdPercentage: 1, volumeThreshold: 1 },
     });
     expect(await health.check()).toMatchObject({ status: 'up', breaker: 'closed' });
@@ -86,6 +89,7 @@ describe('IdempotencyHealth in an application', () => {
     await expect(run('first', () => 1)).rejects.toThrow();
     await jest.advanceTimersByTimeAsync(0);
     const sent = store.sent.length;
+    expect(meter.read().store.breaker).toBe('open');
     for (const probe of ['read', 'write', 'observe'] as const) {
       expect(await health.check({ probe, maxAgeMs: 0 })).toMatchObject({
         status: 'down',
@@ -94,9 +98,19 @@ describe('IdempotencyHealth in an application', () => {
       });
     }
     expect(store.sent).toHaveLength(sent);
-    store.heal();
+    const probe = new Gate();
+    probe.close();
+    store.next('inspect', heldRequest(probe));
     await jest.advanceTimersByTimeAsync(1_000);
+    expect(await health.check({ maxAgeMs: 0 })).toMatchObject({
+      ...{ status: 'down', breaker: 'half_open', errorType: 'idempotency_store_unavailable' },
+    });
+    expect(meter.read().store.breaker).toBe('half_open');
+    store.heal();
+    probe.open();
+    await jest.advanceTimersByTimeAsync(0);
     expect(await health.check({ maxAgeMs: 0 })).toMatchObject({ status: 'up', breaker: 'closed' });
+    expect(meter.read().store.breaker).toBe('closed');
   });
 
   it('is down from the beginning of the shutdown, while an operation still runs', async () => {
@@ -115,9 +129,8 @@ describe('IdempotencyHealth in an application', () => {
     await Promise.all([running, closed]);
   });
 
-  it('observes operations', async () => {
-    const { store, health, run } = await start();
-    expect(await health.check({ probe: 'observe' })).toMatchObject({ status: 'up' });
+  it('observes operations, also before the first check, and without making their events', async () => {
+    const { app, store, health, run } = await start();
     store.always(unavailable, 'begin');
     await expect(run('one', () => 1)).rejects.toThrow();
     expect(await health.check({ probe: 'observe' })).toMatchObject({ status: 'down' });
@@ -125,6 +138,7 @@ describe('IdempotencyHealth in an application', () => {
     await run('one', () => 1);
     expect(await health.check({ probe: 'observe' })).toMatchObject({ status: 'up' });
     expect(store.sentOf('inspect')).toEqual([]);
+    expect(app.get(IdempotencyEvents, { strict: false }).hasSubscribers).toBe(false);
   });
 
   it('checks the store in use, which a test has replaced', async () => {

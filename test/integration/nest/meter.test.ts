@@ -1,6 +1,11 @@
 import { Controller, Get, Injectable, Post } from '@nestjs/common';
 import { expect, it } from '@jest/globals';
-import { IdempotencyMeter, IdempotencyReconciler, Idempotent } from 'nestjs-idempotency';
+import {
+  IdempotencyMeter,
+  IdempotencyReconciler,
+  IdempotencyService,
+  Idempotent,
+} from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { callingApp } from '../../support/nest/calling-app.js';
 
@@ -44,5 +49,20 @@ it('knows the operations of handlers and methods, and registered ones, before th
     ['settle', { call: { unprotected: 0 } }],
   ]);
   expect(store.breaker).toBe('closed');
+  await app.nest.close();
+});
+
+it('says once in the log that it counts further operations together, without their names', async () => {
+  const app = await callingApp({});
+  const meter = app.nest.get(IdempotencyMeter, { strict: false });
+  const service = app.nest.get(IdempotencyService, { strict: false });
+  const names = Array.from({ length: 203 }, (_, index) => `invoice ${index}`);
+  for (const operation of names) await service.run({ operation, key: 'k', scope: 's' }, () => 1);
+  const { operations } = meter.read();
+  expect(operations.size).toBe(201);
+  expect(operations.get('_OTHER')!.requests.call!.executed).toBe(3);
+  const lines = app.log.own.filter((line) => line.includes('idempotency_too_many_operations'));
+  expect(lines).toEqual([expect.stringMatching(/^warn: The meter counts 200 operations by name/)]);
+  expect(lines[0]).not.toContain('invoice');
   await app.nest.close();
 });

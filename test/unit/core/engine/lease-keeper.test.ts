@@ -2,7 +2,11 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Lease, OwnerToken, RecordKey } from 'nestjs-idempotency/store';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { type LeaseLossReason, NO_FINGERPRINT } from '../../../support/internals/core/record.js';
+import {
+  IdempotencyEvents,
+  type LeaseLossReason,
+  NO_FINGERPRINT,
+} from '../../../support/internals/core/record.js';
 import { DeadlineTimer } from '../../../support/internals/core/util.js';
 import { LeaseKeeper } from '../../../support/internals/core/engine.js';
 import {
@@ -55,8 +59,14 @@ describe('the lease keeper', () => {
     abortReason: (reason: LeaseLossReason) => reason,
   });
 
+  const services = () => ({
+    store,
+    events: new IdempotencyEvents(),
+    deadlines: new DeadlineTimer(),
+  });
+
   function keep(from = startedAt) {
-    return new LeaseKeeper(store, lease, options, from, observer(), new DeadlineTimer());
+    return new LeaseKeeper(services(), lease, options, from, observer());
   }
 
   async function begin(token: string): Promise<number> {
@@ -352,14 +362,7 @@ describe('the lease keeper', () => {
   describe('without a lease to extend', () => {
     beforeEach(async () => {
       keeper.stop();
-      keeper = new LeaseKeeper(
-        store,
-        undefined,
-        options,
-        startedAt,
-        observer(),
-        new DeadlineTimer(),
-      );
+      keeper = new LeaseKeeper(services(), undefined, options, startedAt, observer());
       await keeper.start();
     });
 
