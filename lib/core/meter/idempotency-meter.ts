@@ -7,7 +7,7 @@ import type {
   RejectionReason,
   Transport,
 } from '../record/events.js';
-import type { CountedSubject, EventCounter, StoreCommand } from '../record/idempotency-events.js';
+import type { CountedSubject, StoreCommand } from '../record/idempotency-events.js';
 import { UNKNOWN_FENCE } from '../record/record.js';
 import { storeErrorTypeOf, type StoreErrorType } from '../util/errors.js';
 import { OperationCells } from './cells.js';
@@ -46,7 +46,7 @@ export interface MeterSource {
  * Counts events and the store's commands, from the start of the process and without a subscriber. Injectable. It is read
  * on demand, by exporters of metrics for example.
  */
-export class IdempotencyMeter implements EventCounter {
+export class IdempotencyMeter {
   /** Where each event counts. `ended` has the rest of its attempt's story. */
   private static readonly PLACES = {
     acquired: nowhere,
