@@ -109,7 +109,9 @@ class WaitQueue {
     };
     const { store, events } = this.protocol;
     try {
-      const stop = await events.counted('watch', () => store.watch(recordKey, notify, { timeoutMs }));
+      const stop = await events.counted('watch', () =>
+        store.watch(recordKey, notify, { timeoutMs }),
+      );
       this.isWatched = stop !== undefined;
       if (this.isWatched) notify();
       return stop;

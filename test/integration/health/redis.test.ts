@@ -139,8 +139,7 @@ describe('a health check behind an open breaker', () => {
         expect(await probed(app, probe)).toMatchObject({ ...DOWN, breaker: 'open' });
       }
       expect(await scriptCalls(observer)).toBe(0);
-      const breaker = () =>
-        app.nest.get(IdempotencyMeter, { strict: false }).read().store.breaker;
+      const breaker = () => app.nest.get(IdempotencyMeter, { strict: false }).read().store.breaker;
       expect(breaker()).toBe('open');
       // With a new circuit.
       const store = app.nest.get(IdempotencyStore, { strict: false });

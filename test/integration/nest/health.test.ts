@@ -14,6 +14,7 @@ import { DelegatingStore, type StoreObserver, type StoreWarning } from 'nestjs-i
 import { IdempotencyTestingModule } from 'nestjs-idempotency/testing';
 import { LoggedLines } from '../../support/nest/logged-lines.js';
 import { FaultyStore, heldRequest, unavailable } from '../../support/stores/faulty-store.js';
+import { PromptStore } from '../../support/stores/prompt-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { until } from '../../support/waiting/until.js';
 
@@ -82,6 +83,7 @@ describe('IdempotencyHealth in an application', () => {
   it('is down while the breaker is open, and sends nothing through it', async () => {
     jest.useFakeTimers();
     const { store, health, meter, run } = await start({
+      store: new PromptStore(),
       breaker: { errorThresholdPercentage: 1, volumeThreshold: 1 },
     });
     expect(await health.check()).toMatchObject({ status: 'up', breaker: 'closed' });

@@ -118,7 +118,9 @@ describe('deleteExpired', () => {
     expect(store.deletedRecords).toBe(35);
     // What another process deletes is not counted.
     await addRecords(5, -60);
-    await ownStore(url).deleteExpired({ batchSize: 5, pauseMs: 0 }).catch(() => undefined);
+    await ownStore(url)
+      .deleteExpired({ batchSize: 5, pauseMs: 0 })
+      .catch(() => undefined);
     expect(store.deletedRecords).toBe(35);
   });
 

@@ -38,7 +38,9 @@ describe('DelegatingStore', () => {
     { system: 'etcd', breaker: 'open', deletedRecords: 7, transactional: {} as never },
     { system: 'x', breaker: undefined, deletedRecords: undefined, transactional: undefined },
   ])('has the properties of the wrapped store', (wrapped) => {
-    const { system, breaker, deletedRecords, transactional } = new DelegatingStore(wrapped as never);
+    const { system, breaker, deletedRecords, transactional } = new DelegatingStore(
+      wrapped as never,
+    );
     expect({ system, breaker, deletedRecords, transactional }).toEqual(wrapped);
   });
 });

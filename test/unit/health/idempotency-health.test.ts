@@ -313,14 +313,17 @@ describe('a check with "observe"', () => {
   it.each([
     ...(['watch', 'abandoned'] as const),
     ...(['transaction_lock', 'transaction_complete', 'transaction_ended'] as const),
-  ])('does not count %s, which no request depends on or has another connection', async (command) => {
-    const { health, reply, fail } = underTest();
-    fail(command);
-    expect(await health.check(observe)).toMatchObject({ status: 'up' });
-    fail('begin');
-    reply(command);
-    expect(await health.check(observe)).toEqual(DOWN);
-  });
+  ])(
+    'does not count %s, which no request depends on or has another connection',
+    async (command) => {
+      const { health, reply, fail } = underTest();
+      fail(command);
+      expect(await health.check(observe)).toMatchObject({ status: 'up' });
+      fail('begin');
+      reply(command);
+      expect(await health.check(observe)).toEqual(DOWN);
+    },
+  );
 
   it('forgets what is older than ten seconds', async () => {
     // At the beginning of a second.

@@ -173,7 +173,10 @@ describe("the store's commands", () => {
     const errorType = 'idempotency_store_unavailable';
     const close = (sum: number) => expect.closeTo(sum, 9);
     expect(commands).toEqual([
-      { command: 'begin', duration: { bounds, counts: counts(0, 2), count: 2, sum: close(0.0025) } },
+      {
+        command: 'begin',
+        duration: { bounds, counts: counts(0, 2), count: 2, sum: close(0.0025) },
+      },
       {
         command: 'begin',
         errorType,
