@@ -156,7 +156,7 @@ const principles: readonly (readonly [folders: RegExp, mayImport: RegExp])[] = [
   // The user passes a store and a unit of work: the module loads none.
   [/^nest/, /^(core|transports|nest|wrappers|codecs\/json$|observability\/health$)/],
   [/^index/, /^(core|transports|nest|codecs\/json$|observability\/health$)/],
-  [/^observability\/health$/, /^core\/(util|record|store)$/],
+  [/^observability\/health$/, /^core\/(util|record|meter|store)$/],
   [/^observability\/terminus$/, /^(core\/util|observability\/health)$/],
   [/^swagger$/, /^(core|nest|transports\/(common|http)$)/],
   [/^bullmq$/, /^core\//],

@@ -222,8 +222,9 @@ export class BeginProtocol {
   }
 
   private observed(reply: BeginReply, sentAt: number): BeginReply {
-    if ('now' in reply) this.clock.observe(reply.now);
-    this.events.counter.commandReplied('begin', sentAt);
+    const now = monotonicNow();
+    if ('now' in reply) this.clock.observe(reply.now, now);
+    this.events.counter.commandReplied('begin', sentAt, now);
     return reply;
   }
 }

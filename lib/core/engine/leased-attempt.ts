@@ -73,10 +73,11 @@ export class LeasedAttempt implements EngineAttempt {
 
   complete(final: FinalOutcome): Promise<Settlement> {
     this.services.settling(this);
-    const giveUpAt = monotonicNow() + this.request.options.storeErrors.saveTimeoutMs;
-    return this.writer.complete(final, giveUpAt, (reply) =>
-      reply === undefined ? this.delayed(final) : this.conclude(reply, final),
-    );
+    const now = monotonicNow();
+    const giveUpAt = now + this.request.options.storeErrors.saveTimeoutMs;
+    const conclude = (reply: CompleteReply | undefined) =>
+      reply === undefined ? this.delayed(final) : this.conclude(reply, final);
+    return this.writer.complete(final, giveUpAt, conclude, now);
   }
 
   release(): Promise<void> {

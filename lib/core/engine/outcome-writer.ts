@@ -28,11 +28,13 @@ export class OutcomeWriter {
   /**
    * @param giveUpAt - monotonic.
    * @param conclude - goes on with the reply, or with `undefined` when there was none until then.
+   * @param now - monotonic.
    */
   complete<Result>(
     { state, outcome, retentionMs }: FinalOutcome,
     giveUpAt: number,
     conclude: Conclude<CompleteReply, Result>,
+    now?: number,
   ): Promise<Result> {
     const { fingerprint, options } = this.request;
     const notify = isAwaited(options);
@@ -46,7 +48,7 @@ export class OutcomeWriter {
         notify,
         timeoutMs,
       });
-    return this.untilReplied('complete', giveUpAt, send, conclude);
+    return this.untilReplied('complete', giveUpAt, send, conclude, now);
   }
 
   /**
@@ -111,11 +113,12 @@ export class OutcomeWriter {
     giveUpAt: number,
     send: (timeoutMs: number) => Promise<Reply>,
     conclude: Conclude<Reply, Result>,
+    now = monotonicNow(),
   ): Promise<Result> {
     const { counter } = this.services.events;
     const { commandTimeoutMs } = this.request.options.storeErrors;
+    let sentAt = now;
     for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_MAX_MS)) {
-      const sentAt = monotonicNow();
       const timeoutMs = Math.ceil(Math.min(commandTimeoutMs, giveUpAt - sentAt));
       let reply: Reply | undefined;
       try {
@@ -129,6 +132,7 @@ export class OutcomeWriter {
       const leftMs = giveUpAt - monotonicNow();
       if (leftMs <= 0 || this.isShutdownOver) return conclude(undefined);
       await jitteredPause(Math.min(pauseMs, leftMs));
+      sentAt = monotonicNow();
     }
   }
 }

@@ -10,6 +10,7 @@ import type {
 import type { CountedSubject, StoreCommand } from '../record/idempotency-events.js';
 import { UNKNOWN_FENCE } from '../record/record.js';
 import { storeErrorTypeOf, type StoreErrorType } from '../util/errors.js';
+import { monotonicNow } from '../util/time.js';
 import { OperationCells } from './cells.js';
 import type {
   AttemptOutcome,
@@ -182,8 +183,8 @@ export class IdempotencyMeter {
   }
 
   /** @internal */
-  commandReplied(command: StoreCommand, sentAt: number): void {
-    this.storeCells.replied(command, sentAt);
+  commandReplied(command: StoreCommand, sentAt: number, now = monotonicNow()): void {
+    this.storeCells.replied(command, sentAt, now);
   }
 
   /** @internal */

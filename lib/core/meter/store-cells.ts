@@ -21,11 +21,10 @@ export class StoreCells {
     this.commands = new Map(names.map((name) => [name, new CommandCells(SHOWS_OUTAGE[name])]));
   }
 
-  /** @param sentAt - monotonic. */
-  replied(command: StoreCommand, sentAt: number): void {
+  /** @param sentAt - monotonic, as `now`. */
+  replied(command: StoreCommand, sentAt: number, now: number): void {
     const cells = this.commands.get(command);
     if (cells === undefined) return;
-    const now = monotonicNow();
     cells.replied(now - sentAt);
     if (cells.showsOutage) this.recent.add(1, now);
   }

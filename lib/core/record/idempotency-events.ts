@@ -45,8 +45,11 @@ export interface EventCounter {
   replayed(subject: CountedSubject): void;
   rejected(subject: CountedSubject, reason: RejectionReason): void;
   ended(subject: CountedSubject, how: AttemptEnd, durationMs: number, isProtected: boolean): void;
-  /** @param sentAt - monotonic. */
-  commandReplied(command: StoreCommand, sentAt: number): void;
+  /**
+   * @param sentAt - monotonic.
+   * @param now - where it is known: to read the clock takes longer than to count.
+   */
+  commandReplied(command: StoreCommand, sentAt: number, now?: number): void;
   /** @param sentAt - monotonic. */
   commandFailed(command: StoreCommand, sentAt: number, error: unknown): void;
 }
@@ -160,8 +163,8 @@ const SILENT: IdempotencyEventReporter = {
 export function commandsOnly(counter: EventCounter): EventCounter {
   return {
     ...UNCOUNTED,
-    commandReplied: (command, sentAt) => {
-      counter.commandReplied(command, sentAt);
+    commandReplied: (command, sentAt, now) => {
+      counter.commandReplied(command, sentAt, now);
     },
     commandFailed: (command, sentAt, error) => {
       counter.commandFailed(command, sentAt, error);

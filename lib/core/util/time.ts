@@ -32,8 +32,8 @@ export class ServerClock {
   private offset: number | undefined;
 
   /** Records that the store's clock was at `serverNow` some time before now. */
-  observe(serverNow: number): void {
-    this.offset = serverNow - performance.now();
+  observe(serverNow: number, now = performance.now()): void {
+    this.offset = serverNow - now;
   }
 
   /** The store's time in `inMs`, rounded down, or 0 (no limit) before the first observation. */
