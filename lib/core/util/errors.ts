@@ -49,15 +49,20 @@ export function errorTypeOf(error: unknown): string | undefined {
   return error instanceof Error ? error.name : undefined;
 }
 
+/** The codes of a store's errors. `_OTHER`: an error of another kind, such as the database's in a transaction. */
+export type StoreErrorType =
+  | 'idempotency_store_unavailable'
+  | 'idempotency_store_outcome_unknown'
+  | 'idempotency_store_reply_mismatched'
+  | 'idempotency_store_misconfigured'
+  | '_OTHER';
+
 const STORE_ERRORS = [
   'idempotency_store_unavailable',
   'idempotency_store_outcome_unknown',
   'idempotency_store_reply_mismatched',
   'idempotency_store_misconfigured',
-] as const satisfies readonly IdempotencyErrorCode[];
-
-/** The codes of a store's errors. `_OTHER`: an error of another kind, such as the database's in a transaction. */
-export type StoreErrorType = (typeof STORE_ERRORS)[number] | '_OTHER';
+] as const satisfies readonly StoreErrorType[];
 
 export function storeErrorTypeOf(error: unknown): StoreErrorType {
   return STORE_ERRORS.find((code) => hasCode(error, code)) ?? '_OTHER';
