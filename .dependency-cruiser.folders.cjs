@@ -10,7 +10,8 @@ const folders = {
   'core/transaction': 'core/util',
   'core/store': 'core/{util,record,transaction}',
   'core/operation': 'core/{util,record,transaction}',
-  'core/engine': 'core/{util,record,transaction,store,operation}',
+  'core/telemetry': 'core/{record,meter}',
+  'core/engine': 'core/{util,record,transaction,store,operation,telemetry}',
   'core/recovery': 'core/{util,record,store,operation,engine}',
 
   'codecs/plain': 'core/util',
@@ -53,11 +54,11 @@ const folders = {
   'observability/health': 'core/{util,record,meter,store}',
 
   'nest/options':
-    'core/{util,record,transaction,store,operation,recovery} codecs/json wrappers/breaker transports/{common,http,message}',
+    'core/{util,record,transaction,store,operation,telemetry,recovery} codecs/json wrappers/breaker transports/{common,http,message}',
   'nest/discovery': 'core/{util,record,operation} nest/options',
   'nest/registry':
     'core/{util,record,meter,operation,recovery} transports/{http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',
-  nest: 'core/{util,record,meter,store,operation,engine,recovery} wrappers/breaker observability/health transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
+  nest: 'core/{util,record,meter,store,operation,telemetry,engine,recovery} wrappers/breaker observability/health transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
   'index.ts':
     'core/{util,record,meter,store,operation,recovery} codecs/json observability/health transports/{common,http} nest nest/options',
 

@@ -9,6 +9,7 @@ import {
 } from '@nestjs/common';
 import { ExternalContextCreator, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
 import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
+import { IdempotencyMeter } from '../core/meter/idempotency-meter.js';
 import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { IdempotencyStore, type StoreObserver } from '../core/store/idempotency-store.js';
 import { IdempotencyHealth } from '../observability/health/idempotency-health.js';
@@ -45,12 +46,15 @@ export class IdempotencyLifecycle
     private readonly store: IdempotencyStore,
     private readonly engine: IdempotencyEngine,
     private readonly events: IdempotencyEvents,
+    meter: IdempotencyMeter,
     private readonly health: IdempotencyHealth,
     private readonly modules: ModulesContainer,
     private readonly consumers: ExternalContextCreator,
     @Inject(OPTIONS_IN_USE) private readonly options: IdempotencyModuleOptions,
   ) {
     events.reportTo(new LogReporter(this.logger));
+    // Not later: Nest starts microservices before it initializes modules.
+    engine.telemetry.start(meter);
     // As soon as there is an adapter: the hook has to precede those of the application.
     host.init$.subscribe(() => {
       this.hookIntoFastify();
@@ -59,6 +63,15 @@ export class IdempotencyLifecycle
   }
 
   async onModuleInit(): Promise<void> {
+    try {
+      await this.prepare();
+    } catch (error) {
+      this.engine.telemetry.stop();
+      throw error;
+    }
+  }
+
+  private async prepare(): Promise<void> {
     checkRegistrations(this.modules, IdempotencyLifecycle);
     this.routes.resolveAll();
     if (this.adapter !== undefined && this.options.http?.fastPath !== false) {
@@ -77,7 +90,11 @@ export class IdempotencyLifecycle
   }
 
   async onApplicationShutdown(): Promise<void> {
-    await this.store.close(this.observer);
+    try {
+      await this.store.close(this.observer);
+    } finally {
+      this.engine.telemetry.stop();
+    }
   }
 
   /** Undefined in an application without HTTP. */

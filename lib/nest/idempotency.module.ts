@@ -5,6 +5,7 @@ import { IdempotencyMeter } from '../core/meter/idempotency-meter.js';
 import type { Services } from '../core/operation/recovery.js';
 import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { IdempotencyStore } from '../core/store/idempotency-store.js';
+import { Telemetries } from '../core/telemetry/telemetries.js';
 import { IdempotencyHealth } from '../observability/health/idempotency-health.js';
 import { CallTransport } from '../transports/call/call-transport.js';
 import { GraphqlTransport } from '../transports/graphql/graphql-transport.js';
@@ -99,7 +100,9 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
         meter: IdempotencyMeter,
       ) => {
         const { limits } = resolveModuleOptions(options);
-        const engine = new IdempotencyEngine(options.store, events, limits, options.unitOfWork);
+        const { store, unitOfWork, telemetry = [] } = options;
+        const telemetries = new Telemetries(telemetry, events);
+        const engine = new IdempotencyEngine(store, events, limits, unitOfWork, telemetries);
         meter.readFrom(engine);
         return engine;
       },

@@ -36,9 +36,16 @@ export class LogReporter implements IdempotencyEventReporter {
   }
 
   subscriberFailed({ type }: IdempotencyEvent, error: unknown): void {
-    const cause = error instanceof Error ? error.stack : String(error);
-    this.logger.error(`A subscriber to events failed on "${type}".`, cause);
+    this.logger.error(`A subscriber to events failed on "${type}".`, causeOf(error));
   }
+
+  telemetryFailed(method: string, error: unknown): void {
+    this.logger.error(`${method} of a telemetry failed.`, causeOf(error));
+  }
+}
+
+function causeOf(error: unknown): string | undefined {
+  return error instanceof Error ? error.stack : String(error);
 }
 
 /** The record key is a digest: it links lines without identifying a caller. */

@@ -15,6 +15,7 @@ import type {
   BeginReply,
   IdempotencyStore,
 } from '../store/idempotency-store.js';
+import type { Telemetries } from '../telemetry/telemetries.js';
 import { asError, StoreUnavailableError } from '../util/errors.js';
 import { monotonicNow, ServerClock } from '../util/time.js';
 import type { LocalAttempts } from './local-attempts.js';
@@ -83,6 +84,7 @@ export class BeginProtocol {
     readonly events: IdempotencyEvents,
     private readonly attempts: LocalAttempts,
     private readonly start: StartAttempt,
+    private readonly telemetry: Telemetries,
   ) {}
 
   /** Sends begin once, and again if it was late. */
@@ -217,6 +219,7 @@ export class BeginProtocol {
       notAfter: this.clock.notAfter(commandTimeoutMs, now),
       onExpiredLease,
       origin: hasRecovery(request) ? originOf(request) : undefined,
+      note: this.telemetry.traceOf?.(),
       timeoutMs: commandTimeoutMs,
     });
   }

@@ -5,6 +5,7 @@ import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import { bytesOf, type Outcome, type OwnerToken } from '../record/record.js';
 import { newOwnerToken } from '../record/record-key.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';
+import { Telemetries } from '../telemetry/telemetries.js';
 import type { UnitOfWork } from '../transaction/unit-of-work.js';
 import { hasCode } from '../util/errors.js';
 import { DeadlineTimer, monotonicNow } from '../util/time.js';
@@ -38,9 +39,11 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     readonly events: IdempotencyEvents,
     limits: Required<LimitsOptions>,
     private readonly unitOfWork?: UnitOfWork,
+    readonly telemetry: Telemetries = new Telemetries([], events),
   ) {
     this.attempts = new LocalAttempts(limits.shutdownTimeoutMs);
-    this.protocol = new BeginProtocol(store, events, this.attempts, this.start.bind(this));
+    const start = this.start.bind(this);
+    this.protocol = new BeginProtocol(store, events, this.attempts, start, telemetry);
     this.duplicateWaiters = new DuplicateWaiters(this.protocol, events, limits.maxWaiters);
   }
 

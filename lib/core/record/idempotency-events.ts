@@ -119,6 +119,13 @@ export class IdempotencyEvents {
     }
   }
 
+  /** @internal Never throws. */
+  telemetryFailed(method: string, error: unknown): void {
+    this.report((reporter) => {
+      reporter.telemetryFailed?.(method, error);
+    });
+  }
+
   private notify(listener: IdempotencyEventListener, event: IdempotencyEvent): void {
     const failed = (error: unknown) => {
       this.report((reporter) => {
@@ -152,6 +159,7 @@ export interface IdempotencyEventReporter {
   /** Logs a warning or a critical event. */
   report(event: IdempotencyEvent): void;
   subscriberFailed(event: IdempotencyEvent, error: unknown): void;
+  telemetryFailed?(method: string, error: unknown): void;
 }
 
 const SILENT: IdempotencyEventReporter = {

@@ -13,6 +13,7 @@ import {
   type ResolvedReconcileOptions,
 } from '../../core/recovery/reconcile.js';
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
+import type { Telemetry } from '../../core/telemetry/telemetry.js';
 import type { UnitOfWork } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { completeCopy, throwOptionError, within } from '../../core/util/option-checks.js';
@@ -71,6 +72,12 @@ export interface IdempotencyModuleOptions extends Omit<IdempotencyOptions, 'oper
    * @defaultValue false
    */
   readonly reconcile?: boolean | ReconcileOptions;
+  /**
+   * Where metrics and traces go: `openTelemetry()` of nestjs-idempotency/opentelemetry, `prometheus()` of
+   * nestjs-idempotency/prometheus, or objects of your own; one or several.
+   * @defaultValue none
+   */
+  readonly telemetry?: Telemetry | readonly Telemetry[];
   /** Limits of the process, not of an operation. */
   readonly limits?: LimitsOptions;
 }
@@ -115,6 +122,13 @@ export const OPTIONS: Schema<IdempotencyOptions & IdempotencyModuleOptions, Reso
   },
   breaker: BREAKER,
   reconcile: RECONCILE,
+  telemetry: {
+    defaultText: 'none',
+    places: ['module'],
+    check: (option, given) => {
+      for (const each of [given].flat()) checkTelemetry(option, each);
+    },
+  },
   limits: LIMITS,
 };
 
@@ -217,6 +231,15 @@ function checkMethods(
   if (missing.length === 0) return;
   const methods = missing.map((name) => `${name}()`).join(', ');
   throwOptionError(option, `${description}, with ${methods}`, typeof part);
+}
+
+/** `telemetry: openTelemetry`, without its call, has no start(). */
+function checkTelemetry(option: string, given: unknown): void {
+  const description = 'a telemetry, such as openTelemetry(), or an array of them';
+  checkMethods(option, given, ['start'], description);
+  const part = given as Readonly<Record<string, unknown>>;
+  const others = ['traceOf', 'around'].filter((name) => part[name] !== undefined);
+  checkMethods(option, given, others, description);
 }
 
 /** The options of `@Idempotent()` on a class or a handler. */
