@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import type { OperationRequest } from '../operation/operation-request.js';
 import type { WaitEnd } from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
@@ -19,6 +20,8 @@ interface Waiter {
   readonly giveUpAt: number;
   readonly resolve: (decision: Decision) => void;
   readonly leave: () => void;
+  /** The async context of its request. */
+  readonly context: AsyncResource;
   /** Its own begin got no reply: it may have acquired the record. */
   isUnsure: boolean;
 }
@@ -53,7 +56,8 @@ class WaitQueue {
       const leave = () => {
         this.leave(waiter);
       };
-      const waiter: Waiter = { request, token, giveUpAt, resolve, leave, isUnsure: false };
+      const context = new AsyncResource('IdempotencyWaiter');
+      const waiter: Waiter = { request, token, giveUpAt, resolve, leave, context, isUnsure: false };
       this.waiters.add(waiter);
       request.clientSignal?.addEventListener('abort', leave);
       // Its timeout is earlier than the next poll.
@@ -131,9 +135,12 @@ class WaitQueue {
     const [first] = this.waiters;
     if (first === undefined) return;
     this.polling = first;
-    const decision = await this.protocol.begin(first.request, first.token, {
-      failed: (_request, _token, error) => this.failed(first, error),
-    });
+    // Its attempt may begin: not in the context of the request that polled first.
+    const decision = await first.context.runInAsyncScope(() =>
+      this.protocol.begin(first.request, first.token, {
+        failed: (_request, _token, error) => this.failed(first, error),
+      }),
+    );
     this.polling = undefined;
     const now = monotonicNow();
     for (const waiter of this.waiters) {

@@ -4,6 +4,8 @@ import { IdempotencyEvents } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { IdempotencyEngine } from '../../support/internals/core/engine.js';
 import { DEFAULT_LIMITS } from '../../support/internals/core/operation.js';
+import { Telemetries } from '../../support/internals/core/telemetry.js';
+import { FaultyStore } from '../../support/stores/faulty-store.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import { newRequest, success } from '../../support/engine/worker.js';
 
@@ -72,4 +74,48 @@ it('a subscriber is notified of attempts that began before it subscribed', async
   await time.pass(0);
   expect(await again).toMatchObject({ kind: 'replay' });
   expect(seen).toEqual(['completed', 'ended', 'released', 'ended', 'replayed']);
+});
+
+it('a duplicate that runs after another has left begins in its own async context', async () => {
+  const context = new AsyncLocalStorage<string>();
+  const events = new IdempotencyEvents();
+  const store = new FaultyStore(memoryStore());
+  const traceOf = () => context.getStore();
+  const telemetry = new Telemetries({ start: () => () => undefined, traceOf }, events);
+  const engine = new IdempotencyEngine(store, events, DEFAULT_LIMITS, undefined, telemetry);
+  const seen: string[] = [];
+  events.subscribe(({ type }) => seen.push(`${type} in ${String(context.getStore())}`));
+  const request = newRequest({
+    ...OPTIONS,
+    lease: { durationMs: 60_000 },
+    duplicates: { mode: 'wait', timeoutMs: 10_000 },
+  });
+  const begin = async (name: string, clientSignal?: AbortSignal) => {
+    const beginning = context.run(name, () => engine.begin({ ...request, clientSignal }));
+    await time.pass(50);
+    return beginning;
+  };
+  const first = await begin('first');
+  if (first.kind !== 'run') throw new Error(first.kind);
+  const leaving = new AbortController();
+  const leaver = begin('leaver', leaving.signal);
+  await time.pass(50);
+  const waiter = begin('waiter');
+  await time.pass(50);
+  leaving.abort();
+  expect(await leaver).toMatchObject({ kind: 'reject' });
+  const { attempt } = first;
+  await Promise.all([context.run('first', () => attempt.release()), time.pass(1_000)]);
+  expect(await waiter).toMatchObject({ kind: 'run' });
+  expect(seen).toEqual([
+    'acquired in first',
+    'waited in leaver',
+    'rejected in leaver',
+    'released in first',
+    'ended in first',
+    'acquired in waiter',
+    'waited in waiter',
+  ]);
+  const notes = store.sentOf('begin').map(({ command }) => 'note' in command && command.note);
+  expect([notes[0], notes.at(-1)]).toEqual(['first', 'waiter']);
 });

@@ -1,0 +1,1 @@
+export { Telemetries } from '../../../../lib/core/telemetry/telemetries.js';
