@@ -107,7 +107,7 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     this.attempts.ended(attempt);
     const { events } = this;
     const { request, isProtected, elapsedMs: durationMs } = attempt;
-    if (!events.hasSubscribers) {
+    if (!events.wants('ended')) {
       events.counter.ended(request, how, durationMs, isProtected);
       return;
     }
@@ -141,7 +141,7 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     // A takeover also if the record was released since: the outcome of the earlier attempt is still unknown.
     if (attempt.isTakeover) {
       this.events.emit({ type: 'takeover', ...attempt.subject, trace: reply.note });
-    } else if (this.events.hasSubscribers) {
+    } else if (this.events.wants('acquired')) {
       this.events.emit({ type: 'acquired', ...attempt.subject });
     }
     const trouble = attempt.start();
@@ -196,7 +196,7 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     if (decision.kind === 'run') return decision;
     const { events } = this;
     const isReplay = decision.kind === 'replay';
-    if (!events.hasSubscribers) {
+    if (!events.wants(isReplay ? 'replayed' : 'rejected')) {
       if (isReplay) events.counter.replayed(request);
       else events.counter.rejected(request, decision.reason);
       return decision;

@@ -207,14 +207,14 @@ export class LeasedAttempt implements EngineAttempt {
   }
 
   protected completed({ state, outcome }: FinalOutcome, late: boolean): void {
-    if (!this.services.events.hasSubscribers) return;
+    if (!this.services.events.wants('completed')) return;
     const { subject, elapsedMs: durationMs } = this;
     const bytes = bytesOf(outcome);
     this.services.events.emit({ type: 'completed', ...subject, state, late, durationMs, bytes });
   }
 
   protected released(): void {
-    if (!this.services.events.hasSubscribers) return;
+    if (!this.services.events.wants('released')) return;
     const { subject, elapsedMs: durationMs } = this;
     this.services.events.emit({ type: 'released', ...subject, durationMs });
   }

@@ -16,7 +16,17 @@ export interface SubscribeOptions {
    * @defaultValue false
    */
   readonly replacesLog?: boolean;
+  /**
+   * @internal Asked before a frequent event is made. It need not be made if no subscriber wants it; one that is made goes
+   * to all of them.
+   * @defaultValue every event
+   */
+  readonly wants?: (type: FrequentEventType) => boolean;
 }
+
+/** @internal The events of ordinary traffic. */
+export type FrequentEventType =
+  'acquired' | 'completed' | 'released' | 'ended' | 'replayed' | 'rejected';
 
 /** What a request or an attempt is counted for. */
 export type CountedSubject = Pick<AttemptSubject, 'operation' | 'transport'>;
@@ -69,7 +79,8 @@ export class IdempotencyEvents {
 
   /** @returns a function that ends the subscription. */
   subscribe(listener: IdempotencyEventListener, options: SubscribeOptions = {}): () => void {
-    const subscription = { listener, replacesLog: options.replacesLog ?? false };
+    const { replacesLog = false, wants } = options;
+    const subscription = { listener, replacesLog, wants };
     this.subscriptions.add(subscription);
     return () => {
       this.subscriptions.delete(subscription);
@@ -81,12 +92,18 @@ export class IdempotencyEvents {
     this.reporter = reporter;
   }
 
-  /**
-   * @internal Without one, an event that is not logged need not be made, if it does not count or the counter has a method
-   * for it.
-   */
-  get hasSubscribers(): boolean {
-    return this.subscriptions.size > 0;
+  /** @internal Otherwise, the event need not be made: it is not logged, and does not count or the counter has a method. */
+  wants(type: FrequentEventType): boolean {
+    if (this.subscriptions.size === 0) return false;
+    for (const { wants } of this.subscriptions) {
+      try {
+        if (wants === undefined || wants(type)) return true;
+      } catch {
+        // The listener will fail, too, which is reported.
+        return true;
+      }
+    }
+    return false;
   }
 
   /** @internal Counts a command. It costs a promise, so what each request sends is counted where it is awaited. */
@@ -152,6 +169,7 @@ export class IdempotencyEvents {
 interface Subscription {
   readonly listener: IdempotencyEventListener;
   readonly replacesLog: boolean;
+  readonly wants: SubscribeOptions['wants'];
 }
 
 /** @internal */
