@@ -41,8 +41,9 @@ const folders = {
   'transports/http/response': 'core/{util,record}',
   'transports/http/content': 'core/{util,record} transports/common',
   'transports/http':
-    'core/{util,record,operation,engine,recovery} transports/{common,http/content,http/response}',
-  'transports/call': 'core/{util,record,operation,engine,recovery} codecs/json transports/common',
+    'core/{util,record,operation,telemetry,engine,recovery} transports/{common,http/content,http/response}',
+  'transports/call':
+    'core/{util,record,operation,telemetry,engine,recovery} codecs/json transports/common',
   'transports/message/source': 'core/util',
   'transports/message/keys': 'core/{util,record} transports/message/source',
   'transports/message/deliveries': 'core/{util,operation} transports/message/source',
@@ -63,6 +64,7 @@ const folders = {
     'core/{util,record,meter,store,operation,recovery} codecs/json observability/health transports/{common,http} nest nest/options',
 
   'observability/terminus': 'core/util observability/health',
+  'observability/opentelemetry': 'core/{util,record,telemetry}',
   bullmq: 'core/util',
   // It prints what is shipped: no connection, no driver.
   cli: 'core/util stores/postgres/sql stores/postgres/schema/migrations.ts',
@@ -82,6 +84,7 @@ const packages = {
   '@nestjs/microservices': { in: 'transports/message', only: 'dynamic-import' },
   '@nestjs/websockets': { in: 'transports/websocket', only: 'dynamic-import' },
   '@nestjs/terminus': { in: 'observability/terminus' },
+  '@opentelemetry/api': { in: 'observability/opentelemetry' },
   '@nestjs/swagger': { in: 'swagger', only: 'type-only' },
   rxjs: { in: 'transports/** nest/** testing' },
   ioredis: { in: 'stores/redis/connection', only: 'dynamic-import' },

@@ -158,6 +158,7 @@ const principles: readonly (readonly [folders: RegExp, mayImport: RegExp])[] = [
   [/^index/, /^(core|transports|nest|codecs\/json$|observability\/health$)/],
   [/^observability\/health$/, /^core\/(util|record|meter|store)$/],
   [/^observability\/terminus$/, /^(core\/util|observability\/health)$/],
+  [/^observability\/opentelemetry$/, /^core\/(util|record|telemetry)$/],
   [/^swagger$/, /^(core|nest|transports\/(common|http)$)/],
   [/^bullmq$/, /^core\//],
   [/^cli$/, /^(core\/util$|stores\/postgres\/(sql$|schema\/migrations))/],

@@ -1,15 +1,16 @@
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
-import type { SurroundedRequest, Telemetry, TelemetrySource } from './telemetry.js';
+import type { SurroundedRequest, Surrounding, Telemetry, TelemetrySource } from './telemetry.js';
 
-/** What the store keeps as a note. */
+/** What {@link Telemetry.traceOf} may return. */
 const TRACE = /^[\x21-\x7e]{1,64}$/;
 
 /** The telemetries of an application. None of their errors reaches a caller. */
 export class Telemetries {
-  /** Absent if no telemetry has a trace: then a begin asks for none. */
+  /** Absent if no telemetry has it: then a begin asks for nothing. */
   readonly traceOf: (() => string | undefined) | undefined;
+  /** Absent if no telemetry has it. */
+  readonly around: ((request: SurroundedRequest) => GuardedSurrounding | undefined) | undefined;
   private readonly all: readonly Telemetry[];
-  private readonly surrounding: readonly Telemetry[];
   private stops: (() => void)[] = [];
 
   constructor(
@@ -17,96 +18,94 @@ export class Telemetries {
     private readonly events: IdempotencyEvents,
   ) {
     this.all = [given].flat();
-    this.surrounding = this.all.filter(({ around }) => around !== undefined);
-    const tracing = this.all.filter(({ traceOf }) => traceOf !== undefined);
-    this.traceOf = tracing.length === 0 ? undefined : () => this.firstTraceOf(tracing);
+    const tracing = this.all.filter((telemetry) => telemetry.traceOf !== undefined);
+    if (tracing.length > 0) this.traceOf = () => this.traceBy(tracing);
+    const surrounding = this.all.filter((telemetry) => telemetry.around !== undefined);
+    if (surrounding.length > 0) this.around = (request) => this.surround(request, surrounding);
   }
 
   start(meter: TelemetrySource['meter']): void {
     const source = { events: this.events, meter };
     for (const telemetry of this.all) {
-      this.guarded('start', () => this.stops.push(telemetry.start(source)));
+      this.guard('start', () => this.stops.push(telemetry.start(source)));
     }
   }
 
   stop(): void {
     const { stops } = this;
     this.stops = [];
-    for (const stop of stops) this.guarded('stop', stop);
+    for (const stop of stops) this.guard('stop', stop);
   }
 
-  /** Whether {@link around} surrounds anything. */
-  get surrounds(): boolean {
-    return this.surrounding.length > 0;
-  }
-
-  /**
-   * Calls `run` once, within all telemetries.
-   * @param errorOf - of the result, the error that the caller gets, if any.
-   */
-  around<Result>(
-    request: SurroundedRequest,
-    run: () => Promise<Result>,
-    errorOf: (result: Result) => unknown,
-  ): Promise<Result> {
-    let running: Promise<Result> | undefined;
-    const ends: ((error?: unknown) => void)[] = [];
-    const enter = (index: number): void => {
-      const telemetry = this.surrounding[index];
-      if (telemetry === undefined) {
-        running ??= run();
-        return;
-      }
-      let hasEntered = false;
-      this.guarded('around', () => {
-        telemetry.around?.(request, (ended) => {
-          if (hasEntered) return;
-          hasEntered = true;
-          ends.push(ended);
-          enter(index + 1);
-        });
-      });
-      if (!hasEntered) {
-        hasEntered = true;
-        enter(index + 1);
-      }
-    };
-    enter(0);
-    const result = running ?? run();
-    const end = (error: unknown) => {
-      // The innermost first.
-      for (const ended of ends.reverse()) {
-        this.guarded('around', () => {
-          ended(error);
-        });
-      }
-    };
-    result.then((value) => {
-      end(errorOf(value));
-    }, end);
-    return result;
-  }
-
-  private firstTraceOf(tracing: readonly Telemetry[]): string | undefined {
+  private traceBy(tracing: readonly Telemetry[]): string | undefined {
     for (const telemetry of tracing) {
-      const trace = this.guarded('traceOf', () => checkedTrace(telemetry.traceOf?.()));
-      if (trace !== undefined) return trace;
+      try {
+        const trace = telemetry.traceOf?.();
+        if (trace !== undefined) return checkedTrace(trace);
+      } catch (error) {
+        this.events.telemetryFailed('traceOf', error);
+      }
     }
     return undefined;
   }
 
-  private guarded<Result>(method: string, call: () => Result): Result | undefined {
+  private surround(
+    request: SurroundedRequest,
+    surrounding: readonly Telemetry[],
+  ): GuardedSurrounding | undefined {
+    let inner: GuardedSurrounding | undefined;
+    for (const telemetry of surrounding) {
+      try {
+        const own = telemetry.around?.(request);
+        if (own !== undefined) inner = new GuardedSurrounding(own, inner, this.guard);
+      } catch (error) {
+        this.events.telemetryFailed('around', error);
+      }
+    }
+    return inner;
+  }
+
+  private readonly guard = (method: string, call: () => void): void => {
     try {
-      return call();
+      call();
     } catch (error) {
       this.events.telemetryFailed(method, error);
-      return undefined;
     }
+  };
+}
+
+/** Calls what is surrounded once, whatever the telemetry does. */
+export class GuardedSurrounding {
+  constructor(
+    private readonly own: Surrounding,
+    private readonly inner: GuardedSurrounding | undefined,
+    private readonly guard: (method: string, call: () => void) => void,
+  ) {}
+
+  /** @param handle - must not throw: the error would be the telemetry's. */
+  run<Result>(handle: () => Result): Result {
+    const results: Result[] = [];
+    const once = () => {
+      if (results.length > 0) return;
+      results.push(this.inner === undefined ? handle() : this.inner.run(handle));
+    };
+    this.guard('around', () => {
+      this.own.run(once);
+    });
+    once();
+    return results[0] as Result;
+  }
+
+  ended(error?: unknown): void {
+    this.inner?.ended(error);
+    this.guard('around', () => {
+      this.own.ended(error);
+    });
   }
 }
 
-function checkedTrace(trace: unknown): string | undefined {
-  if (trace === undefined || (typeof trace === 'string' && TRACE.test(trace))) return trace;
+function checkedTrace(trace: unknown): string {
+  if (typeof trace === 'string' && TRACE.test(trace)) return trace;
   throw new TypeError(
     'traceOf() must return 1–64 printable ASCII characters without white space, or undefined.',
   );

@@ -1,5 +1,6 @@
 import type { IdempotencyMeter } from '../meter/idempotency-meter.js';
-import type { CountedSubject, IdempotencyEvents } from '../record/idempotency-events.js';
+import type { Transport } from '../record/events.js';
+import type { IdempotencyEvents } from '../record/idempotency-events.js';
 
 /** What a telemetry reads. */
 export interface TelemetrySource {
@@ -7,8 +8,20 @@ export interface TelemetrySource {
   readonly meter: IdempotencyMeter;
 }
 
-/** The request that a telemetry surrounds. */
-export type SurroundedRequest = CountedSubject;
+/** A request that may be surrounded. */
+export interface SurroundedRequest {
+  /** The operation's stable name. */
+  readonly operation: string;
+  readonly transport: Transport;
+}
+
+/** What surrounds the handling of one request. */
+export interface Surrounding {
+  /** Calls `handle` before it returns, in an async context of its own for example. Otherwise it is called afterwards. */
+  run(handle: () => void): void;
+  /** The request has been handled. `error` is what its caller gets, if anything. */
+  ended(error?: unknown): void;
+}
 
 /**
  * Tells a monitoring system what happens: `openTelemetry()`, `prometheus()`, or one of your own. Its errors are logged;
@@ -16,23 +29,22 @@ export type SurroundedRequest = CountedSubject;
  */
 export abstract class Telemetry {
   /**
-   * Called when an application starts, before its first request, with what only this application does.
-   * @returns a function that stops it. Called after the application's last attempt has ended, or has been given up.
+   * Called when an application starts, before its first request. Applications may share a telemetry: each has a source.
+   * @returns a function that stops it, called after the last attempt has ended or been given up.
    */
   abstract start(source: TelemetrySource): () => void;
 
   /**
    * Called in the async context of a request, as its begin is sent.
-   * @returns the trace of the execution, if the request is executed: 1–64 printable ASCII characters without white
+   * @returns the trace of the execution, should the request be executed: 1–64 printable ASCII characters without white
    * space. The record keeps it as its note, and events about the execution have it as `trace`. `undefined`, the
-   * default, for none.
+   * default: none.
    */
   traceOf?(): string | undefined;
 
   /**
-   * Surrounds the handling of a request, from before its begin, in its async context. It has to call `run` before it
-   * returns: otherwise the request is handled outside.
-   * @param run - handles the request, once. It calls `ended` at the end: with the error that the caller gets, if any.
+   * Called in the async context of a request, before its begin.
+   * @returns what surrounds its handling; `undefined`, the default: nothing.
    */
-  around?(request: SurroundedRequest, run: (ended: (error?: unknown) => void) => void): void;
+  around?(request: SurroundedRequest): Surrounding | undefined;
 }

@@ -17,6 +17,7 @@ import {
 import type { Services } from '../../core/operation/recovery.js';
 import type { Outcome } from '../../core/record/record.js';
 import { recordKey } from '../../core/record/record-key.js';
+import type { GuardedSurrounding } from '../../core/telemetry/telemetries.js';
 import { hasCode, OperationRejectedError, ValueNotStorableError } from '../../core/util/errors.js';
 import { jitteredPause } from '../../core/util/time.js';
 import type { Call, CallResult } from './call.js';
@@ -33,7 +34,26 @@ export class CallTransport {
 
   /** Runs `operation`, or returns its stored result. Does not reject when the operation throws. */
   settle(call: Call, operation: Operation): Promise<CallResult> {
-    return this.settleAfter(0, call, operation);
+    const { around } = this.engine.telemetry;
+    const surrounding = around?.({ operation: call.operation, transport: call.transport });
+    return surrounding === undefined
+      ? this.settleAfter(0, call, operation)
+      : this.settleWithin(surrounding, call, operation);
+  }
+
+  private async settleWithin(
+    surrounding: GuardedSurrounding,
+    call: Call,
+    operation: Operation,
+  ): Promise<CallResult> {
+    try {
+      const result = await surrounding.run(() => this.settleAfter(0, call, operation));
+      surrounding.ended(result.kind === 'value' ? undefined : result.error);
+      return result;
+    } catch (error) {
+      surrounding.ended(error);
+      throw error;
+    }
   }
 
   /** Waits for a call. Reports a request that is rejected before it becomes one. */

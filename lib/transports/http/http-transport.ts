@@ -1,8 +1,9 @@
 import { Logger, type CallHandler, type ExecutionContext } from '@nestjs/common';
-import { Observable, type Subscriber } from 'rxjs';
+import { Observable, tap, type Subscriber } from 'rxjs';
 import type { IdempotencyEngine } from '../../core/engine/idempotency-engine.js';
 import { entryOf, type Entry } from '../../core/engine/run-operation.js';
 import type { Services } from '../../core/operation/recovery.js';
+import type { GuardedSurrounding } from '../../core/telemetry/telemetries.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { SymbolSlot } from '../../core/util/symbol-slot.js';
 import { isEnabled, isUnprotectedMethod } from '../common/ask-option.js';
@@ -54,7 +55,7 @@ export class HttpTransport {
     const http = context.switchToHttp();
     const exchange = httpExchange(http.getRequest(), http.getResponse());
     if (isUnprotectedMethod(exchange.request.method)) return next.handle();
-    return new Observable((subscriber) => {
+    const stream = new Observable((subscriber) => {
       const pendingRequest =
         this.pendingRequests.get(exchange.request) ?? this.newRequest(context, exchange, route);
       pendingRequest.waiting += 1;
@@ -78,6 +79,13 @@ export class HttpTransport {
         },
       );
     });
+    if (this.engine.telemetry.around === undefined) return stream;
+    return new Observable((subscriber) => {
+      const surrounding = this.surroundingOf(exchange, route);
+      if (surrounding === undefined) return stream.subscribe(subscriber);
+      const error = endWithResponse(surrounding, exchange);
+      return surrounding.run(() => stream.pipe(tap({ error })).subscribe(subscriber));
+    });
   }
 
   /**
@@ -98,6 +106,20 @@ export class HttpTransport {
     if (isUnprotectedMethod(exchange.request.method)) return next();
     // Of another handler, which has passed the request on.
     if (this.pendingRequests.get(exchange.request) !== undefined) return undefined;
+    const surrounding = this.surroundingOf(exchange, route);
+    if (surrounding === undefined) return this.handleAlone(context, next, exchange, route);
+    const failed = endWithResponse(surrounding, exchange);
+    const handling = surrounding.run(() => this.handleAlone(context, next, exchange, route));
+    handling.catch(failed);
+    return handling;
+  }
+
+  private handleAlone(
+    context: ExecutionContext,
+    next: () => Promise<unknown>,
+    exchange: HttpExchange,
+    route: HttpRoute,
+  ): Promise<unknown> {
     const plan = exchange.isPassable
       ? this.newRequest(context, exchange, route).plan
       : this.decide(context, exchange, route);
@@ -124,6 +146,15 @@ export class HttpTransport {
           throw error;
         }
     }
+  }
+
+  private surroundingOf(
+    { rawResponse }: HttpExchange,
+    { operation }: HttpRoute,
+  ): GuardedSurrounding | undefined {
+    // Nothing says when a response has ended that is closed already.
+    if (rawResponse.destroyed) return undefined;
+    return this.engine.telemetry.around?.({ operation, transport: 'http' });
   }
 
   private newRequest(
@@ -176,6 +207,20 @@ export class HttpTransport {
     this.pendingRequests.set(request, undefined);
     plan.execution.report({ kind: 'notCalled' });
   }
+}
+
+/** @returns a function to call with the error of the handling. */
+function endWithResponse(
+  surrounding: GuardedSurrounding,
+  { rawResponse }: HttpExchange,
+): (error: unknown) => void {
+  let failure: unknown;
+  rawResponse.once('close', () => {
+    surrounding.ended(failure);
+  });
+  return (error) => {
+    failure = error;
+  };
 }
 
 function executionOf(
