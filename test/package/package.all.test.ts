@@ -57,6 +57,8 @@ describeConsumers(tarball, [
       '@nestjs/platform-express': '12.5.1',
       '@nestjs/swagger': '12.0.2',
       '@nestjs/terminus': '12.1.0',
+      // The oldest that the package allows.
+      '@opentelemetry/api': '1.9.0',
     },
   },
 ]);

@@ -125,6 +125,7 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
   it.each([
     ['bullmq', 'bullmq', 'entry.delayJob.name', 'delayJob'],
     ['messagepack', 'msgpackr', 'entry.messagePackCodec().name', 'messagepack'],
+    ['opentelemetry', '@opentelemetry/api', 'typeof entry.openTelemetry().start', 'function'],
     [
       'terminus',
       '@nestjs/terminus',

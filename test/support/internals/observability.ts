@@ -1,2 +1,3 @@
 export { HEALTH_OPTIONS } from '../../../lib/observability/health/idempotency-health.js';
+export { OPEN_TELEMETRY_OPTIONS } from '../../../lib/observability/opentelemetry/open-telemetry.js';
 export { INDICATOR_OPTIONS } from '../../../lib/observability/terminus/idempotency-health-indicator.js';

@@ -3,7 +3,11 @@ import { join } from 'node:path';
 import ts from 'typescript';
 import { JSON_OPTIONS } from '../../internals/codecs/json.js';
 import { OPTIONS } from '../../internals/nest/options.js';
-import { HEALTH_OPTIONS, INDICATOR_OPTIONS } from '../../internals/observability.js';
+import {
+  HEALTH_OPTIONS,
+  INDICATOR_OPTIONS,
+  OPEN_TELEMETRY_OPTIONS,
+} from '../../internals/observability.js';
 import { MEMORY_OPTIONS } from '../../internals/stores/memory.js';
 import { DELETION } from '../../internals/stores/postgres/cleanup.js';
 import { TABLE } from '../../internals/stores/postgres/sql.js';
@@ -29,10 +33,11 @@ const FILES = [
   'nest/options/idempotency-options',
 ].map((name) => `lib/${name}.ts`);
 
-/** Files of stores, codecs and health checks, with the schemas of their interfaces. */
+/** Files of stores, codecs, health checks and telemetry, with the schemas of their interfaces. */
 const OTHERS: Readonly<Record<string, object>> = {
   'lib/codecs/json/json-codec.ts': JSON_OPTIONS,
   'lib/observability/health/idempotency-health.ts': HEALTH_OPTIONS,
+  'lib/observability/opentelemetry/open-telemetry.ts': OPEN_TELEMETRY_OPTIONS,
   'lib/observability/terminus/idempotency-health-indicator.ts': INDICATOR_OPTIONS,
   'lib/stores/memory/memory-idempotency-store.ts': MEMORY_OPTIONS,
   'lib/stores/redis/connection/redis-store-options.ts': { ...COMMON, ...OWN },

@@ -1,0 +1,270 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  IdempotencyMeter,
+  IdempotencyOptionsError,
+  IdempotencyService,
+  type IdempotencyEvent,
+  type IdempotencyModuleOptions,
+} from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import type { Surrounding, Telemetry, TelemetrySource } from 'nestjs-idempotency/opentelemetry';
+import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
+import { FaultyStore, misconfigured } from '../../support/stores/faulty-store.js';
+import { Gate } from '../../support/waiting/gate.js';
+
+let app: CallingApp | undefined;
+afterEach(async () => {
+  await app?.nest.close();
+  app = undefined;
+});
+
+let keys = 0;
+
+async function start(telemetry: IdempotencyModuleOptions['telemetry'], more: object = {}) {
+  app = await callingApp({}, { ...(telemetry !== undefined && { telemetry }), ...more });
+  const { nest, events, log } = app;
+  const service = nest.get(IdempotencyService, { strict: false });
+  return {
+    nest,
+    events,
+    log,
+    pay: (operation: () => unknown = () => 'paid', key = `key-${(keys += 1)}`) =>
+      service.run({ operation: 'pay', key, scope: 'alice' }, operation),
+  };
+}
+
+/** A telemetry that does nothing but what it is given. */
+const quiet = (more: Partial<Telemetry> = {}): Telemetry => ({
+  start: () => () => undefined,
+  ...more,
+});
+
+describe('a telemetry', () => {
+  it('starts with the events and the meter of its application, and stops after the last attempt has ended', async () => {
+    const seen: string[] = [];
+    const sources: TelemetrySource[] = [];
+    const telemetry = quiet({
+      start: (source) => {
+        sources.push(source);
+        const leave = source.events.subscribe(({ type }) => seen.push(type));
+        return () => {
+          leave();
+          seen.push('stopped');
+        };
+      },
+    });
+    const { nest, pay } = await start(telemetry);
+    expect(sources).toHaveLength(1);
+    expect(sources[0]!.meter).toBe(nest.get(IdempotencyMeter, { strict: false }));
+    const gate = new Gate();
+    gate.close();
+    const running = pay(() => gate.pass());
+    await new Promise(setImmediate);
+    const closed = nest.close();
+    await new Promise(setImmediate);
+    expect(seen).toEqual(['acquired']);
+    gate.open();
+    await Promise.all([running, closed]);
+    expect(seen).toEqual(['acquired', 'completed', 'ended', 'stopped']);
+    app = undefined;
+  });
+
+  it('stops if the start fails', async () => {
+    const store = new FaultyStore(memoryStore());
+    store.open = () => misconfigured(() => Promise.reject(new Error('not called')));
+    let stopped = 0;
+    const telemetry = quiet({ start: () => () => void (stopped += 1) });
+    await expect(start(telemetry, { store })).rejects.toThrow('planned: misconfigured');
+    expect(stopped).toBe(1);
+  });
+
+  it('may be shared by several applications, each with its own source', async () => {
+    const sources = new Set<unknown>();
+    const telemetry = quiet({
+      start: ({ events }) => {
+        sources.add(events);
+        return () => sources.delete(events);
+      },
+    });
+    const other = await callingApp({}, { telemetry });
+    await start(telemetry);
+    expect(sources.size).toBe(2);
+    await other.nest.close();
+    expect(sources.size).toBe(1);
+  });
+
+  it.each<[string, unknown]>([
+    ['a function that was not called', () => quiet()],
+    ['a list with something else', [quiet(), {}]],
+    ['a number', 1],
+    ['null', null],
+    ['a telemetry whose traceOf is no function', quiet({ traceOf: 'word' as never })],
+    ['a telemetry whose around is no function', quiet({ around: {} as never })],
+  ])('stops the start if it is %s', async (_, telemetry) => {
+    const starting = start(telemetry as Telemetry);
+    await expect(starting).rejects.toThrow(IdempotencyOptionsError);
+    await expect(starting).rejects.toMatchObject({
+      code: 'idempotency_options_invalid',
+      message: expect.stringContaining(
+        '"telemetry" must be a telemetry, such as openTelemetry(), or an array of them',
+      ),
+    });
+  });
+});
+
+/** The trace that a replay has found. */
+const tracesIn = (events: readonly IdempotencyEvent[]) =>
+  events.flatMap((event) => (event.type === 'replayed' ? [event.trace] : []));
+
+describe('traceOf', () => {
+  const execute = async (telemetry: IdempotencyModuleOptions['telemetry']) => {
+    const started = await start(telemetry);
+    const key = `key-${(keys += 1)}`;
+    await started.pay(undefined, key);
+    await started.pay(undefined, key);
+    return started;
+  };
+
+  it('is kept with the record: a replay has the trace of the execution', async () => {
+    let traces = 0;
+    const { events } = await execute(quiet({ traceOf: () => `trace-${(traces += 1)}` }));
+    expect(tracesIn(events)).toEqual(['trace-1']);
+    expect(traces).toBe(2);
+  });
+
+  it('of the first telemetry that has one is kept', async () => {
+    const words = [undefined, 'one', 'other'];
+    const { events } = await execute(words.map((word) => quiet({ traceOf: () => word })));
+    expect(tracesIn(events)).toEqual(['one']);
+  });
+
+  it.each<[string, unknown]>([
+    ['with a space', 'a b'],
+    ['of 65 characters', 'x'.repeat(65)],
+    ['that is empty', ''],
+    ['beyond ASCII', 'tráce'],
+    ['that is a number', 7],
+    ['that is null', null],
+  ])('%s is not kept, and logged', async (_, word) => {
+    const { events, log } = await execute(quiet({ traceOf: () => word as string }));
+    expect(tracesIn(events)).toEqual([undefined]);
+    expect(log.own).toContain('error: traceOf of a telemetry failed.');
+  });
+
+  it('of 64 characters is kept', async () => {
+    const word = '~'.repeat(64);
+    const { events, log } = await execute(quiet({ traceOf: () => word }));
+    expect(tracesIn(events)).toEqual([word]);
+    expect(log.own).toEqual([]);
+  });
+});
+
+describe('around', () => {
+  it('surrounds each request once, the later telemetry outside, and learns how it has ended', async () => {
+    const seen: string[] = [];
+    const surrounding = (name: string) =>
+      quiet({
+        around: ({ operation, transport }) => ({
+          run: (handle) => {
+            seen.push(`${name} before ${transport} ${operation}`);
+            handle();
+            seen.push(`${name} after the start`);
+          },
+          ended: (error) => seen.push(`${name} ended with ${String(error)}`),
+        }),
+      });
+    const { pay } = await start([surrounding('inner'), quiet(), surrounding('outer')]);
+    await pay(() => seen.push('operation'));
+    await expect(pay(() => Promise.reject(new RangeError('planned')))).rejects.toThrow('planned');
+    const around = [
+      'outer before call pay',
+      'inner before call pay',
+      'inner after the start',
+      'outer after the start',
+    ];
+    const ended = (error: string) => [`inner ended with ${error}`, `outer ended with ${error}`];
+    expect(seen).toEqual([
+      ...[...around, 'operation', ...ended('undefined')],
+      ...[...around, ...ended('RangeError: planned')],
+    ]);
+  });
+
+  it('gets nothing of the request but its operation and transport', async () => {
+    const requests: object[] = [];
+    const around: Telemetry['around'] = (request) => void requests.push(request);
+    const { pay } = await start(quiet({ around }));
+    await pay();
+    expect(requests).toEqual([{ operation: 'pay', transport: 'call' }]);
+  });
+});
+
+const hostile = () => {
+  throw new Error('hostile');
+};
+
+describe('a hostile telemetry', () => {
+  const surroundings: Record<string, Partial<Surrounding> | null | (() => never)> = {
+    'around throws': hostile,
+    'its surrounding is null': null,
+    'its surrounding is empty': {},
+    'run throws before': { run: hostile, ended: () => undefined },
+    'run throws after': {
+      run: (handle) => {
+        handle();
+        hostile();
+      },
+      ended: hostile,
+    },
+    'run does nothing': { run: () => undefined, ended: () => undefined },
+    'run starts the request twice': {
+      run: (handle) => {
+        handle();
+        handle();
+      },
+      ended: () => undefined,
+    },
+    'run starts the request later': {
+      run: (handle) => void setImmediate(handle),
+      ended: () => undefined,
+    },
+  };
+
+  it.each(Object.entries(surroundings))(
+    'where %s: each operation runs once, and its caller gets its result',
+    async (_, surrounding) => {
+      const around = typeof surrounding === 'function' ? surrounding : () => surrounding;
+      const { pay } = await start(quiet({ around: around as Telemetry['around'] & object }));
+      let runs = 0;
+      expect(await pay(() => (runs += 1))).toBe(1);
+      await new Promise(setImmediate);
+      expect(runs).toBe(1);
+      await expect(pay(() => Promise.reject(new RangeError('own')))).rejects.toThrow('own');
+    },
+  );
+
+  it('that throws everywhere is logged, and does not affect the others', async () => {
+    const seen: string[] = [];
+    const thrower: Telemetry = { start: hostile, traceOf: hostile, around: hostile };
+    const stopper: Telemetry = { start: () => hostile };
+    const healthy = quiet({
+      start: ({ events }) => events.subscribe(({ type }) => seen.push(type)),
+      traceOf: () => 'kept',
+    });
+    const { nest, log, pay, events } = await start([thrower, stopper, healthy]);
+    const key = `key-${(keys += 1)}`;
+    expect(await pay(undefined, key)).toBe('paid');
+    expect(await pay(undefined, key)).toBe('paid');
+    expect(seen).toEqual(['acquired', 'completed', 'ended', 'replayed']);
+    expect(tracesIn(events)).toEqual(['kept']);
+    await nest.close();
+    app = undefined;
+    expect(log.own).toEqual([
+      'error: start of a telemetry failed.',
+      ...[1, 2].flatMap(() => [
+        'error: around of a telemetry failed.',
+        'error: traceOf of a telemetry failed.',
+      ]),
+      'error: stop of a telemetry failed.',
+    ]);
+  });
+});
