@@ -67,6 +67,10 @@ const VERBS: Readonly<Record<string, Verb>> = {
     summary: 'one table of millions of records, beside a partitioned one',
     program: 'measure/partitions/main.ts',
   },
+  'measure telemetry': {
+    summary: 'the CPU time that telemetry adds to a request',
+    program: 'measure/telemetry/main.ts',
+  },
   'measure waiting': {
     summary: 'a thousand duplicates that wait, beside a bare route',
     program: 'measure/waiting/main.ts',

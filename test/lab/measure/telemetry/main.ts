@@ -1,0 +1,81 @@
+import { context, propagation, trace } from '@opentelemetry/api';
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  NodeTracerProvider,
+  type Sampler,
+} from '@opentelemetry/sdk-trace-node';
+import { keepReport } from '../../../support/docs/figures/keep-report.js';
+import type { Row } from '../../../support/docs/figures/report.js';
+import { newCall } from '../../../support/engine/caller.js';
+import type { Call } from '../../../support/internals/transports/call.js';
+import { median } from '../../bench/measuring/statistics.js';
+import { fromCommandLine, valuesOf } from '../../command-line.js';
+import { Contender, TASKS, type Task } from './contender.js';
+
+/**
+ * The CPU time that `telemetry` adds to a request: the engine with a store that replies at once, in blocks with and
+ * without it that alternate in one process. Every request has a span if there is an SDK.
+ */
+const WARM_UP_BLOCKS = 4;
+
+const { report, blocks, requests } = fromCommandLine(
+  'npm run lab -- measure telemetry [--blocks 20] [--requests 10000] [--report NAME]',
+  valuesOf({ blocks: 20, requests: 10_000 }),
+);
+
+/** At most so many microseconds a request. */
+const SDKS: readonly { sdk: string; sampler: Sampler | undefined; budgetUs: number }[] = [
+  { sdk: 'none', sampler: undefined, budgetUs: 1 },
+  { sdk: 'unsampled', sampler: new AlwaysOffSampler(), budgetUs: 4 },
+  { sdk: 'sampled', sampler: new AlwaysOnSampler(), budgetUs: 10 },
+];
+/** A call has a span of its own, which the budget does not include. */
+const TRANSPORTS = ['message', 'call'] as const;
+
+const rows: Row[] = [];
+for (const { sdk, sampler, budgetUs } of SDKS) {
+  const provider = sampler && new NodeTracerProvider({ sampler });
+  provider?.register();
+  for (const transport of TRANSPORTS) {
+    for (const task of TASKS) {
+      const added = await measure(task, transport);
+      const budget = transport === 'message' ? { budgetUs } : {};
+      rows.push({ sdk, transport, task, ...added, ...budget });
+    }
+  }
+  await provider?.shutdown();
+  trace.disable();
+  context.disable();
+  propagation.disable();
+}
+console.table(rows);
+keepReport(report, 'measure telemetry', [], {}, rows);
+
+async function measure(task: Task, transport: Call['transport']) {
+  const [without, present] = [new Contender(task, false), new Contender(task, true)];
+  const call = { ...newCall(), transport };
+  const us = new Map([
+    [without, new Array<number>()],
+    [present, new Array<number>()],
+  ]);
+  for (let block = -WARM_UP_BLOCKS; block < blocks; block += 1) {
+    const order = block % 2 === 0 ? [without, present] : [present, without];
+    for (const contender of order) {
+      const blockUs = await contender.block(call, requests);
+      if (block >= 0) us.get(contender)!.push(blockUs);
+    }
+  }
+  present.stop();
+  const [withoutUs, presentUs] = [us.get(without)!, us.get(present)!];
+  const added = presentUs.map((each, block) => each - withoutUs[block]!);
+  return {
+    withoutUs: rounded(median(withoutUs)),
+    presentUs: rounded(median(presentUs)),
+    addedUs: rounded(median(added)),
+  };
+}
+
+function rounded(us: number): number {
+  return Math.round(us * 100) / 100;
+}
