@@ -8,8 +8,10 @@ import type {
   RequestResult,
 } from './meter-reading.js';
 
-/** In seconds. */
-const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+/** Of attempts and waits, in seconds. */
+export const DURATION_BOUNDS = [
+  0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
+];
 
 type Cells<Label extends string, Cell> = Record<Label, Cell | undefined>;
 
@@ -52,11 +54,11 @@ export class OperationCells {
   }
 
   attempt(outcome: AttemptOutcome, ms: number): void {
-    (this.attempts[outcome] ??= new Histogram(BOUNDS)).add(ms);
+    (this.attempts[outcome] ??= new Histogram(DURATION_BOUNDS)).add(ms);
   }
 
   wait(end: WaitEnd, ms: number): void {
-    (this.waits[end] ??= new Histogram(BOUNDS)).add(ms);
+    (this.waits[end] ??= new Histogram(DURATION_BOUNDS)).add(ms);
   }
 
   read(running: number, waiting: number): OperationReading {

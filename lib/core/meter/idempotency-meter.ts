@@ -12,6 +12,7 @@ import { UNKNOWN_FENCE } from '../record/record.js';
 import { storeErrorTypeOf, type StoreErrorType } from '../util/errors.js';
 import { monotonicNow } from '../util/time.js';
 import { OperationCells } from './cells.js';
+import type { DurationRecorder } from './duration-recorder.js';
 import type {
   AttemptOutcome,
   IncidentType,
@@ -59,6 +60,7 @@ export class IdempotencyMeter {
     },
     waited: (meter, { operation, end, waitedMs }) => {
       meter.of(operation).wait(end, waitedMs);
+      meter.recorder?.wait(meter.nameOf(operation), end, waitedMs);
     },
     rejected: (meter, event) => {
       meter.rejected(event, event.reason);
@@ -114,6 +116,7 @@ export class IdempotencyMeter {
   private readonly storeCells = new StoreCells();
   private lastFailure: StoreReading['lastFailure'];
   private source: MeterSource | undefined;
+  private recorder: DurationRecorder | undefined;
 
   /** @internal @param warn - called once, when operations begin to count together. */
   constructor(private readonly warn: (message: string) => void = () => undefined) {}
@@ -149,6 +152,11 @@ export class IdempotencyMeter {
     this.source = source;
   }
 
+  /** @internal `undefined` ends it. */
+  recordTo(recorder: DurationRecorder | undefined): void {
+    this.recorder = recorder;
+  }
+
   /** @internal See {@link StoreCells.outage}. */
   outage(): StoreErrorType | undefined {
     return this.storeCells.outage();
@@ -180,16 +188,21 @@ export class IdempotencyMeter {
     // An unprotected request is counted when it is decided.
     if (isProtected) cells.request(subject.transport, result);
     cells.attempt(outcome, durationMs);
+    this.recorder?.attempt(this.nameOf(subject.operation), outcome, durationMs);
   }
 
   /** @internal */
   commandReplied(command: StoreCommand, sentAt: number, now = monotonicNow()): void {
     this.storeCells.replied(command, sentAt, now);
+    this.recorder?.command(command, undefined, now - sentAt);
   }
 
   /** @internal */
   commandFailed(command: StoreCommand, sentAt: number, error: unknown): void {
-    this.storeCells.failed(command, sentAt, error);
+    const now = monotonicNow();
+    const errorType = storeErrorTypeOf(error);
+    this.storeCells.failed(command, sentAt, now, errorType);
+    this.recorder?.command(command, errorType, now - sentAt);
   }
 
   private request({ operation, transport }: CountedSubject, result: RequestResult): void {
@@ -211,6 +224,11 @@ export class IdempotencyMeter {
       `The meter counts ${MAX_OPERATIONS} operations by name, and all others together as "${OTHER_OPERATIONS}". Use one name per kind of operation, without ids, for example in IdempotencyService.run({ operation }). [idempotency_too_many_operations]`,
     );
     return (this.others = new OperationCells());
+  }
+
+  /** Under which its operation counts. */
+  private nameOf(operation: string): string {
+    return this.operations.has(operation) ? operation : OTHER_OPERATIONS;
   }
 
   private readOperations(): Map<string, OperationReading> {

@@ -1,11 +1,13 @@
 import type { StoreCommand } from '../record/idempotency-events.js';
-import { storeErrorTypeOf, type StoreErrorType } from '../util/errors.js';
+import type { StoreErrorType } from '../util/errors.js';
 import { monotonicNow } from '../util/time.js';
 import { Histogram } from './histogram.js';
 import type { StoreCommandReading } from './meter-reading.js';
 
-/** In seconds. */
-const BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
+/** Of commands, in seconds. */
+export const COMMAND_BOUNDS = [
+  0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
+];
 
 const RECENT_SECONDS = 10;
 
@@ -29,12 +31,10 @@ export class StoreCells {
     if (cells.showsOutage) this.recent.add(1, now);
   }
 
-  /** @param sentAt - monotonic. */
-  failed(command: StoreCommand, sentAt: number, error: unknown): void {
+  /** @param sentAt - monotonic, as `now`. */
+  failed(command: StoreCommand, sentAt: number, now: number, errorType: StoreErrorType): void {
     const cells = this.commands.get(command);
     if (cells === undefined) return;
-    const now = monotonicNow();
-    const errorType = storeErrorTypeOf(error);
     cells.failed(now - sentAt, errorType);
     if (!cells.showsOutage) return;
     this.recent.add(-1, now);
@@ -54,7 +54,7 @@ export class StoreCells {
 }
 
 class CommandCells {
-  private readonly replies = new Histogram(BOUNDS);
+  private readonly replies = new Histogram(COMMAND_BOUNDS);
   private readonly failures = new Map<StoreErrorType, Histogram>();
 
   constructor(readonly showsOutage: boolean) {}
@@ -66,7 +66,7 @@ class CommandCells {
   failed(ms: number, errorType: StoreErrorType): void {
     let histogram = this.failures.get(errorType);
     if (histogram === undefined) {
-      histogram = new Histogram(BOUNDS);
+      histogram = new Histogram(COMMAND_BOUNDS);
       this.failures.set(errorType, histogram);
     }
     histogram.add(ms);
