@@ -1,3 +1,8 @@
 export { HEALTH_OPTIONS } from '../../../lib/observability/health/idempotency-health.js';
+export {
+  METRICS,
+  prometheusLabel,
+  prometheusName,
+} from '../../../lib/observability/metrics/catalogue.js';
 export { OPEN_TELEMETRY_OPTIONS } from '../../../lib/observability/opentelemetry/open-telemetry.js';
 export { INDICATOR_OPTIONS } from '../../../lib/observability/terminus/idempotency-health-indicator.js';
