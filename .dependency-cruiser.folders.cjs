@@ -53,6 +53,7 @@ const folders = {
   'transports/websocket': 'core/{util,record,recovery} transports/{common,call}',
 
   'observability/health': 'core/{util,record,meter,store}',
+  'observability/metrics': 'core/{util,record,meter}',
 
   'nest/options':
     'core/{util,record,transaction,store,operation,telemetry,recovery} codecs/json wrappers/breaker transports/{common,http,message}',
@@ -64,7 +65,8 @@ const folders = {
     'core/{util,record,meter,store,operation,recovery} codecs/json observability/health transports/{common,http} nest nest/options',
 
   'observability/terminus': 'core/util observability/health',
-  'observability/opentelemetry': 'core/{util,record,telemetry}',
+  'observability/opentelemetry': 'core/{util,record,meter,telemetry} observability/metrics',
+  'observability/prometheus': 'core/{util,meter,telemetry} observability/metrics',
   bullmq: 'core/util',
   // It prints what is shipped: no connection, no driver.
   cli: 'core/util stores/postgres/sql stores/postgres/schema/migrations.ts',
@@ -85,6 +87,7 @@ const packages = {
   '@nestjs/websockets': { in: 'transports/websocket', only: 'dynamic-import' },
   '@nestjs/terminus': { in: 'observability/terminus' },
   '@opentelemetry/api': { in: 'observability/opentelemetry' },
+  'prom-client': { in: 'observability/prometheus' },
   '@nestjs/swagger': { in: 'swagger', only: 'type-only' },
   rxjs: { in: 'transports/** nest/** testing' },
   ioredis: { in: 'stores/redis/connection', only: 'dynamic-import' },

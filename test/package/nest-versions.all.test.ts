@@ -5,6 +5,7 @@ const LIBRARIES = {
   bullmq: '5.81.5',
   ioredis: '5.9.2',
   msgpackr: '2.1.3',
+  'prom-client': '15.1.3',
 };
 
 describeConsumers(

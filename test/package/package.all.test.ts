@@ -59,6 +59,7 @@ describeConsumers(tarball, [
       '@nestjs/terminus': '12.1.0',
       // The oldest that the package allows.
       '@opentelemetry/api': '1.9.0',
+      'prom-client': '15.1.3',
     },
   },
 ]);

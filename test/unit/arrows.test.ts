@@ -157,8 +157,14 @@ const principles: readonly (readonly [folders: RegExp, mayImport: RegExp])[] = [
   [/^nest/, /^(core|transports|nest|wrappers|codecs\/json$|observability\/health$)/],
   [/^index/, /^(core|transports|nest|codecs\/json$|observability\/health$)/],
   [/^observability\/health$/, /^core\/(util|record|meter|store)$/],
+  [/^observability\/metrics$/, /^core\/(util|record|meter)$/],
   [/^observability\/terminus$/, /^(core\/util|observability\/health)$/],
-  [/^observability\/opentelemetry$/, /^core\/(util|record|telemetry)$/],
+  // What exporters export is one catalogue.
+  [
+    /^observability\/opentelemetry$/,
+    /^(core\/(util|record|meter|telemetry)|observability\/metrics)$/,
+  ],
+  [/^observability\/prometheus$/, /^(core\/(util|meter|telemetry)|observability\/metrics)$/],
   [/^swagger$/, /^(core|nest|transports\/(common|http)$)/],
   [/^bullmq$/, /^core\//],
   [/^cli$/, /^(core\/util$|stores\/postgres\/(sql$|schema\/migrations))/],

@@ -82,6 +82,7 @@ const left: UncheckedByTests = {
       export declare class SessionGuard implements CanActivate { canActivate(): boolean }`,
   },
   'docs/operations/health.md': {},
+  'docs/operations/metrics.md': {},
   'docs/operations/telemetry.md': {},
 };
 

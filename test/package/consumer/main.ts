@@ -7,6 +7,7 @@ import {
   Body,
   Controller,
   Get,
+  Header,
   Injectable,
   Module,
   Param,
@@ -19,9 +20,11 @@ import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import { IdempotencyModule, IdempotencyStore, Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { prometheus } from 'nestjs-idempotency/prometheus';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { documentIdempotency } from 'nestjs-idempotency/swagger';
 import { IdempotencyHealthIndicator } from 'nestjs-idempotency/terminus';
+import { register } from 'prom-client';
 import { Observable } from 'rxjs';
 
 const { REDIS_URL: url, PLATFORM, FINGERPRINT, REQUEST_PATH } = process.env;
@@ -97,6 +100,15 @@ class HealthController {
   }
 }
 
+@Controller('metrics')
+class MetricsController {
+  @Get()
+  @Header('content-type', register.contentType)
+  metrics(): Promise<string> {
+    return register.metrics();
+  }
+}
+
 @Module({
   imports: [
     TerminusModule,
@@ -105,9 +117,10 @@ class HealthController {
       caller: { scope: () => 'tester' },
       ...(FINGERPRINT === 'bytes' && { fingerprint: FINGERPRINT }),
       http: { fastPath: REQUEST_PATH !== 'streams' },
+      telemetry: prometheus(),
     }),
   ],
-  controllers: [ChargesController, HealthController, ReceiptsController],
+  controllers: [ChargesController, HealthController, MetricsController, ReceiptsController],
   providers: [IdempotencyHealthIndicator, Printer],
 })
 class AppModule {}

@@ -124,6 +124,7 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
 
   it.each([
     ['bullmq', 'bullmq', 'entry.delayJob.name', 'delayJob'],
+    ['prometheus', 'prom-client', 'typeof entry.prometheus().start', 'function'],
     ['messagepack', 'msgpackr', 'entry.messagePackCodec().name', 'messagepack'],
     ['opentelemetry', '@opentelemetry/api', 'typeof entry.openTelemetry().start', 'function'],
     [
@@ -204,6 +205,19 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
         200,
         { status: 'ok', info: { store: { status: 'up', store: 'memory' } } },
       ]);
+    } finally {
+      await running.stop();
+    }
+  });
+
+  it.each(platforms)('is scraped on %s', async (PLATFORM) => {
+    const running = await app.start({ PLATFORM });
+    try {
+      await expectOneChargeForTwoRequests(running);
+      const response = await fetch(`${running.url}/metrics`);
+      expect(response.headers.get('content-type')).toContain('version=0.0.4');
+      const counted = /^idempotency_requests_total\{.*result="(executed|replayed)"\} 1$/gm;
+      expect((await response.text()).match(counted)).toHaveLength(2);
     } finally {
       await running.stop();
     }

@@ -7,6 +7,7 @@ import {
   HEALTH_OPTIONS,
   INDICATOR_OPTIONS,
   OPEN_TELEMETRY_OPTIONS,
+  PROMETHEUS_OPTIONS,
 } from '../../internals/observability.js';
 import { MEMORY_OPTIONS } from '../../internals/stores/memory.js';
 import { DELETION } from '../../internals/stores/postgres/cleanup.js';
@@ -38,6 +39,7 @@ const OTHERS: Readonly<Record<string, object>> = {
   'lib/codecs/json/json-codec.ts': JSON_OPTIONS,
   'lib/observability/health/idempotency-health.ts': HEALTH_OPTIONS,
   'lib/observability/opentelemetry/open-telemetry.ts': OPEN_TELEMETRY_OPTIONS,
+  'lib/observability/prometheus/prometheus.ts': PROMETHEUS_OPTIONS,
   'lib/observability/terminus/idempotency-health-indicator.ts': INDICATOR_OPTIONS,
   'lib/stores/memory/memory-idempotency-store.ts': MEMORY_OPTIONS,
   'lib/stores/redis/connection/redis-store-options.ts': { ...COMMON, ...OWN },

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { REJECTIONS } from '../../internals/core/util.js';
 import { projectRoot } from '../../project-root.js';
 import { eventTexts } from './event-texts.js';
+import { metricTexts } from './metric-texts.js';
 import { optionTexts, type TextModule } from './option-texts.js';
 
 interface Texts {
@@ -16,7 +17,7 @@ interface Texts {
 
 /**
  * What `lua/` and `sql/` are in the library: it reads no file at run time, which a bundle would not contain. And what the
- * table of rejections is in the client, and the schema of options and the table of events in their comments and documentation.
+ * table of rejections is in the client, and the schema of options, the table of events and that of metrics in their comments and documentation.
  */
 export function shippedTexts(): TextModule[] {
   return [
@@ -35,6 +36,7 @@ export function shippedTexts(): TextModule[] {
     problemCodes(),
     ...optionTexts(),
     ...eventTexts(),
+    ...metricTexts(),
   ];
 }
 

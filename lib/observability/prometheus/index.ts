@@ -1,0 +1,1 @@
+export { prometheus, type PrometheusOptions, type UsedRegistry } from './prometheus.js';
