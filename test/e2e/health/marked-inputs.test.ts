@@ -10,9 +10,13 @@ import {
   StoreUnavailableError,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { prometheus } from 'nestjs-idempotency/prometheus';
 import { DelegatingStore, type StoreObserver } from 'nestjs-idempotency/store';
 import { IdempotencyHealthIndicator } from 'nestjs-idempotency/terminus';
+import { Registry } from 'prom-client';
 import { startApp } from '../../support/http/start-app.js';
+import { startMetrics } from '../../support/internals/observability.js';
+import { TestProvider } from '../../support/metrics/test-provider.js';
 import { FaultyStore } from '../../support/stores/faulty-store.js';
 import { until } from '../../support/waiting/until.js';
 
@@ -69,7 +73,9 @@ class TalkativeStore extends FaultyStore {
 const mark = fc.stringMatching(/^[a-zA-Z0-9]{12}$/);
 const inputs = fc.record({ key: mark, user: mark, body: mark, header: mark });
 
-it("no key, caller, body, record key or error of the store is in a health report or in the meter's reading", async () => {
+it('no key, caller, body, record key or error of the store is in a health report, a reading or a metric', async () => {
+  const registry = new Registry();
+  const sdk = new TestProvider().register();
   const store = new TalkativeStore(new DelegatingStore(memoryStore()));
   const app = await startApp({
     platform: 'express',
@@ -83,7 +89,13 @@ it("no key, caller, body, record key or error of the store is in a health report
         return Object.assign(request, { user: { id: authorization } }) === request;
       },
     },
-    options: { breaker: { errorThresholdPercentage: 1, volumeThreshold: 2, probeIntervalMs: 10 } },
+    options: {
+      breaker: { errorThresholdPercentage: 1, volumeThreshold: 2, probeIntervalMs: 10 },
+      telemetry: [
+        prometheus({ registry }),
+        { start: (source) => startMetrics(source, { operation: true, storeCommands: true }) },
+      ],
+    },
   });
   const recordKeys: string[] = [];
   app.nest.get(IdempotencyEvents, { strict: false }).subscribe(
@@ -103,6 +115,7 @@ it("no key, caller, body, record key or error of the store is in a health report
     for (const probe of PROBES) {
       seen.push(JSON.stringify(await health.check({ probe, maxAgeMs: 0 })));
     }
+    seen.push(await registry.metrics(), JSON.stringify(await sdk.read()));
   };
   try {
     for (const [index, { key, user, body, header }] of fc.sample(inputs, 20).entries()) {
@@ -128,6 +141,8 @@ it("no key, caller, body, record key or error of the store is in a health report
       expect(all).toContain('"errorType":"idempotency_store_unavailable"');
       expect(all).toContain('too_talkative');
       if (index % 2 === 1) expect(all).toContain('"breaker":"open"');
+      expect(all).toMatch(/^idempotency_requests_total\{.*result="store_unavailable"\} [1-9]/m);
+      expect(all).toContain('"idempotency.result":"store_unavailable"');
       const marks = [key, user, body, header, ...recordKeys];
       expect(marks.length).toBeGreaterThan(5);
       expect(marks.filter((each) => all.includes(each))).toEqual([]);

@@ -1,0 +1,255 @@
+import { Body, Controller, Get, Header, Post } from '@nestjs/common';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { metrics } from '@opentelemetry/api';
+import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
+import { MeterProvider } from '@opentelemetry/sdk-metrics';
+import {
+  IdempotencyReconciler,
+  IdempotencyService,
+  IdempotencyStore,
+  Idempotent,
+  isIdempotencyError,
+} from 'nestjs-idempotency';
+import { prometheus } from 'nestjs-idempotency/prometheus';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { Registry } from 'prom-client';
+import { abandon } from '../../support/engine/abandon.js';
+import { Public } from '../../support/http/callers.guard.js';
+import { platforms } from '../../support/http/combinations.js';
+import { InScenario, type Scenario, type Sending } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { METRICS, prometheusLabel, startMetrics } from '../../support/internals/observability.js';
+import { expositionIn, labelsIn, type Exposition } from '../../support/metrics/exposition.js';
+import { RedisNode } from '../../support/redis/redis-node.js';
+import { freePort } from '../../support/servers/free-port.js';
+import { useServer } from '../../support/servers/use-server.js';
+import { until } from '../../support/waiting/until.js';
+
+const registry = new Registry();
+
+@Controller()
+class Payments {
+  @Public()
+  @Post('payments')
+  @Idempotent({ operation: 'pay' })
+  pay(@InScenario() scenario: Scenario, @Body() _: unknown) {
+    return scenario.response();
+  }
+
+  @Post('orders')
+  @Idempotent({ operation: 'order', duplicates: 'wait' })
+  order(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+
+  @Post('hints')
+  @Idempotent({ operation: 'hint', storeErrors: { whenUnavailable: 'execute' } })
+  hint(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+
+  @Post('failures')
+  @Idempotent({ operation: 'fail' })
+  fail() {
+    throw new Error('planned');
+  }
+
+  @Public()
+  @Get('metrics')
+  @Header('content-type', registry.contentType)
+  metrics() {
+    return registry.metrics();
+  }
+}
+
+/** Deeper than what is compared. */
+const DEEP = JSON.parse('['.repeat(2_000) + ']'.repeat(2_000)) as unknown;
+
+const INVALID: readonly Sending[] = [
+  { key: null, json: {} },
+  { key: ['one', 'two'], json: {} },
+  { as: null, json: {} },
+  { json: DEEP },
+];
+
+/** What docs/operations/metrics.md says of the exporter in the process, and nothing else. */
+const DIFFERENCES = {
+  /** It leaves the unit of durations out. */
+  unitless: /^(idempotency_\w+_duration)(?!_seconds)/,
+  families: ['target_info'],
+  labels: ['otel_scope_name', 'otel_scope_version'],
+};
+
+describe.each(platforms)('after the same traffic on %s, both exporters', (platform) => {
+  const redis = useServer(() => RedisNode.start());
+  let app: TestApp;
+  let provider: MeterProvider;
+  let otelUrl: string;
+  let texts: { readonly prom: string; readonly otel: string };
+  let prom: Exposition;
+  let otel: Exposition;
+
+  beforeAll(async () => {
+    const port = await freePort();
+    const exporter = new PrometheusExporter({ port, host: '127.0.0.1' });
+    otelUrl = `http://127.0.0.1:${String(port)}/metrics`;
+    provider = new MeterProvider({ readers: [exporter] });
+    metrics.setGlobalMeterProvider(provider);
+    app = await startApp({
+      platform,
+      store: redisStore({ url: redis.url, onConnectionError: () => undefined }),
+      controllers: [Payments],
+      options: {
+        telemetry: [
+          prometheus({ registry }),
+          {
+            start: (source) => startMetrics(source, { operation: true, storeCommands: true }),
+          },
+        ],
+        breaker: { errorThresholdPercentage: 50, volumeThreshold: 10, probeIntervalMs: 3_600_000 },
+        reconcile: { intervalMs: 86_400_000, afterMs: 1_000 },
+        storeErrors: { commandTimeoutMs: 2_000, saveTimeoutMs: 2_000 },
+      },
+    });
+    await makeTraffic();
+    // The store is away: until nothing is sent in the background any more.
+    await until(async () => {
+      const scrape = async () => (await app.scenario().send('GET', '/metrics')).text;
+      texts = { prom: await scrape(), otel: await (await fetch(otelUrl)).text() };
+      return texts.prom === (await scrape());
+    });
+    prom = expositionIn(texts.prom);
+    otel = expositionIn(texts.otel, {
+      nameOf: (name) =>
+        DIFFERENCES.families.includes(name)
+          ? undefined
+          : name.replace(DIFFERENCES.unitless, '$1_seconds'),
+      hasLabel: (label) => !DIFFERENCES.labels.includes(label),
+    });
+  }, 60_000);
+  afterAll(async () => {
+    await app.close();
+    metrics.disable();
+    await provider.shutdown();
+  });
+
+  async function makeTraffic(): Promise<void> {
+    const statuses = async (...responses: Promise<{ readonly status: number }>[]) =>
+      (await Promise.all(responses)).map(({ status }) => status);
+    const once = app.scenario();
+    const pay = (json: unknown) => once.post('/payments', { json });
+    expect(await statuses(pay({ amount: 1 }))).toEqual([201]);
+    expect(await statuses(pay({ amount: 1 }))).toEqual([201]);
+    expect(await statuses(pay({ amount: 2 }))).toEqual([422]);
+    for (const sending of INVALID) {
+      expect(await statuses(app.scenario().post('/payments', sending))).toEqual([400]);
+    }
+    expect(await statuses(app.scenario().post('/failures'))).toEqual([500]);
+    for (const [path, status] of [
+      ['/payments', 409],
+      ['/orders', 201],
+    ] as const) {
+      const twice = app.scenario();
+      twice.gate.close();
+      const first = twice.post(path);
+      await twice.started.reached(1);
+      const second = twice.post(path);
+      if (status === 409) expect(await statuses(second)).toEqual([409]);
+      else await until(async () => /waiter_active\{.*"order"\} 1$/m.test(await registry.metrics()));
+      twice.gate.open();
+      expect(await statuses(first, second)).toEqual([201, status]);
+    }
+    await makeCalls();
+    await redis.kill();
+    expect(await statuses(app.scenario().post('/hints'))).toEqual([201]);
+    expect(await statuses(app.scenario().post('/payments', { json: {} }))).toEqual([503]);
+  }
+
+  /** Of attempts whose process has gone, with a lease that expires at once. */
+  async function makeCalls(): Promise<void> {
+    const store = app.nest.get(IdempotencyStore, { strict: false });
+    const service = app.nest.get(IdempotencyService, { strict: false });
+    const reconciler = app.nest.get(IdempotencyReconciler, { strict: false });
+    const settled = { value: 'found' };
+    const tries = { run: 'run', reject: 'reject', recover: () => settled } as const;
+    for (const [operation, onTakeover] of Object.entries(tries)) {
+      const { key } = await abandon(store, operation, undefined, 1);
+      const call = { operation, key, scope: 'alice', lease: { onTakeover } };
+      await until(() =>
+        service
+          .run(call, () => 'run')
+          .then(
+            () => true,
+            (error: unknown) =>
+              isIdempotencyError(error) && error.code === 'idempotency_outcome_unknown',
+          ),
+      );
+    }
+    reconciler.register('settle', { lease: { onTakeover: tries.recover } });
+    await abandon(store, 'settle', undefined, 1);
+    await until(async () => (await reconciler.reconcile()).completed === 1);
+  }
+
+  it('show each result of requests', () => {
+    const occurred = (name: string) =>
+      [...prom.series].filter(([each, value]) => each.startsWith(name) && value > 0);
+    const all = METRICS.flatMap(({ attributes }) => attributes);
+    const results = all.find(({ name }) => name === 'idempotency.result')!.values as string[];
+    const shown = occurred('idempotency_requests_total').map(([name]) => labelsIn(name));
+    // A process that shuts down is not scraped.
+    expect(new Set(shown.map((labels) => labels.idempotency_result))).toEqual(
+      new Set(results.filter((result) => result !== 'shutting_down')),
+    );
+    for (const name of [
+      'takeovers',
+      'wait_duration',
+      'reconciled',
+      'store_breaker',
+      'store_command',
+    ]) {
+      expect([name, occurred(`idempotency_${name}`).length]).not.toEqual([name, 0]);
+    }
+  });
+
+  it('have equal series and values', () => {
+    expect(prom.series.size).toBeGreaterThan(300);
+    expect(Object.fromEntries(otel.series)).toEqual(Object.fromEntries(prom.series));
+  });
+
+  it('have equal types and descriptions of what has a series', () => {
+    for (const kind of ['types', 'help'] as const) {
+      const shown = [...otel[kind]];
+      expect(shown.length).toBeGreaterThanOrEqual(11);
+      expect(shown.map(([name]) => [name, prom[kind].get(name)])).toEqual(shown);
+    }
+  });
+
+  it('differ as documented: each difference is there', () => {
+    const { unitless, families, labels } = DIFFERENCES;
+    const plain = expositionIn(texts.otel);
+    const durations = [...plain.types.keys()].filter((name) => unitless.test(name));
+    expect(durations).toHaveLength(3);
+    expect(families.filter((name) => plain.types.has(name))).toEqual(families);
+    const all = [...plain.series.keys()].flatMap((name) => Object.keys(labelsIn(name)));
+    expect(labels.filter((label) => all.includes(label))).toEqual(['otel_scope_name']);
+    expect(texts.otel).toMatch(/^# UNIT /m);
+    expect(texts.prom).not.toMatch(/^# UNIT /m);
+  });
+
+  it('have only attributes and values of the catalogue', () => {
+    const values = new Map(
+      METRICS.flatMap(({ attributes }) => attributes).map((each) => [
+        prometheusLabel(each.name),
+        each.values,
+      ]),
+    );
+    for (const name of prom.series.keys()) {
+      for (const [label, value] of Object.entries(labelsIn(name))) {
+        if (label === 'le') continue;
+        const known = values.get(label);
+        expect([label, known]).toEqual([label, expect.anything()]);
+        if (typeof known !== 'string') expect(known).toContain(value);
+      }
+    }
+  });
+});
