@@ -1,3 +1,4 @@
+export type { OpenTelemetryMetricsOptions } from './metrics.js';
 export { openTelemetry, type OpenTelemetryOptions } from './open-telemetry.js';
 export type {
   SurroundedRequest,

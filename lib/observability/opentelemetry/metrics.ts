@@ -11,6 +11,7 @@ import {
 } from '@opentelemetry/api';
 import type { DurationRecorder } from '../../core/meter/duration-recorder.js';
 import type { TelemetrySource } from '../../core/telemetry/telemetry.js';
+import { flag, type Defaulted, type Group } from '../../core/util/option-schema.js';
 import {
   COMMAND,
   ERROR_TYPE,
@@ -27,12 +28,20 @@ import {
 } from '../metrics/catalogue.js';
 import { MeterGroup } from '../metrics/meter-group.js';
 
-export interface MetricsOptions {
-  /** Whether metrics have the operation's name. Without it, the numbers of all operations add up. */
-  readonly operation: boolean;
-  /** Whether the durations of the store's commands are recorded. */
-  readonly storeCommands: boolean;
+export interface OpenTelemetryMetricsOptions {
+  /** Whether metrics have the operation's name. Without it, the numbers of all operations add up. @defaultValue true */
+  readonly operation?: boolean;
+  /** Whether the durations of the store's commands are recorded. @defaultValue true */
+  readonly storeCommands?: boolean;
 }
+
+type MetricsOptions = Defaulted<OpenTelemetryMetricsOptions>;
+
+/** They are on, unless they are switched off. */
+export const METRICS_OPTIONS: Group<OpenTelemetryMetricsOptions, MetricsOptions> = {
+  fields: { operation: flag(true), storeCommands: flag(true) },
+  canBeOff: true,
+};
 
 const SCOPE = 'nestjs-idempotency';
 

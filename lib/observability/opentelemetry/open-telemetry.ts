@@ -7,6 +7,7 @@ import {
   type Defaulted,
   type Schema,
 } from '../../core/util/option-schema.js';
+import { METRICS_OPTIONS, startMetrics, type OpenTelemetryMetricsOptions } from './metrics.js';
 import { OwnSpan } from './own-span.js';
 import { SpanWriter } from './span-writer.js';
 import { noteOf } from './trace-note.js';
@@ -28,38 +29,49 @@ export interface OpenTelemetryOptions {
   readonly links?: boolean;
   /** Writes the record key on spans: a digest that reveals neither the key nor the caller. @defaultValue true */
   readonly recordKeys?: boolean;
+  /** Exports all metrics of the library. `false`: none. */
+  readonly metrics?: false | OpenTelemetryMetricsOptions;
 }
 
-export const OPEN_TELEMETRY_OPTIONS: Schema<
-  OpenTelemetryOptions,
-  Defaulted<OpenTelemetryOptions>
-> = {
+interface ResolvedOptions extends Defaulted<Omit<OpenTelemetryOptions, 'metrics'>> {
+  readonly metrics: false | Defaulted<OpenTelemetryMetricsOptions>;
+}
+
+export const OPEN_TELEMETRY_OPTIONS: Schema<OpenTelemetryOptions, ResolvedOptions> = {
   spans: choice(['auto', 'always', false], { default: 'auto' }),
   links: flag(true),
   recordKeys: flag(true),
+  metrics: METRICS_OPTIONS,
 };
 
 /**
- * Traces by OpenTelemetry, for the module option `telemetry`. It uses the global API: the SDK may start earlier, later,
+ * Traces and metrics by OpenTelemetry, for the module option `telemetry`. It uses the global API: the SDK may start earlier, later,
  * again, or never.
  * @throws {@link IdempotencyOptionsError} for an invalid option.
  */
 export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
-  const { spans, links, recordKeys } = resolveOptions(
+  const { spans, links, recordKeys, metrics } = resolveOptions(
     'openTelemetry()',
     OPEN_TELEMETRY_OPTIONS,
     options,
   );
-  if (spans === false) return { start: () => () => undefined };
+  const exportMetrics: Telemetry['start'] = (source) =>
+    metrics === false ? () => undefined : startMetrics(source, metrics);
+  if (spans === false) return { start: exportMetrics };
   return {
-    start: ({ events }) => {
+    start: (source) => {
       const writer = new SpanWriter({ policy: spans, links, recordKeys });
-      return events.subscribe(
+      const stopMetrics = exportMetrics(source);
+      const unsubscribe = source.events.subscribe(
         (event) => {
           writer.write(event);
         },
         { wants: (type) => writer.wants(type) },
       );
+      return () => {
+        unsubscribe();
+        stopMetrics();
+      };
     },
     around: (request) => OwnSpan.start(spans, request),
     ...(links && { traceOf: () => noteOf(trace.getActiveSpan()) }),

@@ -10,12 +10,12 @@ import {
   StoreUnavailableError,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { openTelemetry } from 'nestjs-idempotency/opentelemetry';
 import { prometheus } from 'nestjs-idempotency/prometheus';
 import { DelegatingStore, type StoreObserver } from 'nestjs-idempotency/store';
 import { IdempotencyHealthIndicator } from 'nestjs-idempotency/terminus';
 import { Registry } from 'prom-client';
 import { startApp } from '../../support/http/start-app.js';
-import { startMetrics } from '../../support/internals/observability.js';
 import { TestProvider } from '../../support/metrics/test-provider.js';
 import { FaultyStore } from '../../support/stores/faulty-store.js';
 import { until } from '../../support/waiting/until.js';
@@ -91,10 +91,7 @@ it('no key, caller, body, record key or error of the store is in a health report
     },
     options: {
       breaker: { errorThresholdPercentage: 1, volumeThreshold: 2, probeIntervalMs: 10 },
-      telemetry: [
-        prometheus({ registry }),
-        { start: (source) => startMetrics(source, { operation: true, storeCommands: true }) },
-      ],
+      telemetry: [prometheus({ registry }), openTelemetry()],
     },
   });
   const recordKeys: string[] = [];

@@ -10,6 +10,7 @@ import {
   Idempotent,
   isIdempotencyError,
 } from 'nestjs-idempotency';
+import { openTelemetry } from 'nestjs-idempotency/opentelemetry';
 import { prometheus } from 'nestjs-idempotency/prometheus';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { Registry } from 'prom-client';
@@ -18,7 +19,7 @@ import { Public } from '../../support/http/callers.guard.js';
 import { platforms } from '../../support/http/combinations.js';
 import { InScenario, type Scenario, type Sending } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
-import { METRICS, prometheusLabel, startMetrics } from '../../support/internals/observability.js';
+import { METRICS, prometheusLabel } from '../../support/internals/observability.js';
 import { expositionIn, labelsIn, type Exposition } from '../../support/metrics/exposition.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
 import { freePort } from '../../support/servers/free-port.js';
@@ -100,12 +101,7 @@ describe.each(platforms)('after the same traffic on %s, both exporters', (platfo
       store: redisStore({ url: redis.url, onConnectionError: () => undefined }),
       controllers: [Payments],
       options: {
-        telemetry: [
-          prometheus({ registry }),
-          {
-            start: (source) => startMetrics(source, { operation: true, storeCommands: true }),
-          },
-        ],
+        telemetry: [prometheus({ registry }), openTelemetry()],
         breaker: { errorThresholdPercentage: 50, volumeThreshold: 10, probeIntervalMs: 3_600_000 },
         reconcile: { intervalMs: 86_400_000, afterMs: 1_000 },
         storeErrors: { commandTimeoutMs: 2_000, saveTimeoutMs: 2_000 },

@@ -1,11 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { metrics } from '@opentelemetry/api';
 import { IdempotencyEvents, IdempotencyMeter } from 'nestjs-idempotency';
-import { METRICS, startMetrics } from '../../support/internals/observability.js';
+import { openTelemetry, type OpenTelemetryOptions } from 'nestjs-idempotency/opentelemetry';
+import { METRICS } from '../../support/internals/observability.js';
 import { count, executed, metered } from '../../support/metrics/counted.js';
 import { TestProvider, type OtelSeries } from '../../support/metrics/test-provider.js';
-
-const ALL = { operation: true, storeCommands: true };
 
 const stops: (() => void)[] = [];
 beforeEach(() => {
@@ -17,8 +16,9 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-function start(meter: IdempotencyMeter, options = ALL): () => void {
-  const stop = startMetrics({ events: new IdempotencyEvents(meter), meter }, options);
+function start(meter: IdempotencyMeter, options: OpenTelemetryOptions['metrics'] = {}): () => void {
+  const telemetry = openTelemetry({ metrics: options });
+  const stop = telemetry.start({ events: new IdempotencyEvents(meter), meter });
   stops.push(stop);
   return stop;
 }
@@ -109,6 +109,15 @@ describe('with an SDK from the start', () => {
     expect(names).not.toContain('idempotency.operation.name');
     expect(names).not.toContain('idempotency.store.command.duration');
   });
+});
+
+it('metrics: false exports none', async () => {
+  const sdk = new TestProvider().register();
+  const meter = metered();
+  start(meter, false);
+  count(meter, executed());
+  jest.advanceTimersByTime(1_000);
+  expect(await sdk.read()).toEqual([]);
 });
 
 describe('with an SDK that starts later', () => {

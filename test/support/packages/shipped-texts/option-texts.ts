@@ -6,6 +6,7 @@ import { OPTIONS } from '../../internals/nest/options.js';
 import {
   HEALTH_OPTIONS,
   INDICATOR_OPTIONS,
+  METRICS_OPTIONS,
   OPEN_TELEMETRY_OPTIONS,
   PROMETHEUS_OPTIONS,
 } from '../../internals/observability.js';
@@ -38,6 +39,7 @@ const FILES = [
 const OTHERS: Readonly<Record<string, object>> = {
   'lib/codecs/json/json-codec.ts': JSON_OPTIONS,
   'lib/observability/health/idempotency-health.ts': HEALTH_OPTIONS,
+  'lib/observability/opentelemetry/metrics.ts': METRICS_OPTIONS.fields,
   'lib/observability/opentelemetry/open-telemetry.ts': OPEN_TELEMETRY_OPTIONS,
   'lib/observability/prometheus/prometheus.ts': PROMETHEUS_OPTIONS,
   'lib/observability/terminus/idempotency-health-indicator.ts': INDICATOR_OPTIONS,
