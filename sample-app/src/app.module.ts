@@ -4,7 +4,7 @@ import { APP_PIPE } from '@nestjs/core';
 import { IdempotencyModule } from 'nestjs-idempotency';
 import { validateEnvironment } from './config/environment.js';
 import { idempotencyOptions } from './config/idempotency.js';
-import { IdempotencyLog } from './idempotency-log.js';
+import { MonitoringModule } from './monitoring/monitoring.module.js';
 import { OrdersModule } from './orders/orders.module.js';
 import { PageController } from './page/page.controller.js';
 import { PaymentsModule } from './payments/payments.module.js';
@@ -21,10 +21,10 @@ import { PersistenceModule } from './persistence/persistence.module.js';
     }),
     PaymentsModule,
     OrdersModule,
+    MonitoringModule,
   ],
   controllers: [PageController],
   providers: [
-    IdempotencyLog,
     {
       provide: APP_PIPE,
       useValue: new ValidationPipe({

@@ -1,7 +1,7 @@
 import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import { EVENT_SEVERITY, type IdempotencyEvent, IdempotencyEvents } from 'nestjs-idempotency';
 
-/** Logs a line for each event; a dashboard would count them here. */
+/** Logs a line for each event. */
 @Injectable()
 export class IdempotencyLog implements OnModuleInit {
   private readonly logger = new Logger('Idempotency');

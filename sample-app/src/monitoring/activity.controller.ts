@@ -1,0 +1,43 @@
+import { Controller, Get } from '@nestjs/common';
+import { ApiExcludeController } from '@nestjs/swagger';
+import { IdempotencyMeter } from 'nestjs-idempotency';
+
+/** The numbers of this process since its start, over all operations. */
+export interface Activity {
+  /** By result: the four that the page's buttons lead to, and others as soon as they occur. */
+  readonly requests: Readonly<Record<string, number>>;
+  readonly running: number;
+  readonly waiting: number;
+  readonly takeovers: number;
+}
+
+/** What the page shows live. It contains no key, no caller and no body; a real API still keeps it private. */
+@Controller('activity')
+@ApiExcludeController()
+export class ActivityController {
+  constructor(private readonly meter: IdempotencyMeter) {}
+
+  @Get()
+  read(): Activity {
+    const requests: Record<string, number> = {
+      executed: 0,
+      replayed: 0,
+      in_progress: 0,
+      mismatch: 0,
+    };
+    const operations = [...this.meter.read().operations.values()];
+    for (const byResult of operations.flatMap((operation) => Object.values(operation.requests))) {
+      for (const [result, count] of Object.entries(byResult)) {
+        if (count > 0) requests[result] = (requests[result] ?? 0) + count;
+      }
+    }
+    const sumOf = (name: 'running' | 'waiting' | 'takeovers') =>
+      operations.reduce((sum, operation) => sum + operation[name], 0);
+    return {
+      requests,
+      running: sumOf('running'),
+      waiting: sumOf('waiting'),
+      takeovers: sumOf('takeovers'),
+    };
+  }
+}
