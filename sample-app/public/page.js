@@ -10,9 +10,12 @@ const meanings = {
   lost: 'No response. Retry with the same key.',
 };
 
+const POLL_MS = 500;
+
 const find = (selector) => document.querySelector(selector);
 const key = find('#key');
 let ledger = Promise.resolve();
+let activity = '';
 
 const actions = {
   // Buttons stay enabled during a request, so that duplicates reach the server.
@@ -29,6 +32,7 @@ find('form').addEventListener('submit', (event) => {
 });
 actions.renew();
 readLedger();
+watchActivity();
 
 async function pay(action, { send = sendOnce, extra = 0 } = {}) {
   const order = new FormData(find('form'));
@@ -93,11 +97,43 @@ function addResponse(title) {
   return (verdict, facts) => {
     item.className = item.querySelector('strong').textContent = verdict;
     item.querySelector('.note').textContent = meanings[verdict];
-    for (const [name, value] of Object.entries(facts)) {
-      if (value == null) continue;
-      const fact = item.querySelector('dl').appendChild(document.createElement('div'));
-      fact.appendChild(document.createElement('dt')).textContent = name;
-      fact.appendChild(document.createElement('dd')).textContent = value;
-    }
+    showFacts(item.querySelector('dl'), facts);
   };
+}
+
+/** Polls while the page is visible, one request at a time. */
+async function watchActivity() {
+  for (;;) {
+    while (document.hidden) {
+      await new Promise((shown) =>
+        document.addEventListener('visibilitychange', shown, { once: true }),
+      );
+    }
+    find('#stale').hidden = await showActivity().then(
+      () => true,
+      () => false,
+    );
+    await new Promise((over) => setTimeout(over, POLL_MS));
+  }
+}
+
+async function showActivity() {
+  const text = await fetch('activity').then((response) => response.text());
+  // Replaced numbers would lose a selection, and the place of a screen reader.
+  if (text === activity) return;
+  const { requests, ...attempts } = JSON.parse(text);
+  showFacts(find('#requests'), requests);
+  showFacts(find('#attempts'), attempts);
+  activity = text;
+}
+
+function showFacts(list, facts) {
+  const entries = Object.entries(facts).filter(([, value]) => value != null);
+  const rows = entries.map(([name, value]) => {
+    const row = document.createElement('div');
+    row.appendChild(document.createElement('dt')).textContent = name;
+    row.appendChild(document.createElement('dd')).textContent = value;
+    return row;
+  });
+  list.replaceChildren(...rows);
 }

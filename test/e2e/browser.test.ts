@@ -3,8 +3,9 @@ import { createServer, request, type RequestListener, type Server } from 'node:h
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, Page, Route } from 'playwright-core';
 import { ApiProcess } from '../../sample-app/demo/processes/api-process.js';
 import { builtPackage } from '../support/packages/built-package.js';
 import { findChromium, launchChromium } from '../support/browser/chromium.js';
@@ -12,6 +13,7 @@ import { type Fault, FaultProxy } from '../support/http/wire/fault-proxy.js';
 import { isTestAll } from '../support/jest/test-all.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
 import { useServer } from '../support/servers/use-server.js';
+import { until } from '../support/waiting/until.js';
 
 /** Screenshots of the page, for a person to check. */
 const SCREENSHOTS = join(tmpdir(), 'nestjs-idempotency-screenshots');
@@ -79,6 +81,8 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
         const isAResponse = message.text().startsWith('Failed to load resource');
         if (message.type() === 'error' && !isAResponse) complaints.push(message.text());
       });
+      // The panel's polls are no exchanges of the proxy, whose plans count those.
+      await page.route('**/activity', (route) => route.continue({ url: `${api.url}/activity` }));
     });
 
     beforeEach(async () => {
@@ -122,6 +126,92 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
         expectOneExecution(await responses(2));
       });
       expect(charges).toEqual({ alice: 1, bob: 0 });
+    });
+
+    /** The numbers of the panel. */
+    const numbers = (on: Page): Promise<Record<string, number>> =>
+      on
+        .getByRole('region', { name: 'What an operator sees' })
+        .locator('dl > div')
+        .evaluateAll((rows: any[]) =>
+          Object.fromEntries(
+            rows.map(({ firstChild, lastChild }) => [
+              firstChild.textContent,
+              Number(lastChild.textContent),
+            ]),
+          ),
+        );
+
+    it('shows live what an operator sees of its requests', async () => {
+      await page.getByText('executed', { exact: true }).waitFor();
+      const before = await numbers(page);
+      await button('Pay').dblclick();
+      await responses(2);
+      await press('Pay 1 EUR more');
+      const verdicts = (await responses(3)).map(({ verdict }) => verdict);
+      await page.getByLabel('Amount').selectOption('9999');
+      await press('New order');
+      await press('Pay');
+      const times = (wanted: string) => verdicts.filter((verdict) => verdict === wanted).length;
+      const expected = {
+        ...before,
+        executed: before.executed! + 1,
+        replayed: before.replayed! + times('replay'),
+        in_progress: before.in_progress! + times('conflict'),
+        mismatch: before.mismatch! + 1,
+        running: before.running! + 1,
+      };
+      await until(async () => isDeepStrictEqual(await numbers(page), expected));
+    });
+
+    it('polls these numbers while it is visible, one request at a time', async () => {
+      const watched = await browser.newPage();
+      try {
+        await watched.clock.install();
+        await watched.addInitScript(`{
+          const { fetch } = window;
+          window.polls = 0;
+          window.fetch = (url, ...rest) => (window.polls += url === 'activity', fetch(url, ...rest));
+        }`);
+        const pending: Route[] = [];
+        await watched.route('**/activity', (route) => void pending.push(route));
+        const later = () => watched.clock.runFor(60_000);
+        const polls = () => watched.evaluate<number>('window.polls');
+        const respond = async (executed: number) => {
+          await until(() => pending.length === 1);
+          await pending.pop()!.fulfill({ json: { requests: { executed } } });
+          await until(async () => (await numbers(watched)).executed === executed);
+        };
+        const setHidden = (isHidden: boolean) =>
+          watched.evaluate(`Object.defineProperty(document, 'hidden', { value: ${isHidden}, configurable: true });
+            document.dispatchEvent(new Event('visibilitychange'));`);
+
+        await watched.goto(api.url);
+        await until(() => pending.length === 1);
+        await later();
+        expect(await polls()).toBe(1);
+        await respond(1);
+        await later();
+        expect(await polls()).toBe(2);
+
+        await setHidden(true);
+        await respond(2);
+        await later();
+        expect(await polls()).toBe(2);
+        await setHidden(false);
+        expect(await polls()).toBe(3);
+
+        const stale = watched.getByText('these numbers are old');
+        await until(() => pending.length === 1);
+        expect(await stale.isVisible()).toBe(false);
+        await pending.pop()!.abort();
+        await stale.waitFor();
+        await later();
+        await respond(3);
+        expect(await stale.isVisible()).toBe(false);
+      } finally {
+        await watched.close();
+      }
     });
 
     const faults: readonly Fault[] = ['lose the answer', 'unavailable'];
