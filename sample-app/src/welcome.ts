@@ -37,7 +37,7 @@ ${pay('alice-demo-token')}
 ${pay('bob-demo-token')}
 
 The API's documentation: ${url}/docs
-What an operator sees: ${url}/health/ready
+What an operator sees: ${url}/metrics and ${url}/health/ready
 ${orders(environment)}
 The amounts 4020, 5000 and 9999 make the provider decline, fail and hang: see sample-app/README.md.
 ${STORE === 'postgres' ? 'Each refund commits together with its record.\n' : ''}`;

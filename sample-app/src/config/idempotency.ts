@@ -1,8 +1,9 @@
 import type { ConfigService } from '@nestjs/config';
+import { prometheus } from 'nestjs-idempotency/prometheus';
 import type { Persistence } from '../persistence/persistence.js';
 import type { Environment } from './environment.js';
 
-/** The module's options: where records are stored and how long an attempt may run. */
+/** The module's options: where records are stored, how long an attempt may run, and where its numbers go. */
 export function idempotencyOptions(
   config: ConfigService<Environment, true>,
   { records }: Persistence,
@@ -15,5 +16,6 @@ export function idempotencyOptions(
       maxExecutionMs: config.get('MAX_EXECUTION_MS', { infer: true }),
     },
     storeErrors: { commandTimeoutMs, saveTimeoutMs: 2 * commandTimeoutMs },
+    telemetry: prometheus(),
   };
 }

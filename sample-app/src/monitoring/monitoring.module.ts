@@ -4,11 +4,12 @@ import { IdempotencyHealthIndicator } from 'nestjs-idempotency/terminus';
 import { ActivityController } from './activity.controller.js';
 import { HealthController } from './health.controller.js';
 import { IdempotencyLog } from './idempotency-log.js';
+import { MetricsController } from './metrics.controller.js';
 
 /** What an operator sees. Its routes need no token. */
 @Module({
   imports: [TerminusModule],
-  controllers: [HealthController, ActivityController],
+  controllers: [HealthController, MetricsController, ActivityController],
   providers: [IdempotencyHealthIndicator, IdempotencyLog],
 })
 export class MonitoringModule {}

@@ -8,6 +8,7 @@ import { until } from '../../support/waiting/until.js';
 
 const HANGS = 9999;
 const BODY = randomUUID();
+const OF_PAYMENTS = 'idempotency_operation_name="payments.create"';
 const NO_REQUESTS = { executed: 0, replayed: 0, in_progress: 0, mismatch: 0 };
 const IDLE = { running: 0, waiting: 0, takeovers: 0 };
 
@@ -34,6 +35,13 @@ describe('what an operator of the sample app sees', () => {
   ) as [ApiProcess, ApiProcess];
   const apis = [express, fastify];
 
+  const keys: string[] = [];
+  function newKey(): string {
+    const key = randomUUID();
+    keys.push(key);
+    return key;
+  }
+
   async function pay(api: ApiProcess, key: string, amount = 4999): Promise<number | undefined> {
     const response = await fetch(`${api.url}/payments`, {
       method: 'POST',
@@ -48,16 +56,36 @@ describe('what an operator of the sample app sees', () => {
     return response?.status;
   }
 
+  /** What a route shows without a token: never a key, a caller or a body. */
   async function get(api: ApiProcess, path: string) {
     const response = await fetch(api.url + path);
-    return { status: response.status, document: (await response.json()) as any };
+    const text = await response.text();
+    for (const secret of [...keys, BODY, 'alice']) expect(text).not.toContain(secret);
+    return { status: response.status, type: response.headers.get('content-type'), text };
   }
 
-  const activity = async (api: ApiProcess) => (await get(api, '/activity')).document;
-  const ready = (api: ApiProcess) => get(api, '/health/ready');
+  async function ready(api: ApiProcess) {
+    const { status, text } = await get(api, '/health/ready');
+    return { status, document: JSON.parse(text) };
+  }
+
+  async function activity(api: ApiProcess) {
+    const { status, text } = await get(api, '/activity');
+    expect(status).toBe(200);
+    return JSON.parse(text);
+  }
+
+  /** The samples of a scrape, by name and labels. */
+  async function metrics(api: ApiProcess): Promise<Record<string, number>> {
+    const { status, type, text } = await get(api, '/metrics');
+    expect([status, type]).toEqual([200, 'text/plain; version=0.0.4; charset=utf-8']);
+    const lines = text.split('\n').filter((line) => !/^(?:$|# (?:HELP|TYPE) [a-z_]+ )/.test(line));
+    const samples = lines.map((line) => /^([a-z_]+(?:\{.*\})?) (\S+)$/.exec(line)!);
+    return Object.fromEntries(samples.map(([, name, value]) => [name, Number(value)]));
+  }
 
   it('counts requests by result, in each process its own', async () => {
-    const key = randomUUID();
+    const key = newKey();
     expect(await pay(express, key)).toBe(201);
     expect(await pay(express, key)).toBe(201);
     expect(await pay(express, key, 1)).toBe(422);
@@ -69,6 +97,18 @@ describe('what an operator of the sample app sees', () => {
     expect(await activity(fastify)).toEqual({
       requests: { ...NO_REQUESTS, replayed: 1 },
       ...IDLE,
+    });
+  });
+
+  it('exports the same numbers to Prometheus', async () => {
+    const requests = (result: string) =>
+      `idempotency_requests_total{${OF_PAYMENTS},idempotency_transport="http",idempotency_result="${result}"}`;
+    expect(await metrics(express)).toMatchObject({
+      [requests('executed')]: 1,
+      [requests('replayed')]: 1,
+      [requests('mismatch')]: 1,
+      [`idempotency_takeovers_total{${OF_PAYMENTS}}`]: 0,
+      [`idempotency_attempt_active{${OF_PAYMENTS}}`]: 0,
     });
   });
 
@@ -95,13 +135,19 @@ describe('what an operator of the sample app sees', () => {
   });
 
   it('shows a running attempt, and its takeover by another process when the first one died', async () => {
-    const key = randomUUID();
+    const key = newKey();
     const lost = pay(express, key, HANGS);
     await until(async () => (await activity(express)).running === 1);
+    expect(await metrics(express)).toMatchObject({
+      [`idempotency_attempt_active{${OF_PAYMENTS}}`]: 1,
+    });
     await express.kill();
     expect(await lost).toBeUndefined();
     // In progress until the lease expires; then the second attempt hangs, too.
     await until(async () => (await pay(fastify, key, HANGS)) === 504);
     expect(await activity(fastify)).toMatchObject({ ...IDLE, takeovers: 1 });
+    expect(await metrics(fastify)).toMatchObject({
+      [`idempotency_takeovers_total{${OF_PAYMENTS}}`]: 1,
+    });
   });
 });
