@@ -5,7 +5,10 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 // Compiled beside compiled, source beside source: tests run both as TypeScript.
-const MAIN = fileURLToPath(new URL(`../../src/main${extname(import.meta.url)}`, import.meta.url));
+const program = (name: string) =>
+  new URL(`../../src/${name}${extname(import.meta.url)}`, import.meta.url);
+const MAIN = fileURLToPath(program('main'));
+const INSTRUMENTATION = program('instrumentation').href;
 
 /** One process of the payments API, just as `npm start` runs it. */
 export class ApiProcess {
@@ -19,7 +22,7 @@ export class ApiProcess {
     settings: Readonly<Record<string, string>>,
     nodeOptions: readonly string[] = process.execArgv,
   ) {
-    const child = spawn(process.execPath, [...nodeOptions, MAIN], {
+    const child = spawn(process.execPath, [...nodeOptions, '--import', INSTRUMENTATION, MAIN], {
       env: { ...process.env, NO_COLOR: '1', ...settings, PORT: '0' },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

@@ -57,6 +57,11 @@ export class Environment {
   })
   CORS_ORIGIN?: string;
 
+  /** `console` prints each span, see instrumentation.ts. */
+  @IsOptional()
+  @IsIn(['console'])
+  OTEL?: 'console';
+
   /**
    * The file of the ledger; by default the ledger is in memory, or with Redis in the temporary folder. With
    * PostgreSQL it is a table.

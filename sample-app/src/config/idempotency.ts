@@ -1,9 +1,10 @@
 import type { ConfigService } from '@nestjs/config';
+import { openTelemetry } from 'nestjs-idempotency/opentelemetry';
 import { prometheus } from 'nestjs-idempotency/prometheus';
 import type { Persistence } from '../persistence/persistence.js';
 import type { Environment } from './environment.js';
 
-/** The module's options: where records are stored, how long an attempt may run, and where its numbers go. */
+/** The module's options: where records are stored, how long an attempt may run, and where its numbers and traces go. */
 export function idempotencyOptions(
   config: ConfigService<Environment, true>,
   { records }: Persistence,
@@ -16,6 +17,6 @@ export function idempotencyOptions(
       maxExecutionMs: config.get('MAX_EXECUTION_MS', { infer: true }),
     },
     storeErrors: { commandTimeoutMs, saveTimeoutMs: 2 * commandTimeoutMs },
-    telemetry: prometheus(),
+    telemetry: [prometheus(), openTelemetry()],
   };
 }
