@@ -13,7 +13,10 @@ import { judge, type Verdict } from './oracle.js';
 import type { Effect, EventLine } from './worker/lines.js';
 import type { StoreSettings, WorkerOptions, WorkerSettings } from './worker/settings.js';
 
-export interface StartOptions extends Pick<WorkerSettings, 'transactional' | 'mutant'> {
+export interface StartOptions extends Pick<
+  WorkerSettings,
+  'transactional' | 'mutant' | 'metrics' | 'onTakeover'
+> {
   readonly options?: WorkerOptions;
   readonly effectDelayMs?: number;
 }

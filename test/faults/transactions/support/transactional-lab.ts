@@ -16,7 +16,7 @@ import type { Mishap, Point } from '../../../lab/faults/worker/mishap.js';
 const LIMIT_MS = 30_000;
 const POLL_PAUSE_MS = 10;
 
-interface VictimOptions extends Pick<StartOptions, 'mutant'> {
+interface VictimOptions extends Pick<StartOptions, 'mutant' | 'metrics'> {
   readonly leaseMs?: number;
 }
 

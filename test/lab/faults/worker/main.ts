@@ -22,13 +22,14 @@ import {
 } from './settings.js';
 
 const settings = JSON.parse(process.env[SETTINGS_VARIABLE] ?? '') as WorkerSettings;
-const { name, options = {} } = settings;
+const { name, options = {}, onTakeover } = settings;
 const events = new LineFile(settings.eventsFile);
 const mishaps = new Mishaps(name, events);
 const mutant = settings.mutant && MUTANTS[settings.mutant];
 const realStore = openStore(settings.store);
 const store = new ObservedStore(mutant?.store?.(realStore) ?? realStore, name, events, mishaps);
 const transactional = await openTransactions();
+const metrics = settings.metrics ? (await import('./metrics.js')).openMetrics() : undefined;
 
 @Module({})
 class WorkerModule {}
@@ -39,8 +40,10 @@ const app = await NestFactory.create<NestFastifyApplication>(
     imports: [
       IdempotencyModule.forRoot({
         ...options,
+        ...(onTakeover && { lease: { ...options.lease, onTakeover: recover } }),
         store,
         ...(transactional && { unitOfWork: transactional.unitOfWork }),
+        ...(metrics && { telemetry: metrics.telemetry }),
       }),
     ],
     controllers: [transactional?.controller ?? EffectsController],
@@ -65,12 +68,19 @@ app
       void mishaps.at(ARRIVAL).then(() => done());
     });
   });
+metrics?.serve(app);
 app.enableShutdownHooks(['SIGTERM']);
 await app.listen(0, '127.0.0.1');
 
 // Started with a channel to its parent, the process does not outlive it.
 process.once('disconnect', () => process.exit());
 process.send?.({ listening: await app.getUrl() } satisfies ListeningMessage);
+
+/** As `lease.onTakeover`. */
+function recover(): 'run' {
+  if (onTakeover === 'throw') throw new Error('as its settings demand');
+  return 'run';
+}
 
 /** What only transactional workers load. */
 async function openTransactions() {

@@ -25,7 +25,7 @@ interface StoreExtras {
 }
 
 /** What survives JSON of the module's options. */
-export type WorkerOptions = Omit<IdempotencyModuleOptions, 'store' | 'unitOfWork'>;
+export type WorkerOptions = Omit<IdempotencyModuleOptions, 'store' | 'unitOfWork' | 'telemetry'>;
 
 /** All settings of a worker process, as JSON in {@link SETTINGS_VARIABLE}. */
 export interface WorkerSettings {
@@ -37,6 +37,10 @@ export interface WorkerSettings {
   readonly transactional?: boolean;
   /** A mistake that the worker is to make, for the sake of those who have to notice. */
   readonly mutant?: MutantName;
+  /** Whether it serves its metrics at /metrics. */
+  readonly metrics?: boolean;
+  /** What its function `lease.onTakeover` does, if it has one. */
+  readonly onTakeover?: 'run' | 'throw';
   readonly ledgerFile: string;
   readonly eventsFile: string;
   /** How long the handler takes until it has its effect, in milliseconds. */
