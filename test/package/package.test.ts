@@ -40,6 +40,9 @@ describe('the tarball', () => {
     const papers = [
       ...['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md'],
       ...['options.schema.json', 'package.json'],
+      ...['idempotency.dashboard.json', 'idempotency.rules.yml'].map(
+        (name) => `docs/operations/${name}`,
+      ),
     ];
     const shipped = [...filesIn('lua', '.lua'), ...filesIn('sql', '.sql')];
     const { files } = tarball.packed;

@@ -9,6 +9,8 @@ export const SHIPPED = [
   'LICENSE',
   'README.md',
   'SECURITY.md',
+  'docs/operations/idempotency.dashboard.json',
+  'docs/operations/idempotency.rules.yml',
   'lua',
   'options.schema.json',
   'package.json',
