@@ -23,6 +23,7 @@ export const NEEDED_BY = {
     'test/e2e/messages/brokers-without-acknowledgement.test.ts',
     'test/support/servers/mosquitto-server.ts',
   ],
+  promtool: ['test/support/prometheus/promtool.ts'],
 };
 
 /** @param closure - what the chosen test files load, as paths. */

@@ -3,6 +3,7 @@ import { findChromium } from '../browser/chromium.js';
 import { findPostgres } from '../postgres/installed-postgres.js';
 import { findMosquitto } from '../servers/mosquitto-server.js';
 import { findNats } from '../servers/nats-server.js';
+import { findPromtool } from '../prometheus/find-promtool.js';
 import { findRabbitMq } from '../rabbitmq/installation.js';
 import { findCompiler } from '../clocks/compiler.js';
 import type { Program } from './provide.js';
@@ -10,7 +11,15 @@ import type { Program } from './provide.js';
 const OLDEST_REDIS = [6, 2] as const;
 
 export type ProgramName =
-  'redis' | 'postgres' | 'c-compiler' | 'chromium' | 'rabbitmq' | 'nats' | 'mosquitto' | 'wrk';
+  | 'redis'
+  | 'postgres'
+  | 'c-compiler'
+  | 'chromium'
+  | 'rabbitmq'
+  | 'nats'
+  | 'mosquitto'
+  | 'promtool'
+  | 'wrk';
 
 /**
  * What tests need besides npm's packages. Services that Debian's packages may start on the usual ports are
@@ -84,6 +93,14 @@ export const programs: Readonly<Record<ProgramName, Program>> = {
     find: () => versionOf(findMosquitto(), '-h', /^mosquitto version \S+/),
     tests: 'The tests on MQTT',
     elsewhere: '"brew install mosquitto" (macOS)',
+  },
+  promtool: {
+    name: 'promtool',
+    debianPackages: ['prometheus'],
+    variable: 'PROMTOOL_BIN',
+    find: () => versionOf(findPromtool(), '--version', /^promtool, version \S+/),
+    tests: 'The tests of the alerts',
+    elsewhere: '"brew install prometheus" (macOS)',
   },
   wrk: {
     name: 'wrk',

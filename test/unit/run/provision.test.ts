@@ -85,7 +85,7 @@ describe('What the tests need', () => {
 
   it('is known for each program that a file requests', () => {
     const searchesFor =
-      /(?:Executable|Program|Server|spawn\w*)\(\s*'(redis|rabbitmq|nats|mosquitto)\b/g;
+      /(?:Executable|Program|Server|spawn\w*)\(\s*'(redis|rabbitmq|nats|mosquitto|promtool)\b/g;
     const files = ['test', 'sample-app/src', 'sample-app/demo'].flatMap((root) =>
       readdirSync(join(projectRoot, root), { recursive: true, encoding: 'utf8' })
         .filter((name) => name.endsWith('.ts'))
