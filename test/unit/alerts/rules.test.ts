@@ -64,6 +64,11 @@ describe.each(RULES.map((rule) => [rule.alert, rule] as const))('%s', (alert, ru
     expect(parts).toEqual(PARTS);
     expect(section).toContain(`\`${rule.labels.severity}\``);
   });
+
+  it('is provoked by a test', () => {
+    const [, link] = /\]\(\.\.\/\.\.\/(test\/.+)\)/.exec(read(RUNBOOK))!;
+    expect(read(link!)).toContain(`'${alert} fires when `);
+  });
 });
 
 describe('The rules', () => {
