@@ -78,7 +78,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
   },
   model: {
     summary: 'every state of a small model of the protocol; needs spin and gcc',
-    program: 'model/main.ts',
+    program: '../model/main.ts',
   },
   walk: {
     summary: 'the files of lib in which a function runs during one request',
