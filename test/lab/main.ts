@@ -77,8 +77,9 @@ const VERBS: Readonly<Record<string, Verb>> = {
     servers: ['redis'],
   },
   model: {
-    summary: 'every state of a small model of the protocol; needs spin and gcc',
+    summary: 'every state of a small model of the protocol',
     program: '../model/main.ts',
+    servers: ['spin', 'c-compiler'],
   },
   walk: {
     summary: 'the files of lib in which a function runs during one request',

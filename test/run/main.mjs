@@ -23,7 +23,8 @@ TEST_MINUTES    ends the run after that time, with the result so far
 TEST_VERDICT    a file for { passed, failed, flaky }
 RANDOM_SEED     and RANDOM_PATH reproduce a random failure that was printed with them
 Sizes and targets, with which .ci/verified is unchanged: ${NARROWING.join(' ')}
-Programs: REDIS_SERVER_BIN POSTGRES_BIN RABBITMQ_SERVER_BIN NATS_SERVER_BIN MOSQUITTO_BIN PROMTOOL_BIN CHROMIUM_BIN CC
+Programs: REDIS_SERVER_BIN POSTGRES_BIN RABBITMQ_SERVER_BIN NATS_SERVER_BIN MOSQUITTO_BIN PROMTOOL_BIN CHROMIUM_BIN
+          SPIN_BIN CC
 `.trim();
 
 const MAX_FLAKY = 2;

@@ -24,6 +24,7 @@ export const NEEDED_BY = {
     'test/support/servers/mosquitto-server.ts',
   ],
   promtool: ['test/support/prometheus/promtool.ts'],
+  spin: ['test/support/provision/spin.ts'],
 };
 
 /** @param closure - what the chosen test files load, as paths. */

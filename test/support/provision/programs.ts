@@ -7,6 +7,7 @@ import { findPromtool } from '../prometheus/find-promtool.js';
 import { findRabbitMq } from '../rabbitmq/installation.js';
 import { findCompiler } from '../clocks/compiler.js';
 import type { Program } from './provide.js';
+import { findSpin } from './spin.js';
 
 const OLDEST_REDIS = [6, 2] as const;
 
@@ -19,6 +20,7 @@ export type ProgramName =
   | 'nats'
   | 'mosquitto'
   | 'promtool'
+  | 'spin'
   | 'wrk';
 
 /**
@@ -56,7 +58,7 @@ export const programs: Readonly<Record<ProgramName, Program>> = {
       if (process.platform !== 'linux') throw new Error('LD_PRELOAD needs Linux.');
       return findCompiler()?.version;
     },
-    tests: "The tests that move a server's clock",
+    tests: "The tests that move a server's clock, and those of the protocol's model",
   },
   chromium: {
     name: 'Chromium',
@@ -101,6 +103,15 @@ export const programs: Readonly<Record<ProgramName, Program>> = {
     find: () => versionOf(findPromtool(), '--version', /^promtool, version \S+/),
     tests: 'The tests of the alerts',
     elsewhere: '"brew install prometheus" (macOS)',
+  },
+  spin: {
+    name: 'spin 6',
+    // It needs a C preprocessor, and the C compiler for what it makes of a model.
+    debianPackages: ['spin', 'gcc', 'libc6-dev'],
+    variable: 'SPIN_BIN',
+    find: () => findSpin()?.version,
+    tests: "The tests of the protocol's model",
+    elsewhere: '"brew install spin" (macOS)',
   },
   wrk: {
     name: 'wrk',
