@@ -85,7 +85,20 @@ export const CHECKS: readonly Check[] = [
   inTransaction(holds('transactional, 2 × 3', 'N=2', 'ATT=3')),
 
   fails('one effect, leases outlived', ...TWO_BY_ONE, 'OVERRUN', 'ONCE'),
-  fails('owners not compared', ...TWO_BY_ONE, 'OVERRUN', 'FL=0', 'GH=0', 'AUTHORITY', 'NO_OWNER'),
+  {
+    ...fails(
+      'authority without owners',
+      ...TWO_BY_ONE,
+      'OVERRUN',
+      'FL=0',
+      'GH=0',
+      'AUTHORITY',
+      'NO_OWNER',
+    ),
+    // The claim is violated before a step of the record is.
+    isOfRecord: false,
+  },
+  fails('owners not compared', ...TWO_BY_ONE, 'OVERRUN', 'NO_OWNER'),
   fails('fences not compared', ...TWO_BY_ONE, 'OVERRUN', 'TOKEN_ALONE'),
   fails('outcomes replaced', ...TWO_BY_ONE, 'OVERRUN', 'OVERWRITE'),
   fails('another content', ...TWO_BY_TWO, TWO_CONTENTS, 'OVERRUN', 'GH=0', 'IGNORE_CONTENT'),

@@ -16,6 +16,14 @@ bool reported = 0;
 byte ended = 0;                   /* workers */
 bool served = 0;
 
+#ifdef TRACE
+/* A step is printed before its violation ends the history. */
+bool wrong = 0;
+#define MUST(x) wrong = (wrong || !(x))
+#else
+#define MUST(x) assert(x)
+#endif
+
 /* No stored failure hides the effect of an attempt that is newer than the one that failed. */
 #define HIDES_NOTHING(f) (f == 0 || lastEffect <= f)
 
@@ -23,11 +31,11 @@ bool served = 0;
 #define HELD_BESIDE(i,w) (HELD_BY(i) && PROCESS(i) == PROCESS(w))
 inline takesOver(t) {
 #if WORKERS==1
-  assert(!HELD_BY(0));
+  MUST(!HELD_BY(0));
 #elif WORKERS==2
-  assert(!HELD_BESIDE(0, WORKER(t)) && !HELD_BESIDE(1, WORKER(t)));
+  MUST(!HELD_BESIDE(0, WORKER(t)) && !HELD_BESIDE(1, WORKER(t)));
 #else
-  assert(!HELD_BESIDE(0, WORKER(t)) && !HELD_BESIDE(1, WORKER(t)) && !HELD_BESIDE(2, WORKER(t)));
+  MUST(!HELD_BESIDE(0, WORKER(t)) && !HELD_BESIDE(1, WORKER(t)) && !HELD_BESIDE(2, WORKER(t)));
 #endif
 #ifndef SILENT
   reported = 1
@@ -37,28 +45,31 @@ inline takesOver(t) {
 inline stored(t) { if :: first == 0 -> first = t :: else fi }
 
 inline completes(t, f, outcome) {
-  assert(f == 0 || f == ticks);                         /* the newest grant alone completes */
-  assert(SAME(t));
-  assert(outcome == completed || HIDES_NOTHING(f))
+  MUST(f == 0 || f == ticks);                         /* the newest grant alone completes */
+  MUST(SAME(t));
+  MUST(outcome == completed || HIDES_NOTHING(f))
 }
 
 inline completesLate(f, outcome) {
-  assert(!ANY(HELD_BY)); assert(!ANY(LATEST));
-  assert(first == 0 || hasLost);                        /* an outcome that was stored is never replaced */
-  assert(outcome == completed || HIDES_NOTHING(f))
+  MUST(!ANY(HELD_BY)); MUST(!ANY(LATEST));
+  MUST(first == 0 || hasLost);                        /* an outcome that was stored is never replaced */
+  MUST(outcome == completed || HIDES_NOTHING(f))
 }
 
 inline restores(f, outcome) {
-  assert(hasLost || f == 0);
-  assert(outcome == completed || (f == 0 -> effects == 0 : HIDES_NOTHING(f)))
+  MUST(hasLost || f == 0);
+  MUST(outcome == completed || (f == 0 -> effects == 0 : HIDES_NOTHING(f)))
 }
 
-inline alreadyStored(t) { assert(kept == t) }
+inline alreadyStored(t) { MUST(kept == t) }
 
 /* The record's fence is that of the newest grant, and a stored outcome never changes. */
 inline changed() {
-  assert(state == absent || hasLost || fence == ticks);
-  assert(first == 0 || hasLost || (FINISHED && kept == first))
+  MUST(state == absent || hasLost || fence == ticks);
+  MUST(first == 0 || hasLost || (FINISHED && kept == first))
+#ifdef TRACE
+  ; assert(!wrong)
+#endif
 }
 
 /* No client gets the outcome of other content; while the store loses nothing, all get the same success. */

@@ -81,10 +81,10 @@ inline begin(t, allow, isLate, rc, rv, rf) {
        acquire(t, takeover, isLate, rc, rf)
   :: FINISHED && SAME(t) -> rc = state; rv = kept
   fi;
-  changed()
 #ifdef TRACE
-  ; printf("begin token=%d content=%d allow=%d late=%d -> %e %d", t, content[t], allow, isLate, rc, rv); shown()
+  printf("begin token=%d content=%d allow=%d late=%d -> %e %d", t, content[t], allow, isLate, rc, rv); shown();
 #endif
+  changed()
 }
 
 inline extend(t, f, rc) {
@@ -95,10 +95,10 @@ inline extend(t, f, rc) {
   :: state == in_progress && HOLDS(t,f) && !overdue -> rc = (over -> revived : ok); renew()
   :: FINISHED || state == released -> rc = (own == t -> not_in_progress : lost)
   fi;
-  changed()
 #ifdef TRACE
-  ; printf("extend token=%d fence=%d -> %e 0", t, f, rc); shown()
+  printf("extend token=%d fence=%d -> %e 0", t, f, rc); shown();
 #endif
+  changed()
 }
 
 /* outcome: completed or failed. rv: the attempt whose outcome stands. */
@@ -145,10 +145,10 @@ inline complete(t, f, outcome, rc, rv) {
   :: FINISHED && own != t && !SAME(t) -> rc = lost
 #endif
   fi;
-  changed()
 #ifdef TRACE
-  ; printf("%e token=%d content=%d fence=%d -> %e %d", outcome, t, content[t], f, rc, rv); shown()
+  printf("%e token=%d content=%d fence=%d -> %e %d", outcome, t, content[t], f, rc, rv); shown();
 #endif
+  changed()
 }
 
 inline release(t, f, rc) {
@@ -168,10 +168,10 @@ inline release(t, f, rc) {
        :: own == t -> rc = (state == released -> already : not_in_progress)
        fi
   fi;
-  changed()
 #ifdef TRACE
-  ; printf("release token=%d fence=%d -> %e 0", t, f, rc); shown()
+  printf("release token=%d fence=%d -> %e 0", t, f, rc); shown();
 #endif
+  changed()
 }
 
 /* The store loses the record. */
