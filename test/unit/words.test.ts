@@ -62,6 +62,13 @@ it('The words of sentences and names are plain', () => {
   expect(findings).toEqual([]);
 });
 
+it('No file has the marks of an unresolved merge', () => {
+  const marks = /^(?:<{7}|>{7}) \S/m;
+  const marked = files.filter((file) => marks.test(readFileSync(join(projectRoot, file), 'utf8')));
+  expect(marked).toEqual([]);
+  expect('text\n>>>>>>> main\n').toMatch(marks);
+});
+
 describe('The lint', () => {
   it('reads every kind of file, in every folder', () => {
     const kinds = new Set(files.map((file) => file.replace(/^.*\./, '')));

@@ -27,6 +27,7 @@ import {
   type NumberMetric,
 } from '../metrics/catalogue.js';
 import { MeterGroup } from '../metrics/meter-group.js';
+import { SCOPE } from './scope.generated.js';
 
 export interface OpenTelemetryMetricsOptions {
   /** Whether metrics have the operation's name. Without it, the numbers of all operations add up. @defaultValue true */
@@ -42,8 +43,6 @@ export const METRICS_OPTIONS: Group<OpenTelemetryMetricsOptions, MetricsOptions>
   fields: { operation: flag(true), storeCommands: flag(true) },
   canBeOff: true,
 };
-
-const SCOPE = 'nestjs-idempotency';
 
 /** So that a process without requests exports its zeros, too, soon after the SDK has started. */
 const CHECK_INTERVAL_MS = 1_000;
@@ -88,23 +87,26 @@ class MetricsExport {
     let system: string | undefined;
     return {
       attempt: (operation, outcome, ms) => {
-        this.record('attempt', ms, { ...named(operation), [OUTCOME.name]: outcome });
+        this.record('attempt', ms, () => ({ ...named(operation), [OUTCOME.name]: outcome }));
       },
       wait: (operation, end, ms) => {
-        this.record('wait', ms, { ...named(operation), [WAIT_END.name]: end });
+        this.record('wait', ms, () => ({ ...named(operation), [WAIT_END.name]: end }));
       },
       command: (command, errorType, ms) => {
         if (!storeCommands) return;
-        system ??= meter.read().store.system;
-        const failed = errorType !== undefined && { [ERROR_TYPE.name]: errorType };
-        this.record('command', ms, { [COMMAND.name]: command, [SYSTEM.name]: system, ...failed });
+        this.record('command', ms, () => {
+          system ??= meter.read().store.system;
+          const failed = errorType !== undefined && { [ERROR_TYPE.name]: errorType };
+          return { [COMMAND.name]: command, [SYSTEM.name]: system, ...failed };
+        });
       },
     };
   }
 
-  private record(duration: Duration, ms: number, attributes: Attributes): void {
+  /** @param attributesOf - called only if there is an SDK. */
+  private record(duration: Duration, ms: number, attributesOf: () => Attributes): void {
     try {
-      this.current()?.durations[duration].record(ms / 1_000, attributes);
+      this.current()?.durations[duration].record(ms / 1_000, attributesOf());
     } catch (error) {
       report(error);
     }
@@ -118,7 +120,7 @@ class MetricsExport {
     try {
       this.instruments?.remove();
       this.instruments = undefined;
-      const meter = provider.getMeter(SCOPE);
+      const meter = provider.getMeter(SCOPE.name, SCOPE.version);
       if (meter !== createNoopMeter()) this.instruments = instrumentsOf(meter, this.group);
     } catch (error) {
       report(error);
@@ -180,5 +182,5 @@ function histogramOf(
 }
 
 function report(error: unknown): void {
-  diag.error(`${SCOPE}: the export of metrics failed.`, error);
+  diag.error(`${SCOPE.name}: the export of metrics failed.`, error);
 }

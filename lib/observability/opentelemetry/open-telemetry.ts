@@ -45,8 +45,8 @@ export const OPEN_TELEMETRY_OPTIONS: Schema<OpenTelemetryOptions, ResolvedOption
 };
 
 /**
- * Traces and metrics by OpenTelemetry, for the module option `telemetry`. It uses the global API: the SDK may start earlier, later,
- * again, or never.
+ * Traces and metrics by OpenTelemetry, for the module option `telemetry`. It uses the global API: the SDK may start
+ * earlier, later, again, or never.
  * @throws {@link IdempotencyOptionsError} for an invalid option.
  */
 export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {

@@ -12,6 +12,7 @@ import {
 import type { SurroundedRequest, Surrounding } from '../../core/telemetry/telemetry.js';
 import { errorTypeOf } from '../../core/util/errors.js';
 import { ATTRIBUTE } from './attributes.js';
+import { SCOPE } from './scope.generated.js';
 
 /** `'auto'`: where no other span speaks for the request. */
 export type SpanPolicy = 'auto' | 'always';
@@ -21,7 +22,7 @@ const OWN_SPAN = createContextKey('nestjs-idempotency own span');
 
 /** Not kept: a tracer of a provider that was shut down has no successor. */
 export function currentTracer(): Tracer {
-  return trace.getTracer('nestjs-idempotency');
+  return trace.getTracer(SCOPE.name, SCOPE.version);
 }
 
 /** A span that lasts as long as the handling of its request. */

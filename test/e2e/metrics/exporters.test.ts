@@ -227,7 +227,7 @@ describe.each(platforms)('after the same traffic on %s, both exporters', (platfo
     expect(durations).toHaveLength(3);
     expect(families.filter((name) => plain.types.has(name))).toEqual(families);
     const all = [...plain.series.keys()].flatMap((name) => Object.keys(labelsIn(name)));
-    expect(labels.filter((label) => all.includes(label))).toEqual(['otel_scope_name']);
+    expect(labels.filter((label) => all.includes(label))).toEqual(labels);
     expect(texts.otel).toMatch(/^# UNIT /m);
     expect(texts.prom).not.toMatch(/^# UNIT /m);
   });

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { Controller, Post } from '@nestjs/common';
 import { trace } from '@opentelemetry/api';
@@ -7,6 +9,7 @@ import { openTelemetry } from 'nestjs-idempotency/opentelemetry';
 import { InScenario, type Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { LoggedLines } from '../../support/nest/logged-lines.js';
+import { projectRoot } from '../../support/project-root.js';
 import {
   idOf,
   linksOf,
@@ -14,6 +17,10 @@ import {
   traceRequests,
   written,
 } from '../../support/telemetry/test-sdk.js';
+
+const { name, version } = JSON.parse(
+  readFileSync(join(projectRoot, 'package.json'), 'utf8'),
+) as Readonly<Record<string, unknown>>;
 
 @Controller()
 class Payments {
@@ -73,6 +80,7 @@ function expectTraced([first, replay, called]: TestSdk['spans']): void {
   });
   expect(linksOf(replay!)).toEqual([[idOf(first), 'first_execution']]);
   expect(called!.name).toBe('idempotent mails.send');
+  expect(called!.instrumentationScope).toMatchObject({ name, version });
 }
 
 it('without an SDK, requests and calls are served, and nothing is kept', async () => {

@@ -17,7 +17,8 @@ interface Texts {
 
 /**
  * What `lua/` and `sql/` are in the library: it reads no file at run time, which a bundle would not contain. And what the
- * table of rejections is in the client, and the schema of options, the table of events and that of metrics in their comments and documentation.
+ * table of rejections is in the client, the package's version in telemetry, and the schema of options, the table of events
+ * and that of metrics in their comments and documentation.
  */
 export function shippedTexts(): TextModule[] {
   return [
@@ -34,6 +35,7 @@ export function shippedTexts(): TextModule[] {
       },
     ]),
     problemCodes(),
+    telemetryScope(),
     ...optionTexts(),
     ...eventTexts(),
     ...metricTexts(),
@@ -52,6 +54,20 @@ function problemCodes(): TextModule {
 /** The server's problem codes, and whether a retry of the same request may succeed. */
 export const PROBLEM_RETRYABLE = {
 ${members.join('')}} as const;
+`,
+  };
+}
+
+/** Code that runs in a bundle cannot read package.json. */
+function telemetryScope(): TextModule {
+  const manifest = readFileSync(join(projectRoot, 'package.json'), 'utf8');
+  const { name, version } = JSON.parse(manifest) as { name: string; version: string };
+  return {
+    path: 'lib/observability/opentelemetry/scope.generated.ts',
+    source: `// Made from package.json by "npm run texts".
+
+/** The instrumentation scope of all spans and metrics. */
+export const SCOPE = { name: '${name}', version: '${version}' } as const;
 `,
   };
 }
