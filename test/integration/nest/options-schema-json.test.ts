@@ -136,6 +136,7 @@ it('the JSON Schema has every option but functions, the store and the like, each
     'outcome.codec',
     'outcome.keep',
     'store',
+    'telemetry',
     'unitOfWork',
   ]);
   // The lists of a fingerprint's selection are described with it.
