@@ -1,6 +1,7 @@
 import { IdempotencyMeter } from 'nestjs-idempotency';
 
-const subject = {
+/** An attempt of the operation `pay`. */
+export const subject = {
   operation: 'pay',
   transport: 'http' as const,
   recordKey: 'digest' as never,
@@ -8,7 +9,7 @@ const subject = {
   fencingToken: 7,
 };
 
-/** Counts events of an attempt, of the operation `pay` unless they say otherwise. */
+/** Counts events of {@link subject}, unless they say otherwise. */
 export function count(meter: IdempotencyMeter, ...events: readonly object[]): IdempotencyMeter {
   for (const event of events) meter.count({ ...subject, ...event } as never);
   return meter;

@@ -6,6 +6,7 @@ import {
   StoreReplyMismatchedError,
   StoreUnavailableError,
 } from 'nestjs-idempotency';
+import { metered, subject } from '../../../support/metrics/counted.js';
 
 const MAX_NAMES = 200;
 
@@ -15,20 +16,6 @@ const SOURCE: Parameters<IdempotencyMeter['readFrom']>[0] = {
   waiting: () => [],
   store: { system: 'redis', breaker: undefined, deletedRecords: undefined },
 };
-
-const subject = {
-  operation: 'pay',
-  transport: 'http' as const,
-  recordKey: 'digest' as never,
-  attempt: 1,
-  fencingToken: 7,
-};
-
-function metered(...events: readonly object[]): IdempotencyMeter {
-  const meter = new IdempotencyMeter();
-  for (const event of events) meter.count({ ...subject, ...event } as never);
-  return meter;
-}
 
 const ofPay = (meter: IdempotencyMeter) => meter.read().operations.get('pay')!;
 
