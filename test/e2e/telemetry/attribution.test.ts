@@ -59,7 +59,11 @@ describe.each(platforms)('on %s', (platform) => {
         store: redisStore(way === OWN ? { url: redis.url } : { client }),
         controllers: [Payments],
         guard: { canActivate: () => true },
-        options: { telemetry: openTelemetry(), caller: { scope: () => 'tester' } },
+        options: {
+          telemetry: openTelemetry(),
+          caller: { scope: () => 'tester' },
+          storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+        },
         configure: traceRequests,
       });
       connections = Array.from({ length: AT_A_TIME }, () => new KeepAliveConnection(app.port));
