@@ -27,7 +27,7 @@ type Add<Value> = (one: Value, other: Value) => Value;
 
 /**
  * The meters that one exporter reads: those of several applications in this process, or of several modules. Their
- * numbers add up. The counts of a meter that leaves stay until all have left, because a counter must not decrease.
+ * numbers add up. The counts of a meter that leaves stay, because a counter must not decrease.
  */
 export class MeterGroup {
   private readonly members = new Map<ReadMeter, ExportOptions>();
@@ -48,8 +48,12 @@ export class MeterGroup {
     if (options === undefined) return;
     this.members.delete(meter);
     this.current = undefined;
-    if (this.isEmpty) this.kept.clear();
-    else this.keep({ reading: meter.read(), ...options });
+    this.keep({ reading: meter.read(), ...options });
+  }
+
+  /** Forgets the counts of meters that have left. */
+  forget(): void {
+    this.kept.clear();
   }
 
   numbers(metric: NumberMetric): readonly Sample<number>[] {

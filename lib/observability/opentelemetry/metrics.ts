@@ -57,7 +57,8 @@ interface Instruments {
 
 /**
  * The export to the provider that is registered. It belongs to the process: of observations that several applications
- * make with equal attributes, an SDK keeps one.
+ * make with equal attributes, an SDK keeps one. Its counts stay when all applications have stopped, because an SDK is
+ * shut down after them, and reads once more.
  */
 class MetricsExport {
   private readonly group = new MeterGroup();
@@ -66,6 +67,8 @@ class MetricsExport {
   private checks: NodeJS.Timeout | undefined;
 
   start({ meter }: TelemetrySource, options: MetricsOptions): () => void {
+    // Another SDK has never seen them.
+    if (this.group.isEmpty && metrics.getMeterProvider() !== this.provider) this.group.forget();
     this.group.add(meter, options);
     meter.recordTo(this.recorderOf(meter, options));
     this.current();

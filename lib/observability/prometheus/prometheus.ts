@@ -85,6 +85,7 @@ class RegisteredMetrics {
   remove(meter: ReadMeter): void {
     this.group.remove(meter);
     if (!this.group.isEmpty) return;
+    this.group.forget();
     for (const name of this.collectors.keys()) {
       if (this.has(name)) this.registry.removeSingleMetric(name);
     }

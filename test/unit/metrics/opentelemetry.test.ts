@@ -203,13 +203,19 @@ describe('applications of one process', () => {
     expect(attempts(series)).toMatchObject({ count: 4 });
   });
 
-  it('start again after all have stopped', async () => {
+  it('keep their counts after all have stopped, for the last export and for the next application', async () => {
     const sdk = new TestProvider().register();
-    start(metered())();
     const meter = metered();
-    start(meter);
+    const stop = start(meter);
     count(meter, executed());
+    stop();
     expect(requests(await sdk.read(), 'executed')).toBe(1);
+    const next = metered();
+    start(next);
+    count(next, executed());
+    const series = await sdk.read();
+    expect(requests(series, 'executed')).toBe(2);
+    expect(attempts(series)).toMatchObject({ count: 2 });
   });
 });
 
