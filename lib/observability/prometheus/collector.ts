@@ -20,7 +20,7 @@ export class Collector {
   readonly type: 'counter' | 'gauge' | 'histogram';
   /** Of the workers of a cluster. */
   readonly aggregator = 'sum';
-  /** A registry for OpenMetrics sets it: it removes the suffix of counters. */
+  /** A registry for OpenMetrics removes the suffix of counters before each reading. */
   name: string;
 
   constructor(
@@ -35,6 +35,8 @@ export class Collector {
 
   get(): Promise<object> {
     const { name, help, type, aggregator } = this;
+    // It may be another format's next time.
+    this.name = prometheusName(this.metric);
     return Promise.resolve({ name, help, type, aggregator, values: this.series() });
   }
 

@@ -126,6 +126,14 @@ describe('a registry', () => {
     }
   });
 
+  it('has the names of the other format again when the content type changes back', async () => {
+    const { registry, read } = start(metered(executed()));
+    registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE as never);
+    await registry.metrics();
+    registry.setContentType(Registry.PROMETHEUS_CONTENT_TYPE);
+    expect((await read()).series.get(requests('executed'))).toBe(1);
+  });
+
   it('has the labels that it adds to all metrics', async () => {
     const { registry, read } = start(metered(executed()));
     registry.setDefaultLabels({ app: 'shop' });
