@@ -125,7 +125,10 @@ interface Traced {
 /** The cause of a failure. */
 interface Caused {
   readonly error: unknown;
-  /** The error's code or, without one, its class. Safe to log: a database's message may contain data. */
+  /**
+   * The error's code or, without one, its class: up to 64 letters, digits and `_.:-`. Safe to log: a database's message
+   * may contain data.
+   */
   readonly errorType: string | undefined;
 }
 

@@ -42,11 +42,22 @@ export function asError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error('The store failed.', { cause: thrown });
 }
 
+/** Any text may be assigned to a code: one that reads like a message may contain data. */
+const ERROR_TYPE = /^[\w.:-]{1,64}$/;
+
 /** The code of an error or, without one, the name of its class. */
 export function errorTypeOf(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null) return undefined;
-  if ('code' in error && typeof error.code === 'string') return error.code;
-  return error instanceof Error ? error.name : undefined;
+  try {
+    const types: readonly unknown[] = [
+      'code' in error && error.code,
+      error instanceof Error && error.name,
+    ];
+    return types.find((type): type is string => typeof type === 'string' && ERROR_TYPE.test(type));
+  } catch {
+    // A getter of the error throws.
+    return undefined;
+  }
 }
 
 /** The codes of a store's errors. `_OTHER`: an error of another kind, such as the database's in a transaction. */

@@ -37,6 +37,10 @@ afterEach(async () => {
   await sdk.stop();
 });
 
+const unreadable = () => {
+  throw new Error('unreadable');
+};
+
 let keys = 0;
 const newKey = () => `key-${(keys += 1)}`;
 
@@ -122,6 +126,24 @@ describe('a call', () => {
     expect(first.events).toEqual([]);
     expect(replay.status).toEqual({ code: SpanStatusCode.UNSET });
     expect(written(replay)).not.toHaveProperty('error.type');
+  });
+
+  it.each<[string, Error, string]>([
+    [
+      'reads like a message',
+      Object.assign(new TypeError(), { code: 'card 4242 refused' }),
+      'TypeError',
+    ],
+    [
+      'is longer than a code',
+      Object.assign(new TypeError(), { code: 'x'.repeat(65) }),
+      'TypeError',
+    ],
+    ['cannot be read', Object.defineProperty(new Error(), 'code', { get: unreadable }), '_OTHER'],
+  ])('whose error has a code that %s ends without it', async (_, error, errorType) => {
+    const { pay } = await start();
+    await expect(pay(newKey(), () => Promise.reject(error))).rejects.toBe(error);
+    expect(written(own()[0]!)).toMatchObject({ 'error.type': errorType });
   });
 
   it('without a key has a span of its own, too', async () => {
