@@ -27,7 +27,11 @@ export class Telemetries {
   start(meter: TelemetrySource['meter']): void {
     const source = { events: this.events, meter };
     for (const telemetry of this.all) {
-      this.guard('start', () => this.stops.push(telemetry.start(source)));
+      this.guard('start', () => {
+        const stop = telemetry.start(source);
+        this.stops.push(stop);
+        return stop;
+      });
     }
   }
 
@@ -41,6 +45,7 @@ export class Telemetries {
     for (const telemetry of tracing) {
       try {
         const trace = telemetry.traceOf?.();
+        this.watch('traceOf', trace);
         if (trace !== undefined) return checkedTrace(trace);
       } catch (error) {
         this.events.telemetryFailed('traceOf', error);
@@ -57,6 +62,7 @@ export class Telemetries {
     for (const telemetry of surrounding) {
       try {
         const own = telemetry.around?.(request);
+        this.watch('around', own);
         if (own !== undefined) inner = new GuardedSurrounding(own, inner, this.guard);
       } catch (error) {
         this.events.telemetryFailed('around', error);
@@ -65,21 +71,34 @@ export class Telemetries {
     return inner;
   }
 
-  private readonly guard = (method: string, call: () => void): void => {
+  private readonly guard = (method: string, call: () => unknown): void => {
     try {
-      call();
+      this.watch(method, call());
     } catch (error) {
       this.events.telemetryFailed(method, error);
     }
   };
+
+  /** An async function fits the types, too: unhandled, its rejection would end the process. */
+  private watch(method: string, returned: unknown): void {
+    if (!(returned instanceof Promise)) return;
+    returned.catch((error: unknown) => {
+      this.events.telemetryFailed(method, error);
+    });
+  }
 }
+
+/** As it may be in fact: async functions fit `void`. */
+type AnySurrounding = {
+  readonly [Name in keyof Surrounding]: (...given: Parameters<Surrounding[Name]>) => unknown;
+};
 
 /** Calls what is surrounded once, whatever the telemetry does. */
 export class GuardedSurrounding {
   constructor(
-    private readonly own: Surrounding,
+    private readonly own: AnySurrounding,
     private readonly inner: GuardedSurrounding | undefined,
-    private readonly guard: (method: string, call: () => void) => void,
+    private readonly guard: (method: string, call: () => unknown) => void,
   ) {}
 
   /** @param handle - must not throw: the error would be the telemetry's. */
@@ -89,18 +108,14 @@ export class GuardedSurrounding {
       if (results.length > 0) return;
       results.push(this.inner === undefined ? handle() : this.inner.run(handle));
     };
-    this.guard('around', () => {
-      this.own.run(once);
-    });
+    this.guard('around', () => this.own.run(once));
     once();
     return results[0] as Result;
   }
 
   ended(error?: unknown): void {
     this.inner?.ended(error);
-    this.guard('around', () => {
-      this.own.ended(error);
-    });
+    this.guard('around', () => this.own.ended(error));
   }
 }
 

@@ -242,6 +242,24 @@ describe('a hostile telemetry', () => {
     },
   );
 
+  it('whose methods are async and reject is logged, and does not end the process', async () => {
+    const rejects = (() => Promise.reject(new Error('hostile'))) as () => never;
+    const { nest, log, pay } = await start([
+      quiet({ start: rejects }),
+      quiet({ start: () => rejects }),
+      quiet({ traceOf: rejects, around: rejects }),
+      quiet({ around: () => ({ run: rejects, ended: rejects }) }),
+    ]);
+    expect(await pay()).toBe('paid');
+    await nest.close();
+    app = undefined;
+    await new Promise(setImmediate);
+    const methods = new Set(log.own.map((line) => line.replace(/ of a telemetry failed\.$/, '')));
+    expect(methods).toEqual(
+      new Set(['start', 'stop', 'traceOf', 'around'].map((method) => `error: ${method}`)),
+    );
+  });
+
   it('that throws everywhere is logged, and does not affect the others', async () => {
     const seen: string[] = [];
     const thrower: Telemetry = { start: hostile, traceOf: hostile, around: hostile };
