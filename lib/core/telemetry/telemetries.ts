@@ -17,7 +17,8 @@ export class Telemetries {
     given: Telemetry | readonly Telemetry[],
     private readonly events: IdempotencyEvents,
   ) {
-    this.all = [given].flat();
+    // One that is given twice would write everything twice.
+    this.all = [...new Set([given].flat())];
     const tracing = this.all.filter((telemetry) => telemetry.traceOf !== undefined);
     if (tracing.length > 0) this.traceOf = () => this.traceBy(tracing);
     const surrounding = this.all.filter((telemetry) => telemetry.around !== undefined);

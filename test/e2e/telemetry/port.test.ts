@@ -78,6 +78,22 @@ describe('a telemetry', () => {
     expect(stopped).toBe(1);
   });
 
+  it('that is given twice is asked once', async () => {
+    const seen: string[] = [];
+    const telemetry = quiet({
+      start: () => {
+        seen.push('start');
+        return () => seen.push('stop');
+      },
+      around: () => void seen.push('around'),
+    });
+    const { nest, pay } = await start([telemetry, telemetry]);
+    await pay();
+    await nest.close();
+    app = undefined;
+    expect(seen).toEqual(['start', 'around', 'stop']);
+  });
+
   it('may be shared by several applications, each with its own source', async () => {
     const sources = new Set<unknown>();
     const telemetry = quiet({
