@@ -17,9 +17,8 @@ export interface SubscribeOptions {
    */
   readonly replacesLog?: boolean;
   /**
-   * @internal Asked before a frequent event is made. It need not be made if no subscriber wants it; one that is made goes
-   * to all of them.
-   * @defaultValue every event
+   * @internal Asked before a frequent event is made; a subscriber without it wants all. An event need not be made if no
+   * subscriber wants it; one that is made goes to all of them.
    */
   readonly wants?: (type: FrequentEventType) => boolean;
 }
