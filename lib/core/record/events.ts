@@ -126,7 +126,7 @@ interface Traced {
 interface Caused {
   readonly error: unknown;
   /**
-   * The error's code or, without one, its class: up to 64 letters, digits and `_.:-`. Safe to log: a database's message
+   * The error's code or, without one, its class: up to 64 letters, digits and `_.:/-`. Safe to log: a database's message
    * may contain data.
    */
   readonly errorType: string | undefined;

@@ -43,7 +43,7 @@ export function asError(thrown: unknown): Error {
 }
 
 /** Any text may be assigned to a code: one that reads like a message may contain data. */
-const ERROR_TYPE = /^[\w.:-]{1,64}$/;
+const ERROR_TYPE = /^[\w.:/-]{1,64}$/;
 
 /** The code of an error or, without one, the name of its class. */
 export function errorTypeOf(error: unknown): string | undefined {
