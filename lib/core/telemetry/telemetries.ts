@@ -1,4 +1,5 @@
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
+import { IdempotencyOptionsError } from '../util/errors.js';
 import type { SurroundedRequest, Surrounding, Telemetry, TelemetrySource } from './telemetry.js';
 
 /** What {@link Telemetry.traceOf} may return. */
@@ -25,14 +26,21 @@ export class Telemetries {
     if (surrounding.length > 0) this.around = (request) => this.surround(request, surrounding);
   }
 
+  /** @throws {@link IdempotencyOptionsError} of a telemetry that cannot be used as it is configured. */
   start(meter: TelemetrySource['meter']): void {
     const source = { events: this.events, meter };
     for (const telemetry of this.all) {
-      this.guard('start', () => {
+      try {
         const stop = telemetry.start(source);
+        this.watch('start', stop);
         this.stops.push(stop);
-        return stop;
-      });
+      } catch (error) {
+        if (error instanceof IdempotencyOptionsError) {
+          this.stop();
+          throw error;
+        }
+        this.events.telemetryFailed('start', error);
+      }
     }
   }
 

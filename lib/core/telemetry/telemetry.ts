@@ -31,6 +31,8 @@ export abstract class Telemetry {
   /**
    * Called when an application starts, before its first request. Applications may share a telemetry: each has a source.
    * @returns a function that stops it, called after the last attempt has ended or been given up.
+   * @throws {@link IdempotencyOptionsError} if it cannot be used as it is configured. This stops the start; other errors
+   * are logged.
    */
   abstract start(source: TelemetrySource): () => void;
 

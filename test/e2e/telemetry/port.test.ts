@@ -8,6 +8,8 @@ import {
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import type { Surrounding, Telemetry, TelemetrySource } from 'nestjs-idempotency/opentelemetry';
+import { prometheus } from 'nestjs-idempotency/prometheus';
+import { Counter, Registry } from 'prom-client';
 import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
 import { FaultyStore, misconfigured } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
@@ -126,6 +128,23 @@ describe('a telemetry', () => {
       ),
     });
   });
+});
+
+it('stops the start, and the other telemetries, if its registry has another metric of the same name', async () => {
+  const registry = new Registry();
+  const name = 'idempotency_reconciled_records_total';
+  const counter = new Counter({ name, help: 'Of others.', registers: [registry] });
+  let running = 0;
+  const other = quiet({
+    start: () => {
+      running += 1;
+      return () => (running -= 1);
+    },
+  });
+  const telemetry = [other, prometheus({ registry })];
+  await expect(callingApp({}, { telemetry })).rejects.toThrow(IdempotencyOptionsError);
+  expect(running).toBe(0);
+  expect(registry.getMetricsAsArray()).toEqual([counter]);
 });
 
 /** The trace that a replay has found. */
