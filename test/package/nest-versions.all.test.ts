@@ -2,6 +2,8 @@ import { nestVersions } from '../support/packages/nest-versions.js';
 import { describeConsumers, useTarball } from './support/describe-consumers.js';
 
 const LIBRARIES = {
+  // prom-client brings it.
+  '@opentelemetry/api': '1.9.0',
   bullmq: '5.81.5',
   ioredis: '5.9.2',
   msgpackr: '2.1.3',
