@@ -96,7 +96,7 @@ const PLACES: Readonly<Record<RequestResult, number>> = {
   content_invalid: 12,
 };
 
-const RESULTS = Object.keys(PLACES) as RequestResult[];
+export const RESULTS = Object.keys(PLACES) as readonly RequestResult[];
 
 const NO_INCIDENTS: Readonly<Record<IncidentType, number>> = {
   superseded: 0,
@@ -115,6 +115,8 @@ const NO_INCIDENTS: Readonly<Record<IncidentType, number>> = {
   unprotected: 0,
 };
 
+export const INCIDENTS = Object.keys(NO_INCIDENTS) as readonly IncidentType[];
+
 const NO_LOSSES: Readonly<Record<LeaseLossReason, number>> = {
   lost: 0,
   gone: 0,
@@ -122,6 +124,8 @@ const NO_LOSSES: Readonly<Record<LeaseLossReason, number>> = {
   expired: 0,
   connection_lost: 0,
 };
+
+export const LOSS_REASONS = Object.keys(NO_LOSSES) as readonly LeaseLossReason[];
 
 function readHistogram(histogram: Histogram): HistogramReading {
   return histogram.read();

@@ -287,7 +287,7 @@ const NO_RECORDS: Readonly<Record<ReconcileResult, number>> = {
   unknown: 0,
 };
 
-const RECONCILE_RESULTS = Object.keys(NO_RECORDS) as ReconcileResult[];
+export const RECONCILE_RESULTS = Object.keys(NO_RECORDS) as readonly ReconcileResult[];
 
 /** What the duration of an attempt counts as; not that of an operation that did not start. */
 const OUTCOMES: Readonly<Record<AttemptEnd, AttemptOutcome | undefined>> = {

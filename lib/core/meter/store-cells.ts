@@ -19,8 +19,7 @@ export class StoreCells {
   private lastErrorType: StoreErrorType = 'idempotency_store_unavailable';
 
   constructor() {
-    const names = Object.keys(SHOWS_OUTAGE) as StoreCommand[];
-    this.commands = new Map(names.map((name) => [name, new CommandCells(SHOWS_OUTAGE[name])]));
+    this.commands = new Map(COMMANDS.map((name) => [name, new CommandCells(SHOWS_OUTAGE[name])]));
   }
 
   /** @param sentAt - monotonic, as `now`. */
@@ -119,3 +118,5 @@ const SHOWS_OUTAGE: Readonly<Record<StoreCommand, boolean>> = {
   transaction_complete: false,
   transaction_ended: false,
 };
+
+export const COMMANDS = Object.keys(SHOWS_OUTAGE) as readonly StoreCommand[];

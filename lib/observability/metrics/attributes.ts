@@ -1,16 +1,8 @@
-import type {
-  AttemptOutcome,
-  IncidentType,
-  ReconcileResult,
-  RequestResult,
-} from '../../core/meter/meter-reading.js';
-import type {
-  BreakerState,
-  LeaseLossReason,
-  Transport,
-  WaitEnd,
-} from '../../core/record/events.js';
-import type { StoreCommand } from '../../core/record/idempotency-events.js';
+import { INCIDENTS, LOSS_REASONS, RESULTS } from '../../core/meter/cells.js';
+import { RECONCILE_RESULTS } from '../../core/meter/idempotency-meter.js';
+import type { AttemptOutcome } from '../../core/meter/meter-reading.js';
+import { COMMANDS } from '../../core/meter/store-cells.js';
+import type { BreakerState, Transport, WaitEnd } from '../../core/record/events.js';
 import type { StoreErrorType } from '../../core/util/errors.js';
 
 /** What tells the series of a metric apart. Never a key, a caller, or anything else that a request brings. */
@@ -33,52 +25,17 @@ export const TRANSPORT: Attribute = {
 
 export const RESULT: Attribute = {
   name: 'idempotency.result',
-  values: all<RequestResult>({
-    executed: 1,
-    recovered: 1,
-    replayed: 1,
-    unprotected: 1,
-    mismatch: 1,
-    in_progress: 1,
-    outcome_unknown: 1,
-    store_unavailable: 1,
-    shutting_down: 1,
-    key_missing: 1,
-    key_invalid: 1,
-    caller_unknown: 1,
-    content_invalid: 1,
-  }),
+  values: RESULTS,
 };
 
 export const INCIDENT: Attribute = {
   name: 'idempotency.incident.type',
-  values: all<IncidentType>({
-    superseded: 1,
-    outcome_diverged: 1,
-    response_diverged: 1,
-    record_lost: 1,
-    save_delayed: 1,
-    save_failed: 1,
-    release_failed: 1,
-    rolled_back: 1,
-    conflicted: 1,
-    commit_hook_failed: 1,
-    recovery_failed: 1,
-    slow_attempt: 1,
-    lease_lost: 1,
-    unprotected: 1,
-  }),
+  values: INCIDENTS,
 };
 
 export const LOSS_REASON: Attribute = {
   name: 'idempotency.lease.loss.reason',
-  values: all<LeaseLossReason>({
-    lost: 1,
-    gone: 1,
-    max_execution: 1,
-    expired: 1,
-    connection_lost: 1,
-  }),
+  values: LOSS_REASONS,
 };
 
 export const OUTCOME: Attribute = {
@@ -93,7 +50,7 @@ export const WAIT_END: Attribute = {
 
 export const RECONCILED: Attribute = {
   name: 'idempotency.reconcile.result',
-  values: all<ReconcileResult>({ completed: 1, released: 1, overtaken: 1, failed: 1, unknown: 1 }),
+  values: RECONCILE_RESULTS,
 };
 
 const BREAKER_STATES = all<BreakerState>({ closed: 1, open: 1, half_open: 1 });
@@ -102,17 +59,7 @@ export const BREAKER = { name: 'idempotency.store.breaker.state', values: BREAKE
 
 export const COMMAND: Attribute = {
   name: 'idempotency.store.command',
-  values: all<StoreCommand>({
-    begin: 1,
-    extend: 1,
-    complete: 1,
-    release: 1,
-    watch: 1,
-    abandoned: 1,
-    transaction_lock: 1,
-    transaction_complete: 1,
-    transaction_ended: 1,
-  }),
+  values: COMMANDS,
 };
 
 export const SYSTEM: Attribute = {
