@@ -73,7 +73,8 @@ serve({
   sendWithoutKey: () => way.send({ kind: 'plain', key: '', amount: 1 }),
   disconnect: () => way.disconnect?.(),
   attempts: () => ({
-    running: engine['attempts']['running'].size,
+    // A message may be delivered again after all first ends, and wait for the attempt of another copy.
+    running: engine['attempts']['running'].size + engine['attempts']['inProgress'],
     wrongEnds: [...attempts.objections, ...attempts.unended],
     transports: [...transports],
     ends,

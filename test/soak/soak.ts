@@ -17,6 +17,7 @@ export interface Soaked {
 
 /** What the process says of its attempts. */
 export interface Attempts {
+  /** Begins in progress included. */
   readonly running: number;
   readonly wrongEnds: readonly string[];
   readonly transports: readonly string[];
