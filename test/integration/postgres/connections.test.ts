@@ -238,6 +238,28 @@ describe('A deadlock or a serialization failure', () => {
       await observer.query(`DROP FUNCTION fail_${state}() CASCADE`);
     }
   });
+
+  it('is named when the retry gets no reply', async () => {
+    await observer.query(`
+      CREATE SEQUENCE tries;
+      CREATE FUNCTION fail_then_stay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF nextval('tries') = 1 THEN RAISE EXCEPTION 'staged' USING ERRCODE = '40001'; END IF;
+        PERFORM pg_sleep(60);
+        RETURN NEW;
+      END $$;
+      CREATE TRIGGER fail_then_stay BEFORE INSERT ON idempotency_records
+        FOR EACH ROW EXECUTE FUNCTION fail_then_stay();`);
+    try {
+      await expect(ownStore(url).begin(beginCommand({ timeoutMs: 1_500 }))).rejects.toMatchObject({
+        code: 'idempotency_store_outcome_unknown',
+        message: 'PostgreSQL may have executed the command: no reply in time, after: staged',
+      });
+    } finally {
+      await observer.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event = 'PgSleep'`);
+      await observer.query('DROP FUNCTION fail_then_stay() CASCADE');
+    }
+  });
 });
 
 describe('Handlers that hold every connection of the application’s pool', () => {

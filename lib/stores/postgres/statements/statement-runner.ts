@@ -5,6 +5,7 @@ import {
   classifyFailure,
   describeFailure,
   NoConnectionError,
+  NoReplyError,
   StoreClosedError,
 } from '../connection/error-classification.js';
 import type { PostgresPool } from '../connection/postgres-client.js';
@@ -75,11 +76,13 @@ export class StatementRunner {
     await jitteredPause(pauseMs);
   }
 
-  /** The error before a timeout is more specific. */
+  /** The failure before a timeout is more specific. */
   private reasonOf(error: unknown, deadline: Deadline): string {
-    const isTimeUp = error instanceof NoConnectionError && error.cause === undefined;
-    if (isTimeUp && deadline.lastReason !== undefined) return deadline.lastReason;
-    deadline.lastReason = describeFailure(error, this.table);
-    return deadline.lastReason;
+    const { lastReason } = deadline;
+    if (lastReason !== undefined) {
+      if (error instanceof NoReplyError) return `${error.message}, after: ${lastReason}`;
+      if (error instanceof NoConnectionError && error.cause === undefined) return lastReason;
+    }
+    return (deadline.lastReason = describeFailure(error, this.table));
   }
 }
