@@ -16,10 +16,11 @@ import {
 } from '../core/recovery/reconcile.js';
 import type { RecoverableOperation } from '../core/recovery/recover-record.js';
 import { SingleRunner } from '../core/recovery/single-runner.js';
+import type { ClockTimer } from '../core/util/clock.js';
 import { asError, hasCode, IdempotencyOptionsError } from '../core/util/errors.js';
 import { checkFunction, throwOptionError, within } from '../core/util/option-checks.js';
 import { resolveGroup } from '../core/util/option-schema.js';
-import { isDoneWithin, jittered, monotonicNow } from '../core/util/time.js';
+import { isDoneWithin, jittered } from '../core/util/time.js';
 import { recoverableCall } from '../transports/call/call-recovery.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
 import { maxOutcomeBytes } from '../transports/call/value-route.js';
@@ -60,7 +61,7 @@ export class IdempotencyReconciler
   private readonly runner: SingleRunner;
   private readonly calls = new Map<string, RecoverableOperation>();
   private round: Promise<ReconcileReport> | undefined;
-  private timer: NodeJS.Timeout | undefined;
+  private timer: ClockTimer | undefined;
   private isStopping = false;
 
   /** @internal */
@@ -140,12 +141,12 @@ export class IdempotencyReconciler
   /** Called by Nest. Starts nothing more: the application's own connections may close next. */
   onModuleDestroy(): void {
     this.isStopping = true;
-    clearTimeout(this.timer);
+    this.engine.clock.clearTimeout(this.timer);
   }
 
   /** Called by Nest. Waits for the record in progress, as the shutdown does for requests. */
   async beforeApplicationShutdown(): Promise<void> {
-    await isDoneWithin(this.shutdownTimeoutMs, this.round);
+    await isDoneWithin(this.shutdownTimeoutMs, this.round, this.engine.clock);
   }
 
   private async runRound(): Promise<ReconcileReport> {
@@ -167,9 +168,10 @@ export class IdempotencyReconciler
   }
 
   private async reportedRound(isOver: () => boolean): Promise<ReconcileReport> {
-    const startedAt = monotonicNow();
+    const { events, clock } = this.engine;
+    const startedAt = clock.now();
     const report = await this.reconciliation.round(isOver);
-    this.engine.events.emit({ type: 'reconciled', report, durationMs: monotonicNow() - startedAt });
+    events.emit({ type: 'reconciled', report, durationMs: clock.now() - startedAt });
     return report;
   }
 
@@ -192,12 +194,14 @@ export class IdempotencyReconciler
   }
 
   private arm(schedule: ResolvedReconcileOptions): void {
-    this.timer = setTimeout(() => {
+    const { clock } = this.engine;
+    const run = () => {
       const rearm = () => {
         if (!this.isStopping) this.arm(schedule);
       };
       this.reconcile().then(rearm, rearm);
-    }, jittered(schedule.intervalMs));
+    };
+    this.timer = clock.setTimeout(run, jittered(schedule.intervalMs, clock), undefined);
     this.timer.unref();
   }
 

@@ -6,6 +6,7 @@ import type { Services } from '../core/operation/recovery.js';
 import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { IdempotencyStore } from '../core/store/idempotency-store.js';
 import { Telemetries } from '../core/telemetry/telemetries.js';
+import { nodeClock, type Clock } from '../core/util/clock.js';
 import { IdempotencyHealth } from '../observability/health/idempotency-health.js';
 import { CallTransport } from '../transports/call/call-transport.js';
 import { GraphqlTransport } from '../transports/graphql/graphql-transport.js';
@@ -23,6 +24,7 @@ import {
   type IdempotencyModuleOptions,
 } from './options/idempotency-options.js';
 import {
+  CLOCK,
   ConfigurableModuleClass,
   IDEMPOTENCY_MODULE_OPTIONS,
   OPTIONS_IN_USE,
@@ -63,19 +65,22 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     RabbitMqServers,
     RouteResolver,
     Serializers,
+    { provide: CLOCK, useValue: nodeClock },
     {
       provide: IdempotencyMeter,
-      useFactory: () => {
+      inject: [CLOCK],
+      useFactory: (clock: Clock) => {
         const logger = new Logger('Idempotency');
-        return new IdempotencyMeter((message) => {
+        const warn = (message: string) => {
           logger.warn(message);
-        });
+        };
+        return new IdempotencyMeter(warn, clock);
       },
     },
     {
       provide: IdempotencyEvents,
-      inject: [IdempotencyMeter],
-      useFactory: (meter: IdempotencyMeter) => new IdempotencyEvents(meter),
+      inject: [IdempotencyMeter, CLOCK],
+      useFactory: (meter: IdempotencyMeter, clock: Clock) => new IdempotencyEvents(meter, clock),
     },
     {
       provide: IdempotencyStore,
@@ -93,16 +98,17 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     },
     {
       provide: IdempotencyEngine,
-      inject: [OPTIONS_IN_USE, IdempotencyEvents, IdempotencyMeter],
+      inject: [OPTIONS_IN_USE, IdempotencyEvents, IdempotencyMeter, CLOCK],
       useFactory: (
         options: IdempotencyModuleOptions,
         events: IdempotencyEvents,
         meter: IdempotencyMeter,
+        clock: Clock,
       ) => {
         const { limits } = resolveModuleOptions(options);
         const { store, unitOfWork, telemetry = [] } = options;
         const telemetries = new Telemetries(telemetry, events);
-        const engine = new IdempotencyEngine(store, events, limits, unitOfWork, telemetries);
+        const engine = new IdempotencyEngine(store, events, limits, unitOfWork, telemetries, clock);
         meter.readFrom(engine);
         return engine;
       },

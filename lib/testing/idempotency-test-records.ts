@@ -8,6 +8,7 @@ import type { OutcomeCodec } from '../core/record/outcome-codec.js';
 import type { Outcome, RecordKey } from '../core/record/record.js';
 import { newOwnerToken } from '../core/record/record-key.js';
 import type { Begin, IdempotencyRecord } from '../core/store/idempotency-store.js';
+import { nodeClock } from '../core/util/clock.js';
 import { hasCode } from '../core/util/errors.js';
 import { checkInteger } from '../core/util/option-checks.js';
 import { MemoryIdempotencyStore } from '../stores/memory/memory-idempotency-store.js';
@@ -134,7 +135,7 @@ export class IdempotencyTestRecords {
     const { durationMs: leaseMs, maxExecutionMs } = options.lease;
     this.store.beginInThePast({
       recordKey,
-      token: newOwnerToken(),
+      token: newOwnerToken(nodeClock),
       fingerprint,
       leaseMs,
       maxExecutionMs,

@@ -9,6 +9,7 @@ import { transform } from '@swc/core';
 import { keepResponses } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { fingerprint, newOwnerToken, recordKey } from '../support/internals/core/record.js';
+import { nodeClock } from '../support/internals/core/util.js';
 import { encodeResponse } from '../support/internals/transports/http/response.js';
 import { freePort } from '../support/servers/free-port.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
@@ -105,7 +106,7 @@ describe('the memory in the README', () => {
   async function measured(bodyBytes: number): Promise<{ running: number; done: number }> {
     const store = redisStore({ client });
     const key = recordKey({ scope: ['u'], operation: 'o', key: String(bodyBytes) });
-    const token = newOwnerToken();
+    const token = newOwnerToken(nodeClock);
     const print = fingerprint(['']);
     const timeoutMs = 1_000;
     const reply = await store.begin({

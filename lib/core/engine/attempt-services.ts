@@ -4,6 +4,7 @@ import type { AttemptEnd, AttemptSubject } from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import type { Outcome } from '../record/record.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';
+import type { Clock } from '../util/clock.js';
 import type { DeadlineTimer } from '../util/time.js';
 
 /** An attempt as the engine keeps it. */
@@ -25,6 +26,7 @@ export interface AttemptServices {
   readonly store: IdempotencyStore;
   readonly events: IdempotencyEvents;
   readonly shutdownState: ShutdownState;
+  readonly clock: Clock;
   readonly deadlines: DeadlineTimer;
   /** The operation has ended, and its outcome is being stored. */
   settling(attempt: EngineAttempt): void;

@@ -16,8 +16,9 @@ import type {
   IdempotencyStore,
 } from '../store/idempotency-store.js';
 import type { Telemetries } from '../telemetry/telemetries.js';
+import type { Clock } from '../util/clock.js';
 import { asError, StoreUnavailableError } from '../util/errors.js';
-import { monotonicNow, ServerClock } from '../util/time.js';
+import { ServerClock } from '../util/time.js';
 import type { LocalAttempts } from './local-attempts.js';
 
 export type Decision =
@@ -77,7 +78,7 @@ const REJECTING: BeginCaller = {
 
 /** Sends begin, and decides by the store's reply (protocol, rules 0, 4 and 8). */
 export class BeginProtocol {
-  private readonly clock = new ServerClock();
+  private readonly serverClock = new ServerClock();
 
   constructor(
     readonly store: IdempotencyStore,
@@ -85,6 +86,7 @@ export class BeginProtocol {
     private readonly attempts: LocalAttempts,
     private readonly start: StartAttempt,
     private readonly telemetry: Telemetries,
+    readonly clock: Clock,
   ) {}
 
   /** Sends begin once, and again if it was late. */
@@ -101,7 +103,7 @@ export class BeginProtocol {
       if (this.attempts.isStopping) {
         decision = rejectDecision('shutting_down');
       } else {
-        const sentAt = monotonicNow();
+        const sentAt = this.clock.now();
         const begun = this.attempts.sent(request, sentAt);
         let now = sentAt;
         let reply: BeginReply;
@@ -109,7 +111,7 @@ export class BeginProtocol {
           reply = this.observed(await this.send(request, token, onExpiredLease, now), now);
           // The server's clock may have jumped since the last reply, for example by a failover: send once more.
           if (reply.kind === 'late') {
-            now = monotonicNow();
+            now = this.clock.now();
             reply = this.observed(await this.send(request, token, onExpiredLease, now), now);
           }
         } catch (error) {
@@ -216,7 +218,7 @@ export class BeginProtocol {
       leaseMs,
       maxExecutionMs,
       recordRetentionMs: inProgressRetentionMs(options),
-      notAfter: this.clock.notAfter(commandTimeoutMs, now),
+      notAfter: this.serverClock.notAfter(commandTimeoutMs, now),
       onExpiredLease,
       origin: hasRecovery(request) ? originOf(request) : undefined,
       note: this.telemetry.traceOf?.(),
@@ -225,8 +227,8 @@ export class BeginProtocol {
   }
 
   private observed(reply: BeginReply, sentAt: number): BeginReply {
-    const now = monotonicNow();
-    if ('now' in reply) this.clock.observe(reply.now, now);
+    const now = this.clock.now();
+    if ('now' in reply) this.serverClock.observe(reply.now, now);
     this.events.counter.commandReplied('begin', sentAt, now);
     return reply;
   }

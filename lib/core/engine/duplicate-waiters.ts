@@ -4,8 +4,9 @@ import type { WaitEnd } from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import type { OwnerToken } from '../record/record.js';
 import type { StopWatching } from '../store/idempotency-store.js';
+import type { Clock } from '../util/clock.js';
 import { hasCode, isRejection } from '../util/errors.js';
-import { jittered, monotonicNow } from '../util/time.js';
+import { jittered } from '../util/time.js';
 import {
   isInProgress,
   rejectDecision,
@@ -79,10 +80,11 @@ class WaitQueue {
     const watching = this.watch(request);
     let pauseMs = POLL_PAUSE_MS;
     while (this.waiters.size > 0) {
-      const restMs = jittered(this.isWatched ? SAFETY_NET_PAUSE_MS : pauseMs);
+      const { clock } = this.protocol;
+      const restMs = jittered(this.isWatched ? SAFETY_NET_PAUSE_MS : pauseMs, clock);
       const sleepMs = Math.min(restMs, this.timeLeftMs());
-      this.sleepsUntil = monotonicNow() + sleepMs;
-      await this.wakeSignal.wait(sleepMs);
+      this.sleepsUntil = clock.now() + sleepMs;
+      await this.wakeSignal.wait(sleepMs, clock);
       await this.pollOnce();
       pauseMs = Math.min(pauseMs * 1.5, POLL_PAUSE_MAX_MS);
     }
@@ -128,7 +130,7 @@ class WaitQueue {
   private timeLeftMs(): number {
     let giveUpAt = Infinity;
     for (const waiter of this.waiters) giveUpAt = Math.min(giveUpAt, waiter.giveUpAt);
-    return giveUpAt - monotonicNow();
+    return giveUpAt - this.protocol.clock.now();
   }
 
   private async pollOnce(): Promise<void> {
@@ -142,7 +144,7 @@ class WaitQueue {
       }),
     );
     this.polling = undefined;
-    const now = monotonicNow();
+    const now = this.protocol.clock.now();
     for (const waiter of this.waiters) {
       const isAffected = waiter === first || appliesTo(waiter, first, decision);
       if (isAffected && !isInProgress(decision)) this.dismiss(waiter, decision);
@@ -213,11 +215,11 @@ export class DuplicateWaiters {
     const timeoutMs = Math.min(options.duplicates.timeoutMs, request.waitAtMostMs ?? Infinity);
     const isPointless = timeoutMs === 0 || hasLeft(request);
     if (this.waiters >= this.maxWaiters || isPointless) return rejectDecision('in_progress');
-    const startedAt = monotonicNow();
+    const startedAt = this.protocol.clock.now();
     this.waiters += 1;
     const decision = await this.queueFor(request).join(request, token, startedAt + timeoutMs);
     this.waiters -= 1;
-    const waitedMs = monotonicNow() - startedAt;
+    const waitedMs = this.protocol.clock.now() - startedAt;
     const end = waitEndOf(decision, request);
     this.events.emit({ type: 'waited', operation, transport, recordKey, waitedMs, end });
     return decision;
@@ -252,12 +254,12 @@ class WakeSignal {
     this.resume?.();
   }
 
-  async wait(ms: number): Promise<void> {
+  async wait(ms: number, clock: Clock): Promise<void> {
     if (!this.isSet && ms > 0) {
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, ms);
+        const timer = clock.setTimeout(resolve, ms, undefined);
         this.resume = () => {
-          clearTimeout(timer);
+          clock.clearTimeout(timer);
           resolve();
         };
       });

@@ -3,12 +3,13 @@ import { isAwaited, type LimitsOptions } from '../operation/options.js';
 import { invalidRequestReason, type AttemptEnd, type Transport } from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import { bytesOf, type Outcome, type OwnerToken } from '../record/record.js';
-import { newOwnerToken } from '../record/record-key.js';
+import { OwnerTokens } from '../record/record-key.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';
 import { Telemetries } from '../telemetry/telemetries.js';
 import type { UnitOfWork } from '../transaction/unit-of-work.js';
+import { nodeClock, type Clock } from '../util/clock.js';
 import { hasCode } from '../util/errors.js';
-import { DeadlineTimer, monotonicNow } from '../util/time.js';
+import { DeadlineTimer } from '../util/time.js';
 import type { AttemptServices, EngineAttempt } from './attempt-services.js';
 import {
   BeginProtocol,
@@ -29,7 +30,8 @@ import { UnprotectedAttempt } from './unprotected-attempt.js';
  * without the store. One per process, for all transports.
  */
 export class IdempotencyEngine implements AttemptServices, BeginCaller {
-  readonly deadlines = new DeadlineTimer();
+  readonly deadlines: DeadlineTimer;
+  private readonly tokens: OwnerTokens;
   private readonly attempts: LocalAttempts;
   private readonly protocol: BeginProtocol;
   private readonly duplicateWaiters: DuplicateWaiters;
@@ -40,16 +42,19 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     limits: Required<LimitsOptions>,
     private readonly unitOfWork?: UnitOfWork,
     readonly telemetry: Telemetries = new Telemetries([], events),
+    readonly clock: Clock = nodeClock,
   ) {
-    this.attempts = new LocalAttempts(limits.shutdownTimeoutMs);
+    this.deadlines = new DeadlineTimer(clock);
+    this.tokens = new OwnerTokens(clock);
+    this.attempts = new LocalAttempts(limits.shutdownTimeoutMs, clock);
     const start = this.start.bind(this);
-    this.protocol = new BeginProtocol(store, events, this.attempts, start, telemetry);
+    this.protocol = new BeginProtocol(store, events, this.attempts, start, telemetry, clock);
     this.duplicateWaiters = new DuplicateWaiters(this.protocol, events, limits.maxWaiters);
   }
 
   /** Decides what to do with a request. Waits for the attempt in progress if its options say so. */
   begin(request: OperationRequest): Promise<Decision> {
-    const token = newOwnerToken();
+    const token = this.tokens.next();
     this.attempts.enter();
     return this.protocol.begin(request, token, this);
   }
@@ -182,7 +187,7 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     if (isOutage && mayRun && !this.attempts.isStopping) {
       const attempt = new UnprotectedAttempt(this, request, token);
       // The begin without a reply may have acquired the record.
-      this.attempts.keep(attempt, monotonicNow());
+      this.attempts.keep(attempt, this.clock.now());
       this.events.emit({ type: 'unprotected', ...attempt.subject });
       return { kind: 'run', attempt };
     }

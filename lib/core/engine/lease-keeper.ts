@@ -3,7 +3,7 @@ import { inProgressRetentionMs, type ResolvedProtocolOptions } from '../operatio
 import type { LeaseLossReason } from '../record/events.js';
 import type { Lease } from '../record/record.js';
 import type { ExtendReply } from '../store/idempotency-store.js';
-import { monotonicNow, type DeadlineListener } from '../util/time.js';
+import type { DeadlineListener } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 
 interface LeaseObserver {
@@ -54,7 +54,7 @@ export class LeaseKeeper implements DeadlineListener {
    * @param startedAt - monotonic, before begin was sent for the first time.
    */
   constructor(
-    private readonly services: Pick<AttemptServices, 'store' | 'events' | 'deadlines'>,
+    private readonly services: Pick<AttemptServices, 'store' | 'events' | 'clock' | 'deadlines'>,
     private readonly lease: Lease | undefined,
     private readonly options: ResolvedProtocolOptions,
     private readonly startedAt: number,
@@ -77,7 +77,7 @@ export class LeaseKeeper implements DeadlineListener {
 
   /** Milliseconds, negative once it has expired; `undefined` without a lease to extend. */
   get leaseLeftMs(): number | undefined {
-    return this.lease === undefined ? undefined : this.leaseOverAt - monotonicNow();
+    return this.lease === undefined ? undefined : this.leaseOverAt - this.services.clock.now();
   }
 
   /** A method, because the compiler does not expect an await to change a property. */
@@ -91,7 +91,7 @@ export class LeaseKeeper implements DeadlineListener {
    */
   start(): boolean | Promise<boolean> {
     this.stopped = false;
-    const elapsedMs = monotonicNow() - this.startedAt;
+    const elapsedMs = this.services.clock.now() - this.startedAt;
     if (this.lease !== undefined && elapsedMs >= this.options.lease.durationMs * UNCONFIRMED_PART) {
       return this.confirm(this.lease);
     }
@@ -111,7 +111,7 @@ export class LeaseKeeper implements DeadlineListener {
   }
 
   private async confirm(lease: Lease): Promise<boolean> {
-    const sentAt = monotonicNow();
+    const sentAt = this.services.clock.now();
     try {
       const { kind } = await this.extend(lease);
       if (kind !== 'ok') return false;
@@ -149,7 +149,7 @@ export class LeaseKeeper implements DeadlineListener {
 
   /** @internal */
   watch(): void {
-    const now = monotonicNow();
+    const now = this.services.clock.now();
     if (now >= this.slowAt) {
       this.slowAt = Infinity;
       this.observer.slow(now - this.startedAt);
@@ -161,7 +161,7 @@ export class LeaseKeeper implements DeadlineListener {
     }
     if (now >= this.leaseOverAt) {
       // After a blocked event loop, timers run before input. A reply that has already arrived is read first.
-      if (this.inFlight) setImmediate(evaluate, this);
+      if (this.inFlight) this.services.clock.setImmediate(evaluate, this);
       else this.evaluateExpiry();
     }
     // Also after it has expired: if it was not taken over, it can still be extended.
@@ -173,7 +173,7 @@ export class LeaseKeeper implements DeadlineListener {
 
   /** @internal */
   evaluateExpiry(): void {
-    if (!this.stopped && monotonicNow() >= this.leaseOverAt) this.lost('expired');
+    if (!this.stopped && this.services.clock.now() >= this.leaseOverAt) this.lost('expired');
   }
 
   private async beat(lease: Lease, sentAt: number): Promise<void> {
@@ -182,7 +182,7 @@ export class LeaseKeeper implements DeadlineListener {
       this.accept(await this.extend(lease), sentAt);
     } catch {
       // The next heartbeat is the retry. It is sent sooner than usual, before the lease expires.
-      this.heartbeatAt = monotonicNow() + this.options.lease.durationMs * RETRY_PART;
+      this.heartbeatAt = this.services.clock.now() + this.options.lease.durationMs * RETRY_PART;
     } finally {
       this.inFlight = false;
       this.arm();

@@ -3,8 +3,8 @@ import type { OperationRequest } from '../operation/operation-request.js';
 import type { AttemptEnd, AttemptSubject, LeaseLossReason } from '../record/events.js';
 import { bytesOf, type Lease, type Outcome } from '../record/record.js';
 import type { Acquisition, CompleteReply } from '../store/idempotency-store.js';
+import type { Clock } from '../util/clock.js';
 import { StoreUnavailableError } from '../util/errors.js';
-import { monotonicNow } from '../util/time.js';
 import type { AttemptServices, EngineAttempt } from './attempt-services.js';
 import { LeaseKeeper } from './lease-keeper.js';
 import { OutcomeWriter } from './outcome-writer.js';
@@ -47,6 +47,10 @@ export class LeasedAttempt implements EngineAttempt {
     return this.keeper.signal;
   }
 
+  get clock(): Clock {
+    return this.services.clock;
+  }
+
   get transaction(): AttemptTransaction | undefined {
     return undefined;
   }
@@ -58,7 +62,7 @@ export class LeasedAttempt implements EngineAttempt {
   }
 
   get elapsedMs(): number {
-    return monotonicNow() - this.startedAt;
+    return this.services.clock.now() - this.startedAt;
   }
 
   get leaseLeftMs(): number | undefined {
@@ -73,7 +77,7 @@ export class LeasedAttempt implements EngineAttempt {
 
   complete(final: FinalOutcome): Promise<Settlement> {
     this.services.settling(this);
-    const now = monotonicNow();
+    const now = this.services.clock.now();
     const giveUpAt = now + this.request.options.storeErrors.saveTimeoutMs;
     const conclude = (reply: CompleteReply | undefined) =>
       reply === undefined ? this.delayed(final) : this.conclude(reply, final);
@@ -82,7 +86,7 @@ export class LeasedAttempt implements EngineAttempt {
 
   release(): Promise<void> {
     this.keeper.stop();
-    const giveUpAt = monotonicNow() + this.request.options.storeErrors.saveTimeoutMs;
+    const giveUpAt = this.services.clock.now() + this.request.options.storeErrors.saveTimeoutMs;
     return this.writer.release(giveUpAt, (reply) => {
       switch (reply?.kind) {
         case 'ok':
@@ -191,7 +195,7 @@ export class LeasedAttempt implements EngineAttempt {
     this.keeper.stop();
     let { state } = lost;
     if (state === 'in_progress') {
-      const giveUpAt = monotonicNow() + this.request.options.duplicates.timeoutMs;
+      const giveUpAt = this.services.clock.now() + this.request.options.duplicates.timeoutMs;
       const reply = await this.writer.completeOnceFree(final, giveUpAt);
       if (reply !== undefined && reply.kind !== 'lost') return this.conclude(reply, final, when);
       state = reply?.state ?? state;

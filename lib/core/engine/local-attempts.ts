@@ -1,7 +1,8 @@
 import type { OperationRequest } from '../operation/operation-request.js';
 import { UNKNOWN_FENCE, type RecordKey } from '../record/record.js';
+import type { Clock } from '../util/clock.js';
 import { RenewedMap } from '../util/renewed-map.js';
-import { jitteredPause, monotonicNow } from '../util/time.js';
+import { jitteredPause } from '../util/time.js';
 import type { EngineAttempt } from './attempt-services.js';
 
 /** A begin that this process has sent, or its attempt. */
@@ -34,7 +35,10 @@ export class LocalAttempts {
   private inProgress = 0;
   private stopping = false;
 
-  constructor(private readonly shutdownTimeoutMs: number) {}
+  constructor(
+    private readonly shutdownTimeoutMs: number,
+    private readonly clock: Clock,
+  ) {}
 
   get isStopping(): boolean {
     return this.stopping;
@@ -115,7 +119,7 @@ export class LocalAttempts {
   mayOwn(recordKey: RecordKey, hasRecovery: boolean, fence: number | undefined): boolean {
     let own = this.byKey.get(recordKey);
     if (own === undefined) return false;
-    const now = monotonicNow();
+    const now = this.clock.now();
     for (; own !== undefined; own = own.next) {
       const counts = now < own.deadlineAt && !(hasRecovery && own.isSettling);
       const isUnknown = own.fence === UNKNOWN_FENCE && now >= own.leaseOverAt;
@@ -130,8 +134,9 @@ export class LocalAttempts {
    */
   async drain(): Promise<number> {
     this.stopping = true;
-    const giveUpAt = monotonicNow() + this.shutdownTimeoutMs;
-    while (this.isBusy() && monotonicNow() < giveUpAt) await jitteredPause(DRAIN_PAUSE_MS);
+    const { clock } = this;
+    const giveUpAt = clock.now() + this.shutdownTimeoutMs;
+    while (this.isBusy() && clock.now() < giveUpAt) await jitteredPause(DRAIN_PAUSE_MS, clock);
     this.shutdownState.expired = true;
     for (const { transaction } of this.running.keys()) transaction?.giveUp();
     return this.running.size;

@@ -4,7 +4,7 @@ import { isAwaited, unfinishedRetentionMs } from '../operation/options.js';
 import type { Lease } from '../record/record.js';
 import type { CompleteReply, ReleaseReply } from '../store/idempotency-store.js';
 import type { TransactionalRecords } from '../store/transactional-records.js';
-import { isDoneWithin, jitteredPause, monotonicNow } from '../util/time.js';
+import { isDoneWithin, jitteredPause } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 
 /** Goes on with a reply, in the promise of its command: another one would cost each request more than the call. */
@@ -20,7 +20,10 @@ const PAUSE_WHILE_LOCKED_MAX_MS = 250;
  */
 export class OutcomeWriter {
   constructor(
-    private readonly services: Pick<AttemptServices, 'store' | 'events' | 'shutdownState'>,
+    private readonly services: Pick<
+      AttemptServices,
+      'store' | 'events' | 'clock' | 'shutdownState'
+    >,
     private readonly request: OperationRequest,
     private readonly lease: Lease,
   ) {}
@@ -61,9 +64,9 @@ export class OutcomeWriter {
     for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_WHILE_LOCKED_MAX_MS)) {
       const reply = await this.complete(final, giveUpAt, asItIs);
       const isLocked = reply?.kind === 'lost' && reply.state === 'in_progress';
-      const leftMs = giveUpAt - monotonicNow();
+      const leftMs = giveUpAt - this.services.clock.now();
       if (!isLocked || leftMs <= 0 || this.isShutdownOver) return reply;
-      await jitteredPause(Math.min(pauseMs, leftMs));
+      await jitteredPause(Math.min(pauseMs, leftMs), this.services.clock);
     }
   }
 
@@ -93,14 +96,14 @@ export class OutcomeWriter {
   async isUnlocked(records: TransactionalRecords, giveUpAt: number): Promise<boolean> {
     const { commandTimeoutMs } = this.request.options.storeErrors;
     do {
-      const leftMs = Math.max(1, Math.ceil(giveUpAt - monotonicNow()));
+      const leftMs = Math.max(1, Math.ceil(giveUpAt - this.services.clock.now()));
       const timeoutMs = Math.min(commandTimeoutMs, leftMs);
       const ended = this.services.events.counted('transaction_ended', () =>
         records.ended(this.lease, { timeoutMs }),
       );
-      if (await isDoneWithin(timeoutMs, ended)) return true;
-      await jitteredPause(Math.min(PAUSE_WHILE_LOCKED_MAX_MS, leftMs));
-    } while (monotonicNow() < giveUpAt && !this.isShutdownOver);
+      if (await isDoneWithin(timeoutMs, ended, this.services.clock)) return true;
+      await jitteredPause(Math.min(PAUSE_WHILE_LOCKED_MAX_MS, leftMs), this.services.clock);
+    } while (this.services.clock.now() < giveUpAt && !this.isShutdownOver);
     return false;
   }
 
@@ -113,7 +116,7 @@ export class OutcomeWriter {
     giveUpAt: number,
     send: (timeoutMs: number) => Promise<Reply>,
     conclude: Conclude<Reply, Result>,
-    now = monotonicNow(),
+    now = this.services.clock.now(),
   ): Promise<Result> {
     const { counter } = this.services.events;
     const { commandTimeoutMs } = this.request.options.storeErrors;
@@ -129,10 +132,10 @@ export class OutcomeWriter {
         counter.commandFailed(command, sentAt, error);
       }
       if (reply !== undefined) return conclude(reply);
-      const leftMs = giveUpAt - monotonicNow();
+      const leftMs = giveUpAt - this.services.clock.now();
       if (leftMs <= 0 || this.isShutdownOver) return conclude(undefined);
-      await jitteredPause(Math.min(pauseMs, leftMs));
-      sentAt = monotonicNow();
+      await jitteredPause(Math.min(pauseMs, leftMs), this.services.clock);
+      sentAt = this.services.clock.now();
     }
   }
 }

@@ -10,6 +10,7 @@ import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/
 import type { OutcomeSummary } from '../operation/outcome-policy.js';
 import type { Services } from '../operation/recovery.js';
 import type { Outcome } from '../record/record.js';
+import type { ClockTimer } from '../util/clock.js';
 import type { RejectionCode } from '../util/rejections.js';
 import type { Decision } from './begin-protocol.js';
 import {
@@ -80,7 +81,7 @@ export abstract class OperationRun<Response> implements SettlementRules {
   abstract readonly successSummary: OutcomeSummary;
   readonly isTransactional: boolean;
   private state = INITIAL_STATE;
-  private grace: NodeJS.Timeout | undefined;
+  private grace: ClockTimer | undefined;
   private startingOver: Promise<boolean> | undefined;
 
   constructor(
@@ -204,25 +205,27 @@ export abstract class OperationRun<Response> implements SettlementRules {
   ): Promise<Settlement | undefined> | undefined {
     switch (effect?.kind) {
       case 'complete':
-        clearTimeout(this.grace);
+        this.endGrace();
         if (effect.hasDiverged) this.attempt.responseDiverged();
         return this.attempt.complete(this.finalOutcome(effect, response));
       case 'commit':
-        clearTimeout(this.grace);
+        this.endGrace();
         return this.attempt.transaction?.commitUnkept();
       case 'release':
-        clearTimeout(this.grace);
+        this.endGrace();
         return this.attempt.release().then(() => undefined);
       case 'wait':
-        clearTimeout(this.grace);
-        this.grace = setTimeout(() => {
-          this.report({ kind: 'graceOver' });
-        }, effect.ms);
+        this.endGrace();
+        this.grace = this.attempt.clock.setTimeout(graceOver, effect.ms, this);
         this.grace.unref();
         return undefined;
       default:
         return undefined;
     }
+  }
+
+  private endGrace(): void {
+    if (this.grace !== undefined) this.attempt.clock.clearTimeout(this.grace);
   }
 
   private finalOutcome(
@@ -246,4 +249,8 @@ export abstract class OperationRun<Response> implements SettlementRules {
     const { transaction } = this.attempt;
     return transaction !== undefined && !this.isResponse(error) && transaction.isConflict(error);
   }
+}
+
+function graceOver(run: OperationRun<never>): void {
+  run.report({ kind: 'graceOver' });
 }

@@ -9,7 +9,7 @@ import type { TransactionEnd } from '../transaction/deferred-transaction.js';
 import { OperationTransaction } from '../transaction/operation-transaction.js';
 import type { OpenTransaction, UnitOfWork } from '../transaction/unit-of-work.js';
 import { asError, errorTypeOf, StoreUnavailableError } from '../util/errors.js';
-import { jitteredPause, monotonicNow } from '../util/time.js';
+import { jitteredPause } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { extendLease } from './lease-keeper.js';
 import { LeasedAttempt, OWN, type When } from './leased-attempt.js';
@@ -58,6 +58,7 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
       () => {
         this.keeper.lose('connection_lost');
       },
+      services.clock,
     );
   }
 
@@ -108,7 +109,7 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
 
   async restart(pauseMs: number): Promise<boolean> {
     if (this.keeper.isLost() || !(await this.rollBack()) || !(await this.extend())) return false;
-    await jitteredPause(pauseMs);
+    await jitteredPause(pauseMs, this.clock);
     const isOpen = !this.keeper.isLost() && (await this.start()) === undefined;
     if (isOpen) this.isConflicted = false;
     return isOpen;
@@ -138,7 +139,7 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
   }
 
   override async release(): Promise<void> {
-    const giveUpAt = monotonicNow() + this.request.options.storeErrors.saveTimeoutMs;
+    const giveUpAt = this.clock.now() + this.request.options.storeErrors.saveTimeoutMs;
     if ((await this.rollBack()) || (await this.writer.isUnlocked(this.records, giveUpAt))) {
       await super.release();
     } else {
@@ -205,7 +206,7 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
 
   private async afterFailedCommit(final: FinalOutcome, error: unknown): Promise<Settlement> {
     const { saveTimeoutMs } = this.request.options.storeErrors;
-    const reply = await this.writer.commitOutcome(this.records, monotonicNow() + saveTimeoutMs);
+    const reply = await this.writer.commitOutcome(this.records, this.clock.now() + saveTimeoutMs);
     if (reply !== undefined) return this.concludeCommit(reply, final, error);
     this.services.events.emit({ type: 'save_delayed', ...this.subject });
     // After the 503: determines the outcome of the commit, for events and waiting duplicates.
@@ -265,6 +266,6 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
   }
 
   private get leftMs(): number {
-    return this.keeper.hardDeadlineAt - monotonicNow();
+    return this.keeper.hardDeadlineAt - this.clock.now();
   }
 }

@@ -1,7 +1,6 @@
 import type { FinalOutcome, Settlement } from '../operation/attempt.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { UNKNOWN_FENCE, type OwnerToken } from '../record/record.js';
-import { monotonicNow } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { LeasedAttempt, OWN, type LostReply } from './leased-attempt.js';
 
@@ -14,14 +13,14 @@ export class UnprotectedAttempt extends LeasedAttempt {
   /** @param token - of the begin that got no reply, which may have acquired the record. */
   constructor(services: AttemptServices, request: OperationRequest, token: OwnerToken) {
     const lease = { recordKey: request.recordKey, token, fence: UNKNOWN_FENCE };
-    super(services, request, lease, FIRST, monotonicNow(), 'no heartbeats');
+    super(services, request, lease, FIRST, services.clock.now(), 'no heartbeats');
     void this.keeper.start();
   }
 
   override complete(final: FinalOutcome): Promise<Settlement> {
     this.services.settling(this);
     this.keeper.stop();
-    const giveUpAt = monotonicNow() + this.request.options.lease.durationMs;
+    const giveUpAt = this.clock.now() + this.request.options.lease.durationMs;
     void this.writer
       .completeOnceFree(final, giveUpAt)
       .then((late) => this.concludeLate(late, (reply) => this.conclude(reply, final, 'late')));
@@ -31,7 +30,7 @@ export class UnprotectedAttempt extends LeasedAttempt {
   /** A begin that was executed nevertheless would block the key for its lease. */
   override release(): Promise<void> {
     this.keeper.stop();
-    const giveUpAt = monotonicNow() + this.request.options.storeErrors.commandTimeoutMs;
+    const giveUpAt = this.clock.now() + this.request.options.storeErrors.commandTimeoutMs;
     void this.writer.release(giveUpAt, (reply) => {
       const isFree = reply !== undefined && reply.kind !== 'lost';
       this.end(isFree ? 'released' : 'given_up');

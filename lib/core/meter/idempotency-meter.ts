@@ -9,8 +9,8 @@ import type {
 } from '../record/events.js';
 import type { CountedSubject, StoreCommand } from '../record/idempotency-events.js';
 import { UNKNOWN_FENCE } from '../record/record.js';
+import { nodeClock, type Clock } from '../util/clock.js';
 import { storeErrorTypeOf, type StoreErrorType } from '../util/errors.js';
-import { monotonicNow } from '../util/time.js';
 import { OperationCells } from './cells.js';
 import type { DurationRecorder } from './duration-recorder.js';
 import type {
@@ -93,7 +93,7 @@ export class IdempotencyMeter {
       meter.request(event, 'unprotected');
     },
     store_unavailable: (meter, { error }) => {
-      meter.lastFailure = { at: Date.now(), errorType: storeErrorTypeOf(error) };
+      meter.lastFailure = { at: meter.clock.wallTime(), errorType: storeErrorTypeOf(error) };
     },
     reconciled: (meter, { report }) => {
       for (const result of RECONCILE_RESULTS) meter.reconciled[result] += report[result];
@@ -119,7 +119,10 @@ export class IdempotencyMeter {
   private recorder: DurationRecorder | undefined;
 
   /** @internal @param warn - called once, when operations begin to count together. */
-  constructor(private readonly warn: (message: string) => void = () => undefined) {}
+  constructor(
+    private readonly warn: (message: string) => void = () => undefined,
+    private readonly clock: Clock = nodeClock,
+  ) {}
 
   /**
    * Makes an operation known before its first call, so that its counters start at 0. The library does so for the
@@ -159,7 +162,7 @@ export class IdempotencyMeter {
 
   /** @internal See {@link StoreCells.outage}. */
   outage(): StoreErrorType | undefined {
-    return this.storeCells.outage();
+    return this.storeCells.outage(this.clock.now());
   }
 
   /** @internal */
@@ -192,14 +195,14 @@ export class IdempotencyMeter {
   }
 
   /** @internal */
-  commandReplied(command: StoreCommand, sentAt: number, now = monotonicNow()): void {
+  commandReplied(command: StoreCommand, sentAt: number, now = this.clock.now()): void {
     this.storeCells.replied(command, sentAt, now);
     this.recorder?.command(command, undefined, now - sentAt);
   }
 
   /** @internal */
   commandFailed(command: StoreCommand, sentAt: number, error: unknown): void {
-    const now = monotonicNow();
+    const now = this.clock.now();
     const errorType = storeErrorTypeOf(error);
     this.storeCells.failed(command, sentAt, now, errorType);
     this.recorder?.command(command, errorType, now - sentAt);

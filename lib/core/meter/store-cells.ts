@@ -1,6 +1,5 @@
 import type { StoreCommand } from '../record/idempotency-events.js';
 import type { StoreErrorType } from '../util/errors.js';
-import { monotonicNow } from '../util/time.js';
 import { Histogram } from './histogram.js';
 import type { StoreCommandReading } from './meter-reading.js';
 
@@ -41,8 +40,8 @@ export class StoreCells {
   }
 
   /** The type of the last failure, while more than half of the commands of the last ten seconds failed. */
-  outage(): StoreErrorType | undefined {
-    return this.recent.balance(monotonicNow()) < 0 ? this.lastErrorType : undefined;
+  outage(now: number): StoreErrorType | undefined {
+    return this.recent.balance(now) < 0 ? this.lastErrorType : undefined;
   }
 
   read(): StoreCommandReading[] {

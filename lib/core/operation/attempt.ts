@@ -1,5 +1,6 @@
 import type { RejectionReason } from '../record/events.js';
 import type { FinishedState, Outcome } from '../record/record.js';
+import type { Clock } from '../util/clock.js';
 import type { RejectionCode } from '../util/rejections.js';
 
 export interface FinalOutcome {
@@ -72,6 +73,8 @@ export interface Attempt {
   readonly isProtected: boolean;
   readonly signal: AbortSignal;
   readonly transaction: AttemptTransaction | undefined;
+  /** The engine's. */
+  readonly clock: Clock;
   /** Stores the outcome. Resolves with what to respond, when the response may be sent. Never rejects. */
   complete(final: FinalOutcome): Promise<Settlement>;
   /** Lets the operation run again at once. Never rejects: if it fails, the key becomes free with the lease. */

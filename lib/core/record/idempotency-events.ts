@@ -1,4 +1,4 @@
-import { monotonicNow } from '../util/time.js';
+import { nodeClock, type Clock } from '../util/clock.js';
 import {
   EVENT_SEVERITY,
   type AttemptEnd,
@@ -72,7 +72,10 @@ export class IdempotencyEvents {
   readonly counter: EventCounter;
 
   /** @internal */
-  constructor(counter: EventCounter = UNCOUNTED) {
+  constructor(
+    counter: EventCounter = UNCOUNTED,
+    private readonly clock: Clock = nodeClock,
+  ) {
     this.counter = counter;
   }
 
@@ -107,8 +110,8 @@ export class IdempotencyEvents {
 
   /** @internal Counts a command. It costs a promise, so what each request sends is counted where it is awaited. */
   async counted<Reply>(command: StoreCommand, send: () => Promise<Reply>): Promise<Reply> {
-    const { counter } = this;
-    const sentAt = monotonicNow();
+    const { counter, clock } = this;
+    const sentAt = clock.now();
     try {
       const reply = await send();
       counter.commandReplied(command, sentAt);

@@ -1,4 +1,5 @@
-import { hash, randomBytes, randomFillSync } from 'node:crypto';
+import { hash } from 'node:crypto';
+import type { Clock } from '../util/clock.js';
 import { IdempotencyOptionsError } from '../util/errors.js';
 import type { OwnerToken, RecordKey } from './record.js';
 
@@ -46,8 +47,8 @@ const PROBE_BYTES = 36;
  * A record key for a probe of the store, which no request can have. A fixed one would be in one shard of a cluster, and
  * without that shard every probe would fail.
  */
-export function newProbeKey(): RecordKey {
-  return randomBytes(PROBE_BYTES).toString('base64url') as RecordKey;
+export function newProbeKey(clock: Clock): RecordKey {
+  return randomText(PROBE_BYTES, clock) as RecordKey;
 }
 
 /**
@@ -67,16 +68,33 @@ function prefixed(type: string, text: string): string {
 }
 
 const TOKEN_BYTES = 16;
-// One call for many tokens: the call costs more than the bytes.
-const pool = Buffer.alloc(TOKEN_BYTES * 256);
-let used = pool.length;
 
-export function newOwnerToken(): OwnerToken {
-  if (used === pool.length) {
-    randomFillSync(pool);
-    used = 0;
+/** For few tokens; {@link OwnerTokens} are for many. */
+export function newOwnerToken(clock: Clock): OwnerToken {
+  return randomText(TOKEN_BYTES, clock) as OwnerToken;
+}
+
+/** Draws the bytes of many tokens in one call, which costs more than the bytes. */
+export class OwnerTokens {
+  private readonly pool = Buffer.alloc(TOKEN_BYTES * 256);
+  private used = this.pool.length;
+
+  constructor(private readonly clock: Clock) {}
+
+  next(): OwnerToken {
+    const { pool } = this;
+    if (this.used === pool.length) {
+      this.clock.randomFill(pool);
+      this.used = 0;
+    }
+    const token = pool.toString('base64url', this.used, this.used + TOKEN_BYTES);
+    this.used += TOKEN_BYTES;
+    return token as OwnerToken;
   }
-  const token = pool.toString('base64url', used, used + TOKEN_BYTES);
-  used += TOKEN_BYTES;
-  return token as OwnerToken;
+}
+
+function randomText(length: number, clock: Clock): string {
+  const bytes = Buffer.alloc(length);
+  clock.randomFill(bytes);
+  return bytes.toString('base64url');
 }

@@ -51,7 +51,7 @@ export class Reconciliation {
       }
       this.cursor = page.cursor;
       if (page.cursor === undefined) return { ...counts, coverage: 'complete' };
-      await jitteredPause(PAGE_PAUSE_MS);
+      await jitteredPause(PAGE_PAUSE_MS, this.engine.clock);
     }
     return { ...counts, coverage: 'partial' };
   }

@@ -22,16 +22,16 @@ export class SingleRunner {
 
   /** @param work - its name, reserved: no operation may have it. */
   constructor(
-    { store, events: { counter } }: IdempotencyEngine,
+    { store, events: { counter }, clock }: IdempotencyEngine,
     work: string,
     options: ResolvedProtocolOptions,
   ) {
     // Lock events are internal: subscribers see those of operations.
-    const events = new IdempotencyEvents(commandsOnly(counter));
+    const events = new IdempotencyEvents(commandsOnly(counter), clock);
     events.subscribe((event) => {
       if (event.type === 'store_unavailable') this.lastError = event.error;
     });
-    this.engine = new IdempotencyEngine(store, events, DEFAULT_LIMITS);
+    this.engine = new IdempotencyEngine(store, events, DEFAULT_LIMITS, undefined, undefined, clock);
     const scope: OperationRequest['scope'] = [];
     this.request = {
       recordKey: recordKey({ scope, operation: work, key: work }),

@@ -1,3 +1,4 @@
+import type { Clock } from '../util/clock.js';
 import type { OpenTransaction, TransactionOptions, UnitOfWork } from './unit-of-work.js';
 
 export type TransactionEnd =
@@ -34,12 +35,13 @@ export class DeferredTransaction {
     options: TransactionOptions,
     prepare: (transaction: OpenTransaction) => Promise<void>,
     withinMs: number,
+    clock: Clock,
   ): Promise<DeferredTransaction> {
     return new Promise((resolve, reject) => {
       let opened: OpenTransaction | undefined;
       let isTimedOut = false;
       let isCommitSent = false;
-      const timeoutTimer = setTimeout(() => {
+      const timeout = () => {
         isTimedOut = true;
         // Its connection may have stalled.
         opened?.cut?.();
@@ -48,7 +50,8 @@ export class DeferredTransaction {
             'It was not open in time. Check whether the pool has enough connections.',
           ),
         );
-      }, withinMs);
+      };
+      const timeoutTimer = clock.setTimeout(timeout, withinMs, undefined);
       const throwIfTimedOut = () => {
         if (isTimedOut) throw new RolledBackError('It was not open in time.');
       };
@@ -58,7 +61,7 @@ export class DeferredTransaction {
         opened = transaction;
         await prepare(transaction);
         throwIfTimedOut();
-        clearTimeout(timeoutTimer);
+        clock.clearTimeout(timeoutTimer);
         const decision = await new Promise<Decision>((decide) => {
           resolve(new DeferredTransaction(transaction, () => ended, decide));
         });
@@ -69,7 +72,7 @@ export class DeferredTransaction {
       const ended = whole.then(
         (): TransactionEnd => ({ kind: 'committed' }),
         (error: unknown): TransactionEnd => {
-          clearTimeout(timeoutTimer);
+          clock.clearTimeout(timeoutTimer);
           // Without effect once the transaction is open.
           reject(error instanceof Error ? error : new Error('No transaction.', { cause: error }));
           return { kind: 'failed', error, isCommitSent };

@@ -1,3 +1,4 @@
+import type { Clock } from '../util/clock.js';
 import { NoTransactionError } from '../util/errors.js';
 import { forget } from '../util/maybe-async.js';
 import { isDoneWithin } from '../util/time.js';
@@ -21,6 +22,7 @@ export class OperationTransaction {
     private readonly unitOfWork: UnitOfWork,
     private readonly options: OperationTransactionOptions,
     private readonly onConnectionLost: () => void,
+    private readonly clock: Clock,
   ) {}
 
   get handle(): unknown {
@@ -52,6 +54,7 @@ export class OperationTransaction {
       { isolation: isolation === 'default' ? undefined : isolation, timeoutMs },
       prepare,
       openWithinMs,
+      this.clock,
     );
     this.hooks = [];
     const { transaction, ended } = this.deferred;
@@ -101,7 +104,7 @@ export class OperationTransaction {
 
   /** Closes the connection of a transaction that does not end in time, if possible. */
   private async isEndedInTime({ ended, transaction }: DeferredTransaction): Promise<boolean> {
-    if (await isDoneWithin(this.options.endWithinMs, ended)) return true;
+    if (await isDoneWithin(this.options.endWithinMs, ended, this.clock)) return true;
     transaction.cut?.();
     return false;
   }

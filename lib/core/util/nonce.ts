@@ -1,3 +1,4 @@
+// eslint-disable-next-line no-restricted-imports -- only stores with a server use it, which no test's clock drives
 import { randomBytes } from 'node:crypto';
 
 /** Random, but not a secret: it only distinguishes replies. */

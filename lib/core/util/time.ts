@@ -1,26 +1,27 @@
 import { AsyncResource } from 'node:async_hooks';
-
-export function monotonicNow(): number {
-  return performance.now();
-}
+import type { Clock, ClockTimer } from './clock.js';
 
 /** A random duration from half of `ms` to `ms`, so that waiters of one event do not all retry at once. */
-export function jittered(ms: number): number {
-  return ms * (0.5 + Math.random() / 2);
+export function jittered(ms: number, clock: Clock): number {
+  return ms * (0.5 + clock.random() / 2);
 }
 
-export function jitteredPause(ms: number): Promise<void> {
+export function jitteredPause(ms: number, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
-    setTimeout(resolve, jittered(ms));
+    clock.setTimeout(resolve, jittered(ms, clock), undefined);
   });
 }
 
 /** Whether `work` succeeds within `ms` milliseconds. Never rejects. */
-export function isDoneWithin(ms: number, work: Promise<unknown> | undefined): Promise<boolean> {
+export function isDoneWithin(
+  ms: number,
+  work: Promise<unknown> | undefined,
+  clock: Clock,
+): Promise<boolean> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms, false);
+    const timer = clock.setTimeout(resolve, ms, false);
     const settled = (isDone: boolean) => () => {
-      clearTimeout(timer);
+      clock.clearTimeout(timer);
       resolve(isDone);
     };
     Promise.resolve(work).then(settled(true), settled(false));
@@ -31,13 +32,13 @@ export function isDoneWithin(ms: number, work: Promise<unknown> | undefined): Pr
 export class ServerClock {
   private offset: number | undefined;
 
-  /** Records that the store's clock was at `serverNow` some time before now. */
-  observe(serverNow: number, now = performance.now()): void {
+  /** Records that the store's clock was at `serverNow` some time before `now`, which is monotonic. */
+  observe(serverNow: number, now: number): void {
     this.offset = serverNow - now;
   }
 
   /** The store's time in `inMs`, rounded down, or 0 (no limit) before the first observation. */
-  notAfter(inMs: number, now = performance.now()): number {
+  notAfter(inMs: number, now: number): number {
     return this.offset === undefined ? 0 : Math.floor(now + inMs + this.offset);
   }
 }
@@ -81,9 +82,11 @@ export class DeadlineTimer {
   private count = 0;
   /** Keeps the timer from retaining the context of a request. */
   private readonly context = new AsyncResource('IdempotencyDeadlines');
-  private timer: NodeJS.Timeout | undefined;
+  private timer: ClockTimer | undefined;
   private wakesAt = Infinity;
   private wokeAt = -Infinity;
+
+  constructor(private readonly clock: Clock) {}
 
   schedule(listener: DeadlineListener): void {
     if (listener.nextDeadline === undefined) {
@@ -110,15 +113,16 @@ export class DeadlineTimer {
   }
 
   private wakeAt(dueAt: number): void {
-    clearTimeout(this.timer);
+    const { clock } = this;
+    clock.clearTimeout(this.timer);
     this.wakesAt = Math.max(dueAt, this.wokeAt + this.count * PAUSE_PER_LISTENER_MS);
-    const waitMs = Math.min(Math.max(0, this.wakesAt - monotonicNow()), LONGEST_WAIT_MS);
-    this.timer = this.context.runInAsyncScope(startTimer, undefined, waitMs, this);
+    const waitMs = Math.min(Math.max(0, this.wakesAt - clock.now()), LONGEST_WAIT_MS);
+    this.timer = this.context.runInAsyncScope(startTimer, undefined, clock, waitMs, this);
   }
 
   /** @internal */
   wake(): void {
-    const now = monotonicNow();
+    const now = this.clock.now();
     this.wakesAt = Infinity;
     this.wokeAt = now;
     const due: DeadlineListener[] = [];
@@ -140,10 +144,12 @@ export class DeadlineTimer {
   }
 }
 
-function startTimer(waitMs: number, clock: DeadlineTimer): NodeJS.Timeout {
-  return setTimeout(wake, waitMs, clock).unref();
+function startTimer(clock: Clock, waitMs: number, deadlines: DeadlineTimer): ClockTimer {
+  const timer = clock.setTimeout(wake, waitMs, deadlines);
+  timer.unref();
+  return timer;
 }
 
-function wake(clock: DeadlineTimer): void {
-  clock.wake();
+function wake(deadlines: DeadlineTimer): void {
+  deadlines.wake();
 }

@@ -22,3 +22,6 @@ export const {
 
 /** Token of the options with the store in use, which a test may have replaced. */
 export const OPTIONS_IN_USE = Symbol('IdempotencyOptionsInUse');
+
+/** Token of the {@link Clock} of the module's engine. */
+export const CLOCK = Symbol('IdempotencyClock');

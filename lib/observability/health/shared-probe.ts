@@ -1,6 +1,7 @@
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import { storeErrorTypeOf, type StoreErrorType } from '../../core/util/errors.js';
-import { isDoneWithin, monotonicNow } from '../../core/util/time.js';
+import { nodeClock } from '../../core/util/clock.js';
+import { isDoneWithin } from '../../core/util/time.js';
 import type { StoreProbe } from './store-probes.js';
 
 /** The codes of this library that a report can contain. */
@@ -35,20 +36,20 @@ export class SharedProbe {
    */
   async result(timeoutMs: number, maxAgeMs: number): Promise<ProbeResult> {
     const { last, endedAt } = this;
-    if (last !== undefined && monotonicNow() - endedAt < maxAgeMs) return last;
+    if (last !== undefined && nodeClock.now() - endedAt < maxAgeMs) return last;
     const pending = (this.pending ??= this.run(timeoutMs));
-    return (await isDoneWithin(timeoutMs, pending)) ? pending : UNAVAILABLE;
+    return (await isDoneWithin(timeoutMs, pending, nodeClock)) ? pending : UNAVAILABLE;
   }
 
   private async run(timeoutMs: number): Promise<ProbeResult> {
-    const startedAt = monotonicNow();
+    const startedAt = nodeClock.now();
     let errorType: HealthErrorType | undefined;
     try {
       await this.probe(this.store, timeoutMs);
     } catch (error) {
       errorType = healthErrorType(storeErrorTypeOf(error));
     }
-    this.endedAt = monotonicNow();
+    this.endedAt = nodeClock.now();
     this.pending = undefined;
     const latencyMs = Math.round(this.endedAt - startedAt);
     this.last = errorType === undefined ? { latencyMs } : { latencyMs, errorType };

@@ -1,3 +1,4 @@
+// eslint-disable-next-line no-restricted-imports -- see StoreClock
 import { setImmediate } from 'node:timers';
 import type { Lease, Outcome, RecordKey, StoredRecord } from '../../core/record/record.js';
 import { IdempotencyStore } from '../../core/store/idempotency-store.js';
@@ -5,8 +6,9 @@ import type * as Store from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import * as transitions from '../../core/store/record-transitions.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
+import { NodeClock, type Clock } from '../../core/util/clock.js';
 import { StoreUnavailableError } from '../../core/util/errors.js';
-import { Watchers } from '../../core/util/listeners.js';
+import { Watchers } from '../../core/store/watchers.js';
 import {
   integer,
   isFunction,
@@ -29,15 +31,22 @@ export interface MemoryStoreOptions {
   readonly now?: (() => number) | undefined;
 }
 
-type ResolvedOptions = Defaulted<MemoryStoreOptions>;
+type ResolvedOptions = Defaulted<MemoryStoreOptions, 'maxRecords'>;
 
 export const OPTIONS: Schema<MemoryStoreOptions, ResolvedOptions> = {
   maxRecords: integer({ default: 100_000, min: 1, max: Number.MAX_SAFE_INTEGER }),
-  now: of('a function', isFunction, { default: () => Date.now(), defaultText: '`Date.now`' }),
+  now: of('a function', isFunction, { defaultText: '`Date.now`' }),
 };
 
 /** Taken now: a test may replace the global one, and its property of the module. */
 const afterEvents = setImmediate;
+
+/** Replies also while fake timers of a test stand still. */
+class StoreClock extends NodeClock {
+  override setImmediate<Value>(callback: (value: Value) => void, value: Value): void {
+    afterEvents(callback, value);
+  }
+}
 
 /** Records per iteration of the event loop: some milliseconds. */
 const SCANNED_AT_ONCE = 10_000;
@@ -51,7 +60,8 @@ const SWEPT_PER_COMMAND = 16;
  * records.
  */
 export class MemoryIdempotencyStore extends IdempotencyStore {
-  private readonly options: ResolvedOptions;
+  private readonly maxRecords: number;
+  private readonly now: () => number;
   private readonly entries = new Map<RecordKey, Entry>();
   private readonly expiry = new ExpiryQueue<Entry>();
   /**
@@ -64,9 +74,17 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   private closed = false;
 
   /** @throws `IdempotencyOptionsError` when an option is out of its range. */
-  constructor(options: MemoryStoreOptions = {}) {
+  constructor(options?: MemoryStoreOptions);
+  /** @internal */
+  constructor(options: MemoryStoreOptions | undefined, clock: Clock);
+  constructor(
+    options: MemoryStoreOptions = {},
+    private readonly replyClock: Clock = new StoreClock(),
+  ) {
     super();
-    this.options = resolveOptions('memoryStore', OPTIONS, options);
+    const { maxRecords, now } = resolveOptions('memoryStore', OPTIONS, options);
+    this.maxRecords = maxRecords;
+    this.now = now ?? (() => replyClock.wallTime());
   }
 
   override get system(): string {
@@ -191,9 +209,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   /** Delivers replies together, after the events of this iteration of the event loop. */
   protected deliver(reply: () => void): void {
     if (this.replies.push(reply) > 1) return;
-    afterEvents(() => {
-      for (const each of this.replies.splice(0)) each();
-    });
+    this.replyClock.setImmediate(deliverAll, this.replies);
   }
 
   /** Number of records, including expired ones that no command has deleted yet. */
@@ -208,7 +224,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   private step<Reply>(run: (nowUs: number, now: number) => Reply): Promise<Reply> {
     return new Promise((resolve) => {
       if (this.closed) throw new StoreUnavailableError('The memory store is closed.');
-      const now = Math.floor(this.options.now());
+      const now = Math.floor(this.now());
       const reply = run(now * 1000, now);
       // Last, so that an expired record still passes its fence to the next attempt.
       this.sweep(now);
@@ -246,10 +262,10 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   }
 
   private makeRoom(now: number): void {
-    if (this.entries.size >= this.options.maxRecords) this.sweep(now);
-    if (this.entries.size >= this.options.maxRecords) {
+    if (this.entries.size >= this.maxRecords) this.sweep(now);
+    if (this.entries.size >= this.maxRecords) {
       throw new StoreUnavailableError(
-        `The memory store is full: ${this.entries.size} live records, "maxRecords" is ${this.options.maxRecords}. Raise it, or shorten "outcome.retentionMs".`,
+        `The memory store is full: ${this.entries.size} live records, "maxRecords" is ${this.maxRecords}. Raise it, or shorten "outcome.retentionMs".`,
         { isRejection: true },
       );
     }
@@ -300,6 +316,10 @@ class StoredOutcome implements Outcome {
 /** Creates a {@link MemoryIdempotencyStore}. */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryIdempotencyStore {
   return new MemoryIdempotencyStore(options);
+}
+
+function deliverAll(replies: (() => void)[]): void {
+  for (const reply of replies.splice(0)) reply();
 }
 
 function byKey(one: Store.AbandonedRecord, other: Store.AbandonedRecord): number {

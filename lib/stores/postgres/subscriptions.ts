@@ -1,5 +1,6 @@
 import type { StopWatching } from '../../core/store/idempotency-store.js';
-import { Watchers } from '../../core/util/listeners.js';
+import { Watchers } from '../../core/store/watchers.js';
+import { nodeClock } from '../../core/util/clock.js';
 import { isDoneWithin, jitteredPause } from '../../core/util/time.js';
 import { endWithin, type OwnClient } from './own-pool.js';
 import { quote } from './sql/table-name.js';
@@ -43,7 +44,7 @@ export class Subscriptions {
       this.watchers.remove(recordKey, onEnd);
     };
     this.listening ??= this.listen();
-    if (await isDoneWithin(timeoutMs, this.listening)) return stop;
+    if (await isDoneWithin(timeoutMs, this.listening, nodeClock)) return stop;
     stop();
     return undefined;
   }
@@ -84,7 +85,7 @@ export class Subscriptions {
 
   /** Notifications in the meantime are lost, but duplicates poll in any case. */
   private async listenAgain(): Promise<void> {
-    await jitteredPause(this.reconnectPauseMs);
+    await jitteredPause(this.reconnectPauseMs, nodeClock);
     this.reconnectPauseMs = Math.min(2 * this.reconnectPauseMs, LONGEST_RECONNECT_PAUSE_MS);
     if (this.listening !== undefined || this.watching === 0 || this.isClosed) return;
     this.listening = this.listen();

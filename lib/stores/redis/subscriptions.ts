@@ -1,5 +1,6 @@
 import type { StopWatching } from '../../core/store/idempotency-store.js';
-import { Watchers } from '../../core/util/listeners.js';
+import { Watchers } from '../../core/store/watchers.js';
+import { nodeClock } from '../../core/util/clock.js';
 import { isDoneWithin } from '../../core/util/time.js';
 import type { BinaryRedisClient } from './connection/client-types.js';
 
@@ -30,7 +31,7 @@ export class Subscriptions {
       // A closed connection has no subscriptions.
       subscriber.unsubscribe(channel).catch(() => undefined);
     };
-    if (await isDoneWithin(timeoutMs, this.subscribed.get(channel))) return stop;
+    if (await isDoneWithin(timeoutMs, this.subscribed.get(channel), nodeClock)) return stop;
     stop();
     return undefined;
   }

@@ -18,6 +18,7 @@ import type { Services } from '../../core/operation/recovery.js';
 import type { Outcome } from '../../core/record/record.js';
 import { recordKey } from '../../core/record/record-key.js';
 import type { GuardedSurrounding } from '../../core/telemetry/telemetries.js';
+import type { Clock } from '../../core/util/clock.js';
 import { hasCode, OperationRejectedError, ValueNotStorableError } from '../../core/util/errors.js';
 import { jitteredPause } from '../../core/util/time.js';
 import type { Call, CallResult } from './call.js';
@@ -31,6 +32,10 @@ export class CallTransport {
     private readonly engine: IdempotencyEngine,
     private readonly services: Services,
   ) {}
+
+  get clock(): Clock {
+    return this.engine.clock;
+  }
 
   /** Runs `operation`, or returns its stored result. Does not reject when the operation throws. */
   settle(call: Call, operation: Operation): Promise<CallResult> {
@@ -90,7 +95,7 @@ export class CallTransport {
     // The transaction was rolled back, and its attempt has ended: a commit cannot be repeated.
     const pauseMs = isConflict(result) ? execution.pauseAfterConflict() : undefined;
     if (pauseMs === undefined) return result;
-    await jitteredPause(pauseMs);
+    await jitteredPause(pauseMs, this.clock);
     return this.settleAfter(execution.conflicts, call, operation);
   }
 }

@@ -5,7 +5,6 @@ import type { Fingerprint } from '../../core/record/record.js';
 import { hasCode } from '../../core/util/errors.js';
 import { ignoreResult } from '../../core/util/maybe-async.js';
 import { missingPeer } from '../../core/util/missing-peer.js';
-import { monotonicNow } from '../../core/util/time.js';
 import type { Call, CallResult } from '../call/call.js';
 import type { CallTransport } from '../call/call-transport.js';
 import { emissionsFormat, nothingFormat } from '../call/outcome-format.js';
@@ -102,16 +101,17 @@ export class MessageHandling {
   /** Settles the call. Pauses an event while another consumer handles it, or the store is unavailable. */
   private async settle(call: Call): Promise<MessageEnd> {
     const { delivery, route } = this;
+    const { clock } = this.calls;
     const { retryAfterMs, mode } = call.options.duplicates;
     const { maxPauseMs } = route.options.message;
-    for (const since = monotonicNow(); ;) {
+    for (const since = clock.now(); ;) {
       const result = await this.calls.settle(call, ({ signal }) => this.run(signal));
       const code = delivery.isEvent ? temporaryRejection(result) : undefined;
       if (code === undefined) return this.endOf(result);
-      const isTooLong = monotonicNow() - since >= maxPauseMs;
+      const isTooLong = clock.now() - since >= maxPauseMs;
       const isRequeued = isTooLong || (code === 'idempotency_in_progress' && mode === 'reject');
       const pauseMs = isRequeued ? Math.max(retryAfterMs, MIN_REQUEUE_DELAY_MS) : retryAfterMs;
-      const isHeld = await pauseDelivery(delivery, pauseMs);
+      const isHeld = await pauseDelivery(delivery, pauseMs, clock);
       if (!isHeld) return { kind: 'abandoned' };
       if (isRequeued) return delivery.rabbitMq ? { kind: 'requeued' } : this.endOf(result);
     }

@@ -1,5 +1,6 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { Observable, type Subscriber } from 'rxjs';
+import type { Clock } from '../../core/util/clock.js';
 import { OperationRejectedError } from '../../core/util/errors.js';
 import type { CallTransport } from '../call/call-transport.js';
 import type { RejectionMapper } from '../call/rejection-errors.js';
@@ -40,6 +41,7 @@ export class MessageTransport {
     delivery: Delivery,
     subscriber: Subscriber<unknown>,
   ): Promise<void> {
+    const { clock } = this.calls;
     const failures = await this.failures();
     const handling = new MessageHandling(
       this.calls,
@@ -58,10 +60,10 @@ export class MessageTransport {
         for (const value of end.values) subscriber.next(value);
         subscriber.complete();
         // Nest writes the reply one tick later.
-        await nextLoopIteration();
+        await nextLoopIteration(clock);
         // A stored outcome is acknowledged, even if code outside of the handler requests something else.
         if (end.isStored) rabbitMq?.acknowledge('accept');
-        else await acknowledgeAs(delivery, 'accept', redeliveryDelayMs);
+        else await acknowledgeAs(delivery, 'accept', redeliveryDelayMs, clock);
         return;
       case 'requeued':
         rabbitMq?.acknowledge('requeue');
@@ -77,11 +79,11 @@ export class MessageTransport {
         else subscriber.error(isEvent ? error : failures.toClientError(error));
         if (rabbitMq === undefined) return;
         // Exception filters may request an ack first.
-        await nextLoopIteration();
-        if (!isEvent) return acknowledgeAs(delivery, 'accept', redeliveryDelayMs);
+        await nextLoopIteration(clock);
+        if (!isEvent) return acknowledgeAs(delivery, 'accept', redeliveryDelayMs, clock);
         const action = end.isFinal ? 'dead-letter' : failureActionOf(error, context, onFailure);
         const isHopeless = error instanceof OperationRejectedError;
-        return acknowledgeAs(delivery, action, redeliveryDelayMs, isHopeless);
+        return acknowledgeAs(delivery, action, redeliveryDelayMs, clock, isHopeless);
       }
     }
   }
@@ -97,21 +99,22 @@ async function acknowledgeAs(
   delivery: Delivery,
   action: AckAction,
   delayMs: number,
+  clock: Clock,
   isHopeless = false,
 ): Promise<void> {
   const { rabbitMq } = delivery;
   if (rabbitMq === undefined) return;
   const requested = () => rabbitMq.requestedAck ?? action;
   if (requested() === 'requeue' && (rabbitMq.isRedelivered || isHopeless)) {
-    const isHeld = await pauseDelivery(delivery, delayMs);
+    const isHeld = await pauseDelivery(delivery, delayMs, clock);
     if (!isHeld) return;
   }
   rabbitMq.acknowledge(requested());
 }
 
 /** Resolves in the next iteration of the event loop. */
-function nextLoopIteration(): Promise<void> {
+function nextLoopIteration(clock: Clock): Promise<void> {
   return new Promise((resolve) => {
-    setImmediate(resolve);
+    clock.setImmediate(resolve, undefined);
   });
 }

@@ -1,6 +1,7 @@
 import type { BreakerEvent, BreakerState } from '../../core/record/events.js';
 import type { Lease, RecordKey } from '../../core/record/record.js';
 import { newProbeKey } from '../../core/record/record-key.js';
+import { nodeClock } from '../../core/util/clock.js';
 import { DelegatingStore } from '../../core/store/delegating-store.js';
 import type * as Store from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
@@ -46,7 +47,8 @@ export class BreakerStore extends DelegatingStore {
         notify({ type: 'breaker_closed' });
       },
     };
-    const probe = () => store.inspect(newProbeKey(), { timeoutMs: options.probeTimeoutMs });
+    const probe = () =>
+      store.inspect(newProbeKey(nodeClock), { timeoutMs: options.probeTimeoutMs });
     this.newCircuit = () => new Circuit(Breaker, options, observer, probe);
     this.circuit = this.newCircuit();
   }

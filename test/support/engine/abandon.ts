@@ -3,6 +3,7 @@ import type { IdempotencyStore } from 'nestjs-idempotency';
 import { recordKey, type Lease, type Scope } from 'nestjs-idempotency/store';
 import { canonicalJson, fingerprint, newOwnerToken } from '../internals/core/record.js';
 import { originOf } from '../internals/core/operation.js';
+import { nodeClock } from '../internals/core/util.js';
 
 export const LEASE_MS = 10_000;
 const MAX_EXECUTION_MS = 300_000;
@@ -27,7 +28,7 @@ export async function abandon(
   const request = { operation, key, scope: ['alice'] };
   const begin = {
     recordKey: recordKey(request),
-    token: newOwnerToken(),
+    token: newOwnerToken(nodeClock),
     fingerprint: fingerprint([operation, canonicalJson(undefined)]),
     leaseMs,
     maxExecutionMs: MAX_EXECUTION_MS,

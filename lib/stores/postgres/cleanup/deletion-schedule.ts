@@ -1,7 +1,8 @@
 import type { StoreWarning } from '../../../core/store/idempotency-store.js';
 import { asError } from '../../../core/util/errors.js';
 import { forget } from '../../../core/util/maybe-async.js';
-import { isDoneWithin, jittered, monotonicNow } from '../../../core/util/time.js';
+import { nodeClock } from '../../../core/util/clock.js';
+import { isDoneWithin, jittered } from '../../../core/util/time.js';
 import type {
   DeleteExpired,
   DeletionOptions,
@@ -43,16 +44,19 @@ export class DeletionSchedule {
   async stop(): Promise<void> {
     this.stopping.abort();
     clearTimeout(this.timer);
-    await isDoneWithin(STOP_TIMEOUT_MS, this.round);
+    await isDoneWithin(STOP_TIMEOUT_MS, this.round, nodeClock);
   }
 
   private scheduleRound(): void {
     if (this.stopping.signal.aborted) return;
-    this.timer = setTimeout(() => {
-      this.round = this.deleteAndReport().finally(() => {
-        this.scheduleRound();
-      });
-    }, jittered(this.interval.intervalMs)).unref();
+    this.timer = setTimeout(
+      () => {
+        this.round = this.deleteAndReport().finally(() => {
+          this.scheduleRound();
+        });
+      },
+      jittered(this.interval.intervalMs, nodeClock),
+    ).unref();
   }
 
   private async deleteAndReport(): Promise<void> {
@@ -74,7 +78,7 @@ export class DeletionSchedule {
 
   private async deleteOnce(): Promise<DeletionReport> {
     const { batchSize, pauseMs } = this.interval;
-    const now = monotonicNow();
+    const now = nodeClock.now();
     const isRescanDue = now - this.rescannedAt >= RESCAN_PAUSE_MS;
     if (isRescanDue) this.rescannedAt = now;
     const { report, reached } = await this.deleteFrom(isRescanDue ? 0 : this.reached, {

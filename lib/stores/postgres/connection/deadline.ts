@@ -1,4 +1,5 @@
 import { StoreOutcomeUnknownError, StoreUnavailableError } from '../../../core/util/errors.js';
+import { nodeClock } from '../../../core/util/clock.js';
 import { jitteredPause } from '../../../core/util/time.js';
 
 const LONGEST_PAUSE_MS = 25;
@@ -23,7 +24,8 @@ export class Deadline {
   async nextRound(): Promise<void> {
     this.rounds += 1;
     if (this.leftMs < LONGEST_PAUSE_MS) throw this.failure('the record kept changing');
-    if (this.rounds > 1) await jitteredPause(Math.min(2 ** this.rounds, LONGEST_PAUSE_MS));
+    if (this.rounds > 1)
+      await jitteredPause(Math.min(2 ** this.rounds, LONGEST_PAUSE_MS), nodeClock);
   }
 
   failure(reason: string): StoreOutcomeUnknownError | StoreUnavailableError {

@@ -1,5 +1,6 @@
 import type { Begin, BeginReply } from '../../../core/store/idempotency-store.js';
 import * as transitions from '../../../core/store/record-transitions.js';
+import { nodeClock } from '../../../core/util/clock.js';
 import { jitteredPause } from '../../../core/util/time.js';
 import type { Deadline } from '../connection/deadline.js';
 import type { RecordTable } from './record-table.js';
@@ -33,7 +34,7 @@ export async function beginRecord(
         if (await table.isFree(command.recordKey, record?.fence ?? 0, deadline)) {
           timesFree += 1;
           if (timesFree > 1) return reply;
-          await jitteredPause(ROLLED_BACK_PAUSE_MS);
+          await jitteredPause(ROLLED_BACK_PAUSE_MS, nodeClock);
         } else {
           timesLocked += 1;
         }

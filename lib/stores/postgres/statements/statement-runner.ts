@@ -1,4 +1,5 @@
 import { hasCode, asError, StoreConfigurationError } from '../../../core/util/errors.js';
+import { nodeClock } from '../../../core/util/clock.js';
 import { jitteredPause } from '../../../core/util/time.js';
 import type { Deadline } from '../connection/deadline.js';
 import {
@@ -73,7 +74,7 @@ export class StatementRunner {
     if (failure === 'rejected' || deadline.leftMs - pauseMs < MIN_TIME_FOR_RETRY_MS) {
       throw deadline.failure(cause);
     }
-    await jitteredPause(pauseMs);
+    await jitteredPause(pauseMs, nodeClock);
   }
 
   /** The failure before a timeout is more specific. */

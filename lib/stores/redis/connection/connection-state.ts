@@ -1,4 +1,5 @@
 import { errorMonitor } from 'node:events';
+import { nodeClock } from '../../../core/util/clock.js';
 import { DeadlineTimer } from '../../../core/util/time.js';
 import type { RedisClient } from './client-types.js';
 import { describeFailure, isErrorReply, WrongDatabaseError } from './error-classification.js';
@@ -21,7 +22,7 @@ export interface UnavailableReason {
  */
 export class ConnectionState {
   /** Deadlines of commands without a reply. */
-  readonly deadlines = new DeadlineTimer();
+  readonly deadlines = new DeadlineTimer(nodeClock);
   private lastError: Error | undefined;
   private closed = false;
 

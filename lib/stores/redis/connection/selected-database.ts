@@ -1,4 +1,4 @@
-import { monotonicNow } from '../../../core/util/time.js';
+import { nodeClock } from '../../../core/util/clock.js';
 import type { BinaryRedisClient } from './client-types.js';
 import { describeFailure, isErrorReply, WrongDatabaseError } from './error-classification.js';
 import type { StallDetector } from './stall-detector.js';
@@ -32,7 +32,7 @@ export class SelectedDatabase {
     }
     const { stream } = client;
     if (stream === undefined || stream === this.verified) return stream !== undefined;
-    if (stream !== this.checking || monotonicNow() >= this.recheckAt) this.check(stream, database);
+    if (stream !== this.checking || nodeClock.now() >= this.recheckAt) this.check(stream, database);
     return false;
   }
 
@@ -50,7 +50,7 @@ export class SelectedDatabase {
       if (this.checking !== stream) return;
       this.rejection = rejection;
       if (rejection === undefined) this.verified = stream;
-      else this.recheckAt = monotonicNow() + RECHECK_MS;
+      else this.recheckAt = nodeClock.now() + RECHECK_MS;
     };
     (this.isOwn ? this.select() : this.readDatabase(database)).then(onReply, () => {
       this.stallDetector?.settled();

@@ -1,4 +1,5 @@
-import { DeadlineTimer, monotonicNow, type DeadlineListener } from '../../../core/util/time.js';
+import { nodeClock } from '../../../core/util/clock.js';
+import { DeadlineTimer, type DeadlineListener } from '../../../core/util/time.js';
 import type { ConnectionStream, EndingClient } from './client-types.js';
 
 const CHECKS_PER_LIMIT = 4;
@@ -12,7 +13,7 @@ const CHECKS_PER_LIMIT = 4;
 export class StallDetector implements DeadlineListener {
   /** @internal */
   dueAt = Infinity;
-  private readonly deadlines = new DeadlineTimer();
+  private readonly deadlines = new DeadlineTimer(nodeClock);
   private readonly checkAfterMs: number;
   private pending = 0;
   private isHandshaking = false;
@@ -43,7 +44,7 @@ export class StallDetector implements DeadlineListener {
   sent(): void {
     this.pending += 1;
     if (this.pending > 1 || this.limitMs === 0) return;
-    this.movedAt = monotonicNow();
+    this.movedAt = nodeClock.now();
     this.seen = readStream(this.client.stream);
     if (this.isWatching) return;
     this.isWatching = true;
@@ -57,7 +58,7 @@ export class StallDetector implements DeadlineListener {
 
   /** @internal */
   onDeadline(): void {
-    const isLate = monotonicNow() - this.dueAt > this.checkAfterMs;
+    const isLate = nodeClock.now() - this.dueAt > this.checkAfterMs;
     // Read received input first.
     setImmediate(() => {
       this.check(isLate);
@@ -70,7 +71,7 @@ export class StallDetector implements DeadlineListener {
       this.isWatching = false;
       return;
     }
-    const now = monotonicNow();
+    const now = nodeClock.now();
     const before = this.seen;
     this.seen = readStream(this.client.stream);
     if (isLate || hasMoved(before, this.seen)) this.movedAt = now;

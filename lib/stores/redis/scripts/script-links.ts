@@ -1,4 +1,4 @@
-import { monotonicNow } from '../../../core/util/time.js';
+import { nodeClock } from '../../../core/util/clock.js';
 import type { BinaryRedisClient, ClusterNode, ScriptClient } from '../connection/client-types.js';
 import { NotSentError } from '../connection/error-classification.js';
 import type { OwnCommands } from '../connection/own-commands.js';
@@ -133,7 +133,7 @@ export class ClusterLinks implements ScriptLinks {
 
   /** Reads the slot map, which replaces nodes that are gone. @returns whether it was read now. */
   private refresh(): boolean {
-    const now = monotonicNow();
+    const now = nodeClock.now();
     if (now - this.refreshedAt < REFRESH_PAUSE_MS) return false;
     this.refreshedAt = now;
     this.cluster.refreshSlotsCache?.();

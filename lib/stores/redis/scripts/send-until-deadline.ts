@@ -4,7 +4,8 @@ import {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
 } from '../../../core/util/errors.js';
-import { jitteredPause, monotonicNow, type DeadlineListener } from '../../../core/util/time.js';
+import { nodeClock } from '../../../core/util/clock.js';
+import { jitteredPause, type DeadlineListener } from '../../../core/util/time.js';
 import type { ConnectionState } from '../connection/connection-state.js';
 import {
   classifyFailure,
@@ -63,7 +64,7 @@ export function sendUntilDeadline<Reply, Result>(
   read: (reply: Reply) => Result,
 ): Promise<Result> {
   return new Promise((resolve, reject) => {
-    const dueAt = monotonicNow() + timeoutMs;
+    const dueAt = nodeClock.now() + timeoutMs;
     new PendingSend(watch, dueAt, prepare(), read, resolve, reject).send();
   });
 }
@@ -232,11 +233,11 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
     this.mayHaveRun ||= failure === 'unknown' || failure === 'unreplicated';
     const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** this.attempts, LONGEST_PAUSE_MS);
     this.attempts += 1;
-    const leftMs = this.dueAt - monotonicNow() - pauseMs;
+    const leftMs = this.dueAt - nodeClock.now() - pauseMs;
     // WAIT has waited for the replicas already.
     const isFinal = failure === 'rejected' || failure === 'unreplicated';
     if (!isFinal && leftMs >= MIN_TIME_FOR_RETRY_MS) {
-      void jitteredPause(pauseMs).then(() => {
+      void jitteredPause(pauseMs, nodeClock).then(() => {
         this.send();
       });
       return;

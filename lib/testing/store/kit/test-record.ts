@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import type { Fingerprint, Lease, Outcome, RecordKey } from '../../../core/record/record.js';
-import { newOwnerToken } from '../../../core/record/record-key.js';
+import type {
+  Fingerprint,
+  Lease,
+  Outcome,
+  OwnerToken,
+  RecordKey,
+} from '../../../core/record/record.js';
 import type * as Store from '../../../core/store/idempotency-store.js';
 import type { StoreHarness } from './store-harness.js';
 
@@ -24,7 +29,7 @@ export const NOTE = String.fromCharCode(
 
 /** Drives one record of the store under test, with the defaults above. */
 export class TestRecord {
-  readonly key = randomBytes(32).toString('base64url') as RecordKey;
+  readonly key = randomText(32) as RecordKey;
   readonly fingerprint = newFingerprint();
   readonly store: Store.IdempotencyStore;
   private readonly hasSteppableClock: boolean;
@@ -40,7 +45,7 @@ export class TestRecord {
 
   /** An attempt that has not begun: its fence is unknown. */
   attempt(): Lease {
-    return { recordKey: this.key, token: newOwnerToken(), fence: 0 };
+    return { recordKey: this.key, token: randomText(16) as OwnerToken, fence: 0 };
   }
 
   /** An attempt that has begun, with the fence from the store. */
@@ -144,7 +149,11 @@ export function assertOutcome(actual: Outcome | undefined, expected: Outcome): v
 }
 
 export function newFingerprint(): Fingerprint {
-  return randomBytes(32).toString('base64url') as Fingerprint;
+  return randomText(32) as Fingerprint;
+}
+
+function randomText(bytes: number): string {
+  return randomBytes(bytes).toString('base64url');
 }
 
 export function tally(replies: readonly { kind: string }[]): Record<string, number> {

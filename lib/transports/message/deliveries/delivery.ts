@@ -1,5 +1,6 @@
+import type { Clock } from '../../../core/util/clock.js';
 import { SymbolSlot } from '../../../core/util/symbol-slot.js';
-import { jittered, monotonicNow } from '../../../core/util/time.js';
+import { jittered } from '../../../core/util/time.js';
 import type { RabbitMqMessage, RpcSource } from '../source/rpc-context.js';
 import { AckInterceptor, type RabbitMqDelivery } from './rabbitmq-delivery.js';
 
@@ -56,27 +57,28 @@ const HEARTBEAT_MS = 1_000;
 export async function pauseDelivery(
   { heartbeat, rabbitMq }: Delivery,
   ms: number,
+  clock: Clock,
 ): Promise<boolean> {
   const revoked = rabbitMq?.revoked;
-  const until = monotonicNow() + jittered(ms);
+  const until = clock.now() + jittered(ms, clock);
   for (;;) {
     if (revoked?.aborted === true) return false;
-    const leftMs = until - monotonicNow();
+    const leftMs = until - clock.now();
     if (leftMs <= 0) return true;
-    await pause(Math.min(leftMs, HEARTBEAT_MS), revoked);
+    await pause(Math.min(leftMs, HEARTBEAT_MS), revoked, clock);
     await heartbeat?.();
   }
 }
 
 /** Ends early when the broker revokes the message. */
-function pause(ms: number, revoked: AbortSignal | undefined): Promise<void> {
+function pause(ms: number, revoked: AbortSignal | undefined, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {
-      clearTimeout(timer);
+      clock.clearTimeout(timer);
       revoked?.removeEventListener('abort', end);
       resolve();
     };
-    const timer = setTimeout(end, ms);
+    const timer = clock.setTimeout(end, ms, undefined);
     revoked?.addEventListener('abort', end);
   });
 }

@@ -7,6 +7,7 @@ import {
   type UnitOfWork,
 } from '../../../support/internals/core/transaction.js';
 import type { Lease } from '../../../support/internals/core/record.js';
+import { nodeClock } from '../../../support/internals/core/util.js';
 import type { PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import { beginCommand, completeCommand, leaseOf } from '../../../support/stores/commands.js';
 
@@ -34,6 +35,7 @@ export class TransactionalAttempt<Handle> {
       { isolation, timeoutMs: TIMEOUT_MS },
       (transaction) => this.lock(transaction, lease),
       TIMEOUT_MS,
+      nodeClock,
     );
   }
 

@@ -13,7 +13,7 @@ export type {
 } from '../../../../lib/core/record/events.js';
 export { IdempotencyEvents } from '../../../../lib/core/record/idempotency-events.js';
 export { fingerprint, NO_FINGERPRINT } from '../../../../lib/core/record/fingerprint.js';
-export { newOwnerToken, recordKey } from '../../../../lib/core/record/record-key.js';
+export { newOwnerToken, OwnerTokens, recordKey } from '../../../../lib/core/record/record-key.js';
 export type {
   Fingerprint,
   Lease,

@@ -7,7 +7,7 @@ import {
   type LeaseLossReason,
   NO_FINGERPRINT,
 } from '../../../support/internals/core/record.js';
-import { DeadlineTimer } from '../../../support/internals/core/util.js';
+import { DeadlineTimer, nodeClock } from '../../../support/internals/core/util.js';
 import { LeaseKeeper } from '../../../support/internals/core/engine.js';
 import {
   FaultyStore,
@@ -62,7 +62,8 @@ describe('the lease keeper', () => {
   const services = () => ({
     store,
     events: new IdempotencyEvents(),
-    deadlines: new DeadlineTimer(),
+    clock: nodeClock,
+    deadlines: new DeadlineTimer(nodeClock),
   });
 
   function keep(from = startedAt) {

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import type { RecordKey } from 'nestjs-idempotency/store';
 import { LocalAttempts, type EngineAttempt } from '../../../support/internals/core/engine.js';
 import type { OperationRequest } from '../../../support/internals/core/operation.js';
+import { nodeClock } from '../../../support/internals/core/util.js';
 import { protocolOptions } from '../../../support/engine/protocol-options.js';
 
 const LEASE_MS = 200;
@@ -69,7 +70,7 @@ class Model {
 
 /** The begins and attempts of one process, beside the model of them. */
 class Pair {
-  readonly attempts = new LocalAttempts(0);
+  readonly attempts = new LocalAttempts(0, nodeClock);
   readonly model = new Model();
   private readonly begins: [ReturnType<LocalAttempts['sent']>, Known][] = [];
   private readonly kept: [EngineAttempt, Known][] = [];

@@ -1,10 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
-import { newOwnerToken } from '../../../support/internals/core/record.js';
+import { newOwnerToken, OwnerTokens } from '../../../support/internals/core/record.js';
+import { nodeClock } from '../../../support/internals/core/util.js';
 
 const TOKENS = 100_000;
 
-describe('an owner token', () => {
-  const tokens = Array.from({ length: TOKENS }, newOwnerToken);
+const ofEngine = new OwnerTokens(nodeClock);
+
+describe.each([
+  ['of an engine', () => ofEngine.next()],
+  ['of its own', () => newOwnerToken(nodeClock)],
+])('an owner token %s', (_, next) => {
+  const tokens = Array.from({ length: TOKENS }, next);
 
   it('is 128 bits in base64url', () => {
     expect(tokens.filter((token) => !/^[A-Za-z0-9_-]{22}$/.test(token))).toEqual([]);

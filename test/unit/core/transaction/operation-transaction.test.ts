@@ -5,6 +5,7 @@ import {
   type OpenTransaction,
   type TransactionOptions,
 } from '../../../support/internals/core/transaction.js';
+import { nodeClock } from '../../../support/internals/core/util.js';
 import { Gate } from '../../../support/waiting/gate.js';
 
 const OPEN_WITHIN_MS = 2_000;
@@ -73,7 +74,7 @@ describe('the transaction of an operation', () => {
       openWithinMs: OPEN_WITHIN_MS,
       endWithinMs: END_WITHIN_MS,
     } as const;
-    transaction = new OperationTransaction(unitOfWork, options, () => (lost += 1));
+    transaction = new OperationTransaction(unitOfWork, options, () => (lost += 1), nodeClock);
   });
   afterEach(() => void jest.useRealTimers());
 

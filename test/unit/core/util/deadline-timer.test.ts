@@ -1,5 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { DeadlineTimer, type DeadlineListener } from '../../../support/internals/core/util.js';
+import {
+  DeadlineTimer,
+  nodeClock,
+  type DeadlineListener,
+} from '../../../support/internals/core/util.js';
 
 const DAY_MS = 86_400_000;
 
@@ -11,7 +15,7 @@ describe('the deadline timer', () => {
   beforeEach(() => {
     // Together with the timers this drives performance.now().
     jest.useFakeTimers();
-    clock = new DeadlineTimer();
+    clock = new DeadlineTimer(nodeClock);
     fired = [];
     started = performance.now();
   });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { jitteredPause } from '../../../support/internals/core/util.js';
+import { jitteredPause, nodeClock } from '../../../support/internals/core/util.js';
 
 describe('a jittered pause', () => {
   beforeEach(() => void jest.useFakeTimers());
@@ -9,7 +9,7 @@ describe('a jittered pause', () => {
     const startedAt = performance.now();
     const lengths: number[] = [];
     const pauses = Array.from({ length: 200 }, () =>
-      jitteredPause(1_000).then(() => lengths.push(performance.now() - startedAt)),
+      jitteredPause(1_000, nodeClock).then(() => lengths.push(performance.now() - startedAt)),
     );
     await jest.advanceTimersByTimeAsync(499);
     expect(lengths).toEqual([]);
