@@ -26,6 +26,85 @@ const CHOSEN = [
   message: 'The other tests of the file do not run, in CI either.',
 }));
 
+/** In a bundle there are no other files, and in CommonJS no import.meta. */
+const FILES = ['__dirname', '__filename', 'require'];
+const LOADED = [
+  { selector: 'MetaProperty[meta.name="import"]', message: 'CommonJS has none.' },
+  {
+    selector:
+      'ImportExpression[source.value=/^[^.]/]:not(TryStatement > BlockStatement.block ImportExpression)',
+    message: 'Inside a try: a bundler then ignores a package that is not installed.',
+  },
+  {
+    selector: 'ImportExpression:not([source.type="Literal"])',
+    message: 'No bundler can follow it.',
+  },
+];
+const EXIT = { object: 'process', property: 'exit' };
+
+const CLOCK_OF_ENGINE =
+  'Time, timers and chance come from the clock of the engine (lib/core/util/clock.ts): a test that drives it must see all of them.';
+const TIME_GLOBALS = [
+  ...['setTimeout', 'setInterval', 'setImmediate', 'clearTimeout', 'clearInterval'],
+  ...['clearImmediate', 'queueMicrotask', 'performance', 'crypto'],
+];
+const TIME_PROPERTIES = {
+  Date: ['now'],
+  Math: ['random'],
+  process: ['nextTick', 'hrtime', 'uptime'],
+  AbortSignal: ['timeout'],
+  globalThis: TIME_GLOBALS,
+};
+const RXJS_TIMERS = ['asyncScheduler', 'asapScheduler', 'timer', 'interval', 'delay', 'timeout'];
+const RANDOM = ['randomBytes', 'randomFill', 'randomFillSync', 'randomInt', 'randomUUID'];
+const TIME_IMPORTS = {
+  'node:crypto': [...RANDOM, 'getRandomValues', 'webcrypto'],
+  'node:process': TIME_PROPERTIES.process,
+  'node:timers': undefined,
+  'node:timers/promises': undefined,
+  'node:perf_hooks': undefined,
+  rxjs: RXJS_TIMERS,
+};
+
+/** @param {string[]} allowed - what a file may use nevertheless. */
+function clockOfEngine(allowed = []) {
+  const message = CLOCK_OF_ENGINE;
+  const isForbidden = (name) => !allowed.includes(name);
+  return {
+    'no-restricted-globals': [
+      'error',
+      ...FILES,
+      ...TIME_GLOBALS.filter(isForbidden).map((name) => ({ name, message })),
+    ],
+    'no-restricted-properties': [
+      'error',
+      EXIT,
+      ...Object.entries(TIME_PROPERTIES).flatMap(([object, properties]) =>
+        properties.filter(isForbidden).map((property) => ({ object, property, message })),
+      ),
+    ],
+    'no-restricted-imports': [
+      'error',
+      'node:module',
+      ...Object.entries(TIME_IMPORTS).map(([name, importNames]) => ({
+        name,
+        message,
+        ...(importNames && { importNames }),
+      })),
+    ],
+    'no-restricted-syntax': [
+      'error',
+      ...LOADED,
+      { selector: 'NewExpression[callee.name="Date"][arguments.length=0]', message },
+      {
+        selector:
+          'Identifier[name="nodeClock"]:not(ImportSpecifier > Identifier, AssignmentPattern > Identifier.right)',
+        message: 'Only as the default of a parameter: the engine may have another clock.',
+      },
+    ],
+  };
+}
+
 export default defineConfig(
   globalIgnores(['**/dist/', 'build/', '**/node_modules/', 'coverage/', 'test/.tmp-*/']),
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
@@ -89,27 +168,29 @@ export default defineConfig(
 
       // The declaration files are the documentation: a return type is written, not inferred.
       '@typescript-eslint/explicit-module-boundary-types': 'error',
-      // In a bundle there are no other files, and in CommonJS no import.meta.
       'no-restricted-imports': ['error', 'node:module'],
-      'no-restricted-globals': ['error', '__dirname', '__filename', 'require'],
-      'no-restricted-syntax': [
-        'error',
-        { selector: 'MetaProperty[meta.name="import"]', message: 'CommonJS has none.' },
-        {
-          selector:
-            'ImportExpression[source.value=/^[^.]/]:not(TryStatement > BlockStatement.block ImportExpression)',
-          message: 'Inside a try: a bundler then ignores a package that is not installed.',
-        },
-        {
-          selector: 'ImportExpression:not([source.type="Literal"])',
-          message: 'No bundler can follow it.',
-        },
-      ],
+      'no-restricted-globals': ['error', ...FILES],
+      'no-restricted-syntax': ['error', ...LOADED],
 
       // A library does not write to its host's console, and does not end its process.
       'no-console': 'error',
-      'no-restricted-properties': ['error', { object: 'process', property: 'exit' }],
+      'no-restricted-properties': ['error', EXIT],
     },
+  },
+  {
+    files: [
+      'lib/core/**/*.ts',
+      'lib/transports/**/*.ts',
+      'lib/stores/memory/**/*.ts',
+      'lib/nest/idempotency-reconciler.ts',
+    ],
+    ignores: ['lib/core/util/clock.ts'],
+    rules: clockOfEngine(),
+  },
+  {
+    // They stand in for Node's streams: their callbacks come as those of the streams do, whatever the time.
+    files: ['lib/transports/http/response/{raw,fastify}-recorder.ts'],
+    rules: clockOfEngine(['nextTick', 'setImmediate']),
   },
   {
     files: ['test/**/*.ts'],

@@ -68,6 +68,52 @@ const findings: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
+const timed = (expression: string) => `export const read = (): unknown => ${expression};\n`;
+
+/** Each way past the clock of an engine. */
+const findingsInCore: Readonly<Record<string, readonly string[]>> = {
+  'no-restricted-globals': [
+    'setTimeout(() => undefined, 1)',
+    'setInterval(() => undefined, 1)',
+    'setImmediate(() => undefined)',
+    'clearTimeout(undefined)',
+    'clearInterval(undefined)',
+    'clearImmediate(undefined)',
+    'queueMicrotask(() => undefined)',
+    'performance.now()',
+    'crypto.randomUUID()',
+  ].map(timed),
+  'no-restricted-properties': [
+    ...['Date.now()', 'Math.random()', 'process.hrtime.bigint()', 'process.uptime()'],
+    'process.nextTick(() => undefined)',
+    'AbortSignal.timeout(1)',
+    'globalThis.setTimeout(() => undefined, 1)',
+    'globalThis.performance.now()',
+  ].map(timed),
+  'no-restricted-imports': [
+    "export { randomUUID } from 'node:crypto';\n",
+    "import * as crypto from 'node:crypto';\nexport const bytes = crypto.randomBytes(1);\n",
+    "export { setImmediate } from 'node:timers';\n",
+    "export { setTimeout } from 'node:timers/promises';\n",
+    "export { performance } from 'node:perf_hooks';\n",
+    "export { nextTick } from 'node:process';\n",
+    "export { timer } from 'rxjs';\n",
+  ],
+  'no-restricted-syntax': [
+    timed('new Date()'),
+    "import { nodeClock } from './util/clock.js';\nexport const read = (): number => nodeClock.now();\n",
+  ],
+};
+
+/** The same where else an engine's clock counts. */
+const findingsWithoutClock: Tree = {
+  'lib/transports/pause.ts': timed('Math.random()'),
+  'lib/stores/memory/expire.ts': timed('Date.now()'),
+  'lib/nest/idempotency-reconciler.ts': timed('Date.now()'),
+  'lib/transports/http/response/raw-recorder.ts': timed('Date.now()'),
+  'lib/transports/http/response/fastify-recorder.ts': timed('Date.now()'),
+};
+
 /** The same for rules that tests have of their own. */
 const findingsInTests: Readonly<Record<string, readonly string[]>> = {
   '@typescript-eslint/dot-notation': ["export const one = { one: 1 }['one'];\n"],
@@ -90,19 +136,31 @@ const sound: Tree = {
   'lib/linear.ts': reading(String.raw`/^[ \t]+[a-z]+$/`),
   'lib/guarded.ts': loading(inTry("return await import('node:net');")),
   'lib/own.ts': loading("return [name, await import('./guarded.js')];"),
+  'lib/core/util/clock.ts':
+    'export interface Clock {\n  now(): number;\n}\nexport const nodeClock: Clock = { now: () => Date.now() };\n',
+  'lib/core/default-clock.ts':
+    "import { nodeClock, type Clock } from './util/clock.js';\n\nexport class Timed {\n  constructor(readonly clock: Clock = nodeClock) {}\n}\n",
+  'lib/core/hashed.ts': "export { hash } from 'node:crypto';\n",
+  'lib/transports/http/response/stream.ts':
+    'export const at = (ms: number): Date => new Date(ms);\n',
+  'lib/stores/redis/wait.ts': timed('Date.now()'),
   'test/trim.test.ts': reading(String.raw`/[ \t]+$/`),
   'test/all.test.ts': testing('it.concurrent'),
   'test/at-least.test.ts': expecting('performance.now() - started).toBeGreaterThan(1_000'),
 };
 
-const endOf: Readonly<Record<string, string>> = { lib: '.ts', test: '.test.ts' };
+const folders = [
+  { folder: 'lib', rules: findings, end: '.ts' },
+  { folder: 'lib/core', rules: findingsInCore, end: '.ts' },
+  { folder: 'test', rules: findingsInTests, end: '.test.ts' },
+];
 
-const linted = Object.entries({ lib: findings, test: findingsInTests }).flatMap(([folder, rules]) =>
+const linted = folders.flatMap(({ folder, rules, end }) =>
   Object.entries(rules).flatMap(([rule, codes]) =>
     codes.map((code, index) => ({
       rule,
       code,
-      file: `${folder}/${rule.replace(/\W+/g, '-')}-${index}${endOf[folder]!}`,
+      file: `${folder}/${rule.replace(/\W+/g, '-')}-${index}${end}`,
     })),
   ),
 );
@@ -110,20 +168,29 @@ const linted = Object.entries({ lib: findings, test: findingsInTests }).flatMap(
 let tree: Awaited<ReturnType<typeof plant>>;
 beforeAll(async () => {
   const planted = linted.map(({ file, code }) => [file, code] as const);
-  tree = await plant({ ...sound, ...Object.fromEntries(planted) });
+  tree = await plant({ ...sound, ...findingsWithoutClock, ...Object.fromEntries(planted) });
 });
 afterAll(() => tree.remove());
 
 describe('ESLint', () => {
   let found: Finding[];
   beforeAll(async () => {
-    const files = [...linted.map(({ file }) => file), ...Object.keys(sound)];
+    const files = [
+      ...linted.map(({ file }) => file),
+      ...Object.keys(findingsWithoutClock),
+      ...Object.keys(sound),
+    ];
     found = await lintFindings(tree.root, files);
   }, 60_000);
   const about = (file: string) => found.filter((finding) => finding.file === file);
 
   it.each(linted)('$rule finds $file', ({ rule, file }) => {
     expect(about(file).map((finding) => finding.rule)).toContain(rule);
+  });
+
+  it.each(Object.keys(findingsWithoutClock))('finds what passes by the clock in %s', (file) => {
+    const message = expect.stringContaining('lib/core/util/clock.ts');
+    expect(about(file)).toEqual([expect.objectContaining({ message })]);
   });
 
   it.each(Object.keys(sound))('has nothing to say of %s', (file) => {
