@@ -8,9 +8,8 @@ import type { OutcomeCodec } from '../core/record/outcome-codec.js';
 import type { Outcome, RecordKey } from '../core/record/record.js';
 import { newOwnerToken } from '../core/record/record-key.js';
 import type { Begin, IdempotencyRecord } from '../core/store/idempotency-store.js';
-import { nodeClock } from '../core/util/clock.js';
+import type { Clock } from '../core/util/clock.js';
 import { hasCode } from '../core/util/errors.js';
-import { checkInteger } from '../core/util/option-checks.js';
 import { MemoryIdempotencyStore } from '../stores/memory/memory-idempotency-store.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
 import { decodeResponse } from '../transports/http/response/http-response.js';
@@ -58,8 +57,8 @@ interface Known extends Pick<OperationRequest, 'operation' | 'key' | 'scope'> {
 }
 
 /**
- * Shows the records of an application with `IdempotencyTestingModule.inMemory()` and controls their clock. Get it from
- * the application: `app.get(IdempotencyTestRecords)`.
+ * Shows the records of an application with `IdempotencyTestingModule.inMemory()`. Get it from the application:
+ * `app.get(IdempotencyTestRecords)`.
  */
 export class IdempotencyTestRecords {
   private readonly known = new Map<RecordKey, Known>();
@@ -70,7 +69,7 @@ export class IdempotencyTestRecords {
     private readonly store: TestStore,
     private readonly codec: OutcomeCodec,
     events: IdempotencyEvents,
-    engine: IdempotencyEngine,
+    private readonly engine: IdempotencyEngine,
   ) {
     events.subscribe((event) => {
       this.count(event);
@@ -103,18 +102,6 @@ export class IdempotencyTestRecords {
   }
 
   /**
-   * Moves the clock by which records expire and leases end, but no timer: the signal of a running attempt, its
-   * heartbeat, waiting duplicates, `Retry-After`. A record whose attempt this process still runs is not taken over,
-   * even after its lease: see {@link abandon}.
-   * @param ms - a whole number of milliseconds, 0 or more.
-   * @throws {@link IdempotencyOptionsError} for anything else.
-   */
-  advanceBy(ms: number): void {
-    checkInteger('ms', ms, 0, Number.MAX_SAFE_INTEGER);
-    this.store.clock.aheadMs += ms;
-  }
-
-  /**
    * Makes the next request with this key find an expired lease without outcome, as after a crash, even if the key has
    * an outcome: `onTakeover` decides, and the request's attempt is the second. Has no effect while the operation runs.
    */
@@ -135,7 +122,7 @@ export class IdempotencyTestRecords {
     const { durationMs: leaseMs, maxExecutionMs } = options.lease;
     this.store.beginInThePast({
       recordKey,
-      token: newOwnerToken(nodeClock),
+      token: newOwnerToken(this.engine.clock),
       fingerprint,
       leaseMs,
       maxExecutionMs,
@@ -170,14 +157,14 @@ export class IdempotencyTestRecords {
   }
 }
 
-/** Records in memory, by a clock that a test moves. */
+/** Records in memory, by the clock of the engine. */
 export class TestStore extends MemoryIdempotencyStore {
-  readonly clock: { aheadMs: number };
+  private readonly past: { ms: number };
 
-  constructor() {
-    const clock = { aheadMs: 0 };
-    super({ now: () => Date.now() + clock.aheadMs });
-    this.clock = clock;
+  constructor(clock: Clock) {
+    const past = { ms: 0 };
+    super({ now: () => clock.wallTime() - past.ms });
+    this.past = past;
   }
 
   /** At once: a test may drive the timers of the application, and no time passes between command and reply. */
@@ -188,11 +175,10 @@ export class TestStore extends MemoryIdempotencyStore {
   /** Begins so long ago that the lease has just ended, replacing an ended record. */
   beginInThePast(command: Begin): void {
     this.forgetEnded(command.recordKey);
-    const agoMs = command.leaseMs + 1;
-    this.clock.aheadMs -= agoMs;
+    this.past.ms = command.leaseMs + 1;
     // A command is executed before it returns.
     void this.begin(command);
-    this.clock.aheadMs += agoMs;
+    this.past.ms = 0;
   }
 }
 

@@ -1,6 +1,7 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import { IdempotencyEvents } from '../core/record/idempotency-events.js';
+import type { Clock } from '../core/util/clock.js';
 import { IdempotencyLifecycle } from '../nest/idempotency-lifecycle.js';
 import { IdempotencyModule } from '../nest/idempotency.module.js';
 import { IdempotencyService } from '../nest/idempotency.service.js';
@@ -10,12 +11,15 @@ import {
   type IdempotencyModuleOptions,
 } from '../nest/options/idempotency-options.js';
 import {
+  CLOCK,
   IDEMPOTENCY_MODULE_OPTIONS,
   type IdempotencyModuleExtras,
 } from '../nest/options/idempotency.module-definition.js';
 import { HandlerTransports } from '../nest/registry/handler-transports.js';
 import { RabbitMqServers } from '../nest/registry/rabbitmq-servers.js';
 import { memoryStore } from '../stores/memory/memory-idempotency-store.js';
+import { DrivenClock } from './driven-clock.js';
+import { IdempotencyTestClock } from './idempotency-test-clock.js';
 import { IdempotencyTestRecords, TestStore } from './idempotency-test-records.js';
 import { PassThrough } from './pass-through.js';
 
@@ -57,7 +61,7 @@ export class IdempotencyTestingModule {
 
   /**
    * Protects as the application does, with records in memory, separate for each application and shown by
-   * {@link IdempotencyTestRecords}.
+   * {@link IdempotencyTestRecords}. {@link IdempotencyTestClock} moves its time.
    * @param options - those of the application, without `transaction`s, which need a database.
    * @throws {@link IdempotencyOptionsError} at the start, for invalid options.
    */
@@ -65,11 +69,19 @@ export class IdempotencyTestingModule {
     const { isGlobal = true, ...moduleOptions } = options;
     const module = IdempotencyModule.forRootAsync({
       isGlobal,
-      useFactory: () => ({ ...moduleOptions, store: new TestStore() }),
+      inject: [CLOCK],
+      useFactory: (clock: Clock) => ({ ...moduleOptions, store: new TestStore(clock) }),
     });
     return withProviders(
       module,
       [
+        { provide: CLOCK, useFactory: () => new DrivenClock() },
+        {
+          provide: IdempotencyTestClock,
+          inject: [CLOCK, IdempotencyEngine],
+          useFactory: (clock: DrivenClock, engine: IdempotencyEngine) =>
+            new IdempotencyTestClock(clock, engine),
+        },
         {
           provide: IdempotencyTestRecords,
           inject: [IDEMPOTENCY_MODULE_OPTIONS, IdempotencyEvents, IdempotencyEngine],
@@ -86,7 +98,7 @@ export class IdempotencyTestingModule {
             ),
         },
       ],
-      [IdempotencyTestRecords],
+      [IdempotencyTestClock, IdempotencyTestRecords],
     );
   }
 }

@@ -2,6 +2,7 @@ export {
   IdempotencyTestingModule,
   type IdempotencyTestingOptions,
 } from './idempotency-testing.module.js';
+export { IdempotencyTestClock } from './idempotency-test-clock.js';
 export {
   IdempotencyTestRecords,
   type IdempotencyTestOutcome,

@@ -17,6 +17,7 @@ import {
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import {
+  IdempotencyTestClock,
   IdempotencyTestingModule,
   IdempotencyTestRecords,
   type IdempotencyTestingOptions,
@@ -31,9 +32,11 @@ const inMemory = IdempotencyTestingModule.inMemory(options);
 describe('IdempotencyTestingModule.inMemory()', () => {
   let shop: Shop;
   let records: IdempotencyTestRecords;
+  let clock: IdempotencyTestClock;
   beforeEach(async () => {
     shop = await startShop(testShop(inMemory));
     records = shop.app.get(IdempotencyTestRecords);
+    clock = shop.app.get(IdempotencyTestClock);
   });
   afterEach(() => shop.close());
 
@@ -91,17 +94,15 @@ describe('IdempotencyTestingModule.inMemory()', () => {
 
   it('expires records without a wait', async () => {
     await shop.ways.http!('one');
-    records.advanceBy(86_400_000 - 60_000);
+    await clock.advance(86_400_000 - 60_000);
     expect(await shop.ways.http!('one')).toEqual({ nr: 1 });
-    records.advanceBy(60_000);
+    await clock.advance(60_000);
     expect(await records.list()).toEqual([]);
     expect(await shop.ways.http!('one')).toEqual({ nr: 2 });
   });
 
-  it.each([-1, 0.5, NaN, '1' as never])('does not advance its clock by %s', (ms) => {
-    expect(() => {
-      records.advanceBy(ms);
-    }).toThrow('The option "ms" must be an integer from 0');
+  it.each([-1, 0.5, NaN, '1' as never])('does not advance its clock by %s', async (ms) => {
+    await expect(clock.advance(ms)).rejects.toThrow('The option "ms" must be an integer from 0');
   });
 
   it('leaves the record of a process that died', async () => {
@@ -115,7 +116,7 @@ describe('IdempotencyTestingModule.inMemory()', () => {
     ]);
     expect((await records.list())[1]).toMatchObject({ attempt: 2, takeovers: 1, executions: 1 });
     // Time has not passed for other records.
-    records.advanceBy(86_400_000 - 5_000);
+    await clock.advance(86_400_000 - 5_000);
     expect(await shop.ways.http!('two')).toEqual({ nr: 1 });
   });
 
@@ -219,7 +220,7 @@ describe('the records', () => {
     expect(await list()).toMatchObject([{ executions: 1, replays: 1 }]);
     records.clear();
     expect(await run()).toBe(2);
-    records.advanceBy(86_400_000);
+    await module.get(IdempotencyTestClock).advance(86_400_000);
     expect(await run()).toBe(3);
     records.abandon('k');
     expect(await run()).toBe(4);
@@ -237,7 +238,7 @@ describe('the records', () => {
   it('are not taken over from a running attempt, however far the clock is advanced', async () => {
     const { module, calls } = await service();
     const running = calls.run(call, async () => {
-      module.get(IdempotencyTestRecords).advanceBy(60_000);
+      await module.get(IdempotencyTestClock).advance(60_000);
       const duplicate = calls.run(call, () => 'sent twice');
       await expect(duplicate).rejects.toMatchObject({ code: 'idempotency_in_progress' });
       return 'sent';

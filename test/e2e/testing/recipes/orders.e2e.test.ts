@@ -1,7 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { IdempotencyTestingModule, IdempotencyTestRecords } from 'nestjs-idempotency/testing';
+import {
+  IdempotencyTestClock,
+  IdempotencyTestingModule,
+  IdempotencyTestRecords,
+} from 'nestjs-idempotency/testing';
 import { AppModule, idempotency, idempotencyOptions } from './app.module.js';
 import { Payments } from './payments.js';
 import { TestPayments } from './test-payments.js';
@@ -50,7 +54,7 @@ describe('POST /orders', () => {
 
   it('charges again under the same key once the outcome has expired', async () => {
     await post('k-1');
-    records.advanceBy(idempotencyOptions.outcome.retentionMs);
+    await app.get(IdempotencyTestClock).advance(idempotencyOptions.outcome.retentionMs);
     await post('k-1');
     expect(payments.charged).toHaveLength(2);
   });

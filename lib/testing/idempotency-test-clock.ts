@@ -1,0 +1,75 @@
+import { clearTimeout, setTimeout } from 'node:timers';
+import type { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
+import { checkInteger } from '../core/util/option-checks.js';
+import type { DrivenClock } from './driven-clock.js';
+
+/** Taken now: a test may replace the global ones, and their properties of the module. */
+const real = { setTimeout, clearTimeout };
+
+/** Jest and Vitest give a test 5 s. */
+const TIMEOUT_MS = 4_000;
+
+/**
+ * Moves the time of an application with `IdempotencyTestingModule.inMemory()`: that of records and leases, heartbeats,
+ * deadlines, waiting duplicates and the reconciler. Without it, time goes by itself. Get it from the application:
+ * `app.get(IdempotencyTestClock)`.
+ */
+export class IdempotencyTestClock {
+  /** @internal */
+  constructor(
+    private readonly clock: DrivenClock,
+    private readonly engine: IdempotencyEngine,
+  ) {}
+
+  /**
+   * Moves time by `ms`. All timers that become due are called in their order, each at its own instant, and promises
+   * settle in between. It does not wait for the network, or for timers of the application itself.
+   * @param ms - a whole number of milliseconds, 0 or more.
+   * @throws {@link IdempotencyOptionsError} for anything else.
+   */
+  async advance(ms: number): Promise<void> {
+    checkInteger('ms', ms, 0, Number.MAX_SAFE_INTEGER);
+    await this.clock.advance(ms);
+  }
+
+  /**
+   * Moves time until no operation runs, no duplicate waits, and no pause of the library is left; heartbeats and the
+   * reconciler's next round are none. Time is not moved over an operation that runs: it may take real time to end, and
+   * duplicates wait for it.
+   * @param timeoutMs - of real time, a whole number from 1.
+   * @throws Error if operations still run after `timeoutMs`, or duplicates still wait.
+   * @throws {@link IdempotencyOptionsError} for an invalid `timeoutMs`.
+   */
+  async runUntilIdle(timeoutMs = TIMEOUT_MS): Promise<void> {
+    checkInteger('timeoutMs', timeoutMs, 1, 2 ** 31 - 1);
+    const { clock, engine } = this;
+    const wait = { isOver: false };
+    const timer = real.setTimeout(() => (wait.isOver = true), timeoutMs);
+    try {
+      for (;;) {
+        await clock.settled();
+        const isRunning = !isEmpty(engine.running());
+        if (!isRunning && !clock.isAwaited && isEmpty(engine.waiting())) return;
+        if (wait.isOver) throw this.notIdle(timeoutMs);
+        if (!isRunning && clock.isAwaited) await clock.advanceToNext();
+        else await new Promise((resolve) => real.setTimeout(resolve, 1));
+      }
+    } finally {
+      real.clearTimeout(timer);
+    }
+  }
+
+  private notIdle(timeoutMs: number): Error {
+    const running = Array.from(this.engine.running(), ({ request }) => request.operation);
+    const waiting = Array.from(this.engine.waiting(), ({ operation }) => operation);
+    const list = (names: readonly string[]) => [...new Set(names)].join(', ') || 'none';
+    return new Error(
+      `IdempotencyTestClock.runUntilIdle() ended after ${timeoutMs} ms of real time. Operations that still run: ${list(running)}; that duplicates wait for: ${list(waiting)}. End them in the test first, or move time over them: advance(ms).`,
+    );
+  }
+}
+
+function isEmpty(items: Iterable<unknown>): boolean {
+  for (const _ of items) return false;
+  return true;
+}

@@ -1,0 +1,1 @@
+export { DrivenClock } from '../../../lib/testing/driven-clock.js';
