@@ -39,6 +39,7 @@ function Around(calls: string[]): MethodDecorator {
 }
 
 describe('a scheduled task', () => {
+  // Those of Cron, with which the library's own go as well.
   beforeEach(() => void jest.useFakeTimers({ now: new Date('2030-01-01T23:59:58Z') }));
   afterEach(() => void jest.useRealTimers());
 

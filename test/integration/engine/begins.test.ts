@@ -1,4 +1,4 @@
-import { describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { StoreOutcomeUnknownError } from 'nestjs-idempotency';
 import type { Begin } from 'nestjs-idempotency/store';
 import {
@@ -30,15 +30,15 @@ describe('the limit of a begin', () => {
     await worker.run(newRequest());
     await time.pass(1_234);
     await worker.run(newRequest());
-    const serverNow = Date.now() + HOUR_MS;
+    const serverNow = time.clock.wallTime() + HOUR_MS;
     expect(notAfters(worker)).toEqual([0, serverNow + COMMAND_TIMEOUT_MS]);
   });
 
   it('does not depend on the wall clock of the process', async () => {
     const worker = time.worker();
     await worker.run(newRequest());
-    const [, limit] = [Date.now(), Date.now() + COMMAND_TIMEOUT_MS];
-    jest.setSystemTime(Date.now() - HOUR_MS);
+    const limit = time.clock.wallTime() + COMMAND_TIMEOUT_MS;
+    time.clock.stepWallTime(-HOUR_MS);
     time.skewStore(HOUR_MS);
     await worker.run(newRequest());
     expect(notAfters(worker)[1]).toBe(limit);
@@ -53,7 +53,7 @@ describe('the limit of a begin', () => {
     const [, late, again] = worker.store.sentOf('begin');
     expect(worker.store.sentOf('begin')).toHaveLength(3);
     expect(again!.token).toBe(late!.token);
-    expect(notAfters(worker)[2]).toBe(Date.now() + HOUR_MS + COMMAND_TIMEOUT_MS);
+    expect(notAfters(worker)[2]).toBe(time.clock.wallTime() + HOUR_MS + COMMAND_TIMEOUT_MS);
     await worker.run(newRequest());
     expect(worker.store.sentOf('begin')).toHaveLength(4);
   });
@@ -67,7 +67,7 @@ describe('the limit of a begin', () => {
     worker.store.next('begin', heldReply(gate));
     const begun = worker.run(newRequest());
     await time.pass(100);
-    const serverNow = Date.now() - 100 + HOUR_MS;
+    const serverNow = time.clock.wallTime() - 100 + HOUR_MS;
     gate.open();
     await begun;
     expect(notAfters(worker)[2]).toBe(serverNow + COMMAND_TIMEOUT_MS);

@@ -1,7 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { expect, it } from '@jest/globals';
-import { IdempotencyEvents } from 'nestjs-idempotency';
-import { memoryStore } from 'nestjs-idempotency/memory';
+import { IdempotencyEvents, type IdempotencyStore } from 'nestjs-idempotency';
 import { IdempotencyEngine } from '../../support/internals/core/engine.js';
 import { DEFAULT_LIMITS } from '../../support/internals/core/operation.js';
 import { Telemetries } from '../../support/internals/core/telemetry.js';
@@ -16,10 +15,13 @@ const OPTIONS = {
 
 const time = inFakeTime();
 
+const engineOf = (store: IdempotencyStore, events: IdempotencyEvents, telemetry?: Telemetries) =>
+  new IdempotencyEngine(store, events, DEFAULT_LIMITS, undefined, telemetry, time.clock);
+
 it('a timer of an attempt runs in the async context of its begin', async () => {
   const request = new AsyncLocalStorage<string>();
   const events = new IdempotencyEvents();
-  const engine = new IdempotencyEngine(memoryStore(), events, DEFAULT_LIMITS);
+  const engine = engineOf(time.store, events);
   const seen: string[] = [];
   const notes = (what: string) =>
     seen.push(`${what} in the context of ${String(request.getStore())}`);
@@ -53,7 +55,7 @@ it('a timer of an attempt runs in the async context of its begin', async () => {
 
 it('a subscriber is notified of attempts that began before it subscribed', async () => {
   const events = new IdempotencyEvents();
-  const engine = new IdempotencyEngine(memoryStore(), events, DEFAULT_LIMITS);
+  const engine = engineOf(time.store, events);
   const seen: string[] = [];
   const begun = async () => {
     const request = newRequest(OPTIONS);
@@ -79,10 +81,10 @@ it('a subscriber is notified of attempts that began before it subscribed', async
 it('a duplicate that runs after another has left begins in its own async context', async () => {
   const context = new AsyncLocalStorage<string>();
   const events = new IdempotencyEvents();
-  const store = new FaultyStore(memoryStore());
+  const store = new FaultyStore(time.store, time.clock);
   const traceOf = () => context.getStore();
   const telemetry = new Telemetries({ start: () => () => undefined, traceOf }, events);
-  const engine = new IdempotencyEngine(store, events, DEFAULT_LIMITS, undefined, telemetry);
+  const engine = engineOf(store, events, telemetry);
   const seen: string[] = [];
   events.subscribe(({ type }) => seen.push(`${type} in ${String(context.getStore())}`));
   const request = newRequest({

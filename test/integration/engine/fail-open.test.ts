@@ -73,7 +73,7 @@ describe("with whenUnavailable: 'execute'", () => {
     expect(worker.reported).not.toContain('save_failed');
     await time.pass(200);
     expect(worker.reported).toEqual(['store_unavailable', 'unprotected', 'save_failed']);
-    await expectNoTimerRenewed();
+    await expectNoTimerRenewed(time.clock);
   });
 
   it('completes a begin that was executed after all with its own token, without a release before', async () => {

@@ -1,4 +1,4 @@
-import { describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import {
   lostReply,
   lostRequest,
@@ -123,7 +123,7 @@ describe('a waiting duplicate', () => {
     await time.pass(1_000);
     const slowReply: Fault = async (execute) => {
       const reply = await execute();
-      await new Promise((resolve) => setTimeout(resolve, LEASE_MS - 1));
+      await time.clock.sleep(LEASE_MS - 1);
       return reply;
     };
     other.store.next('begin', slowReply);
@@ -177,7 +177,7 @@ describe("with whenUnavailable: 'execute'", () => {
       await time.pass(LEASE_MS + 1_000);
       expect(worker.store.sentOf('complete').length).toBeLessThan(20);
       expect(worker.reported).toEqual(['store_unavailable', 'unprotected', 'save_failed']);
-      await expectNoTimerRenewed();
+      await expectNoTimerRenewed(time.clock);
     },
   );
 });
@@ -226,7 +226,7 @@ describe('a store with a reply that is not part of the port', () => {
     await released;
     expect(worker.reported).toEqual(['acquired', 'release_failed']);
     expect(worker.store.sentOf('release').length).toBeLessThan(15);
-    expect(jest.getTimerCount()).toBe(0);
+    expect(time.clock.timerCount).toBe(0);
   });
 
   it.each(GARBAGE)('has not extended the lease: %s', async (_, fault) => {
@@ -298,7 +298,7 @@ describe('a heartbeat without a reply', () => {
     const silent: Fault = async () => {
       // As the port requires: the store gives up after the command's own timeout.
       const { timeoutMs } = worker.store.sentOf('extend').at(-1)!.command;
-      await new Promise((resolve) => setTimeout(resolve, timeoutMs));
+      await time.clock.sleep(timeoutMs);
       return lostRequest(() => Promise.resolve(undefined as never));
     };
     worker.store.next('extend', silent);

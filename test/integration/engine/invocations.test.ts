@@ -1,21 +1,23 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { FailureReplayedError, ValueNotStorableError } from 'nestjs-idempotency';
 import type { Outcome } from 'nestjs-idempotency/store';
-import { memoryStore } from 'nestjs-idempotency/memory';
 import { resolveModuleOptions } from '../../support/internals/nest/options.js';
 import { redisStore } from 'nestjs-idempotency/redis';
 import type { Fault } from '../../support/stores/faulty-store.js';
 import { Caller, newCall } from '../../support/engine/caller.js';
 import { expectNoTimerRenewed } from '../../support/clocks/no-timer-renewed.js';
+import { StandingClock } from '../../support/clocks/standing-clock.js';
+import { PromptStore } from '../../support/stores/prompt-store.js';
 
 const LEASE_MS = 1_000;
 
+let clock: StandingClock;
 let caller: Caller;
 beforeEach(() => {
-  jest.useFakeTimers();
-  caller = new Caller(memoryStore());
+  clock = new StandingClock();
+  const store = new PromptStore({ now: () => clock.wallTime() });
+  caller = new Caller(store, {}, clock);
 });
-afterEach(() => void jest.useRealTimers());
 
 /** An operation that counts its executions. */
 function counted(operation: () => unknown) {
@@ -78,7 +80,7 @@ describe('a kept failure that is hard to serialize', () => {
     });
     const rejection = await caller.rejected(call, failing.operation);
     expect(Object.is(rejection, thrown)).toBe(true);
-    await expectNoTimerRenewed();
+    await expectNoTimerRenewed(clock);
     expect(await caller.rejected(call, failing.operation)).toBeInstanceOf(FailureReplayedError);
     expect(failing.times).toBe(1);
     expect(caller.reported).toEqual(['acquired', 'completed', 'replayed']);
@@ -107,15 +109,13 @@ describe('a value that cannot be stored', () => {
 describe('an operation that returns a thenable', () => {
   it('is executed once, and keeps its lease until the thenable is settled', async () => {
     const call = newCall({ lease: { durationMs: LEASE_MS } });
-    const slow = counted(() =>
-      thenable(new Promise((resolve) => setTimeout(resolve, 5 * LEASE_MS, 'paid'))),
-    );
+    const slow = counted(() => thenable(clock.sleep(5 * LEASE_MS).then(() => 'paid')));
     const running = caller.call(call, slow.operation);
-    await jest.advanceTimersByTimeAsync(4 * LEASE_MS);
+    await clock.advance(4 * LEASE_MS);
     expect(await caller.rejected(call, slow.operation)).toMatchObject({
       code: 'idempotency_in_progress',
     });
-    await jest.advanceTimersByTimeAsync(LEASE_MS);
+    await clock.advance(LEASE_MS);
     expect(await running).toBe('paid');
     expect(await caller.call(call, slow.operation)).toBe('paid');
     expect(slow.times).toBe(1);

@@ -138,7 +138,7 @@ describe('saving an outcome', () => {
         expect(outcomeAsText(await time.worker().begin(request))).toMatchObject({
           outcome: 'paid',
         });
-        await expectNoTimerRenewed();
+        await expectNoTimerRenewed(time.clock);
       });
 
       it('with heartbeats, so that no duplicate runs', async () => {
@@ -156,7 +156,7 @@ describe('saving an outcome', () => {
         expect(worker.reported).not.toContain('save_failed');
         await time.pass(2_000);
         expect(worker.reported).toContain('save_failed');
-        await expectNoTimerRenewed();
+        await expectNoTimerRenewed(time.clock);
         expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: true });
       });
 
@@ -185,7 +185,7 @@ describe('saving an outcome', () => {
         await time.pass(LEASE_MS);
         expect(worker.reported.at(-1)).toBe('superseded');
         expect(outcomeAsText(await worker.begin(request))).toMatchObject({ outcome: 'paid twice' });
-        await expectNoTimerRenewed();
+        await expectNoTimerRenewed(time.clock);
       });
     },
   );
@@ -204,7 +204,7 @@ describe('saving an outcome', () => {
     const worker = time.worker();
     const attempt = await worker.run(newRequest(OPTIONS));
     await attempt.complete(failure('declined'));
-    await expectNoTimerRenewed();
+    await expectNoTimerRenewed(time.clock);
     expect(worker.store.sent.map(({ step }) => step)).toEqual(['begin', 'complete']);
   });
 });
@@ -239,7 +239,7 @@ describe('waiting for the attempt that took over', () => {
 
   it('returns an outcome that arrives in its last half second', async () => {
     // Every pause has three quarters of its length: one of them would end after the deadline.
-    const random = jest.spyOn(Math, 'random').mockReturnValue(0.5);
+    const random = jest.spyOn(time.clock, 'random').mockReturnValue(0.5);
     const { settled, taker } = await overtaken(10_000);
     await time.pass(9_500);
     await taker.complete(success('the taker’s'));
@@ -276,7 +276,7 @@ describe('releasing a record', () => {
     await time.pass(SAVE_TIMEOUT_MS + 1);
     await released;
     expect(worker.reported).toEqual(['acquired', 'release_failed']);
-    await expectNoTimerRenewed();
+    await expectNoTimerRenewed(time.clock);
     await time.pass(LEASE_MS);
     expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: true });
   });

@@ -1,5 +1,5 @@
 import { Injectable, type BeforeApplicationShutdown, type OnModuleInit } from '@nestjs/common';
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -14,27 +14,27 @@ import {
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { RECONCILE } from '../../support/internals/core/recovery.js';
 import { resolveGroup } from '../../support/internals/core/util.js';
+import { DrivenClock } from '../../support/internals/testing.js';
 import { FaultyStore, misconfigured, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { projectRoot } from '../../support/project-root.js';
-import { driveTimers } from '../../support/clocks/standing-time.js';
 import { abandon, LEASE_MS, recordOf, type AbandonedCall } from '../../support/engine/abandon.js';
 import { reconcilingApp, type ReconcilingApp } from './support/reconciling-app.js';
 
 const OFTEN = { intervalMs: 100, afterMs: 0 };
 
 let apps: ReconcilingApp[] = [];
+let clock: DrivenClock;
 let now = Date.UTC(2026, 0, 1);
 
-beforeEach(() => driveTimers(true));
+beforeEach(() => void (clock = new DrivenClock()));
 afterEach(async () => {
   for (const { nest } of apps) await nest.close();
   apps = [];
-  jest.useRealTimers();
 });
 
 async function started(options: IdempotencyModuleOptions, providers: (new () => object)[] = []) {
-  const app = await reconcilingApp(options, { providers });
+  const app = await reconcilingApp(options, { providers }, clock);
   apps.push(app);
   return app;
 }
@@ -67,7 +67,7 @@ class ListingStore extends MemoryIdempotencyStore {
 
 /** Advances time until the condition holds. */
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await jest.advanceTimersByTimeAsync(20);
+  while (!(await condition())) await clock.advance(20);
 }
 
 describe('The reconciler', () => {
@@ -261,7 +261,7 @@ describe('The shutdown', () => {
     const gate = new Gate();
     gate.close();
     const reconcile = { ...OFTEN, intervalMs: 86_400_000 };
-    const app = await reconcilingApp({ store, reconcile, ...options }, { providers });
+    const app = await reconcilingApp({ store, reconcile, ...options }, { providers }, clock);
     const lookingUp: string[] = [];
     app.reconciler.register('settle', {
       lease: {
@@ -303,11 +303,11 @@ describe('The shutdown', () => {
 
   it('ends the schedule: no further round begins', async () => {
     const { store } = await abandoned(1);
-    const { nest, reconciler } = await reconcilingApp({ store, reconcile: OFTEN });
+    const { nest, reconciler } = await reconcilingApp({ store, reconcile: OFTEN }, {}, clock);
     await until(() => store.asked > 1);
     await nest.close();
     const { asked } = store;
-    await jest.advanceTimersByTimeAsync(3 * OFTEN.intervalMs);
+    await clock.advance(3 * OFTEN.intervalMs);
     expect(store.asked).toBe(asked);
     expect(await reconciler.reconcile()).toMatchObject({ coverage: 'already_running' });
   });

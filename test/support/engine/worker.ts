@@ -16,6 +16,7 @@ import {
 } from '../internals/core/operation.js';
 import { fingerprint } from '../internals/core/record.js';
 import { IdempotencyEngine, type Decision } from '../internals/core/engine.js';
+import { nodeClock, type Clock } from '../internals/core/util.js';
 import { FaultyStore } from '../stores/faulty-store.js';
 import { storyOf } from './attempt-ends.js';
 import { protocolOptions } from './protocol-options.js';
@@ -26,11 +27,12 @@ export class Worker {
   readonly engine: IdempotencyEngine;
   readonly events: IdempotencyEvent[] = [];
 
-  constructor(shared: IdempotencyStore, limits: LimitsOptions = {}) {
-    this.store = new FaultyStore(shared);
-    const events = new IdempotencyEvents();
+  constructor(shared: IdempotencyStore, given: LimitsOptions = {}, clock: Clock = nodeClock) {
+    this.store = new FaultyStore(shared, clock);
+    const events = new IdempotencyEvents(undefined, clock);
     events.subscribe((event) => void this.events.push(event));
-    this.engine = new IdempotencyEngine(this.store, events, { ...DEFAULT_LIMITS, ...limits });
+    const limits = { ...DEFAULT_LIMITS, ...given };
+    this.engine = new IdempotencyEngine(this.store, events, limits, undefined, undefined, clock);
   }
 
   /** The names of the events so far, in order, without `ended`. */

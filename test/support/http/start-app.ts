@@ -11,6 +11,8 @@ import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-ex
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { IdempotencyModule, type IdempotencyModuleOptions } from 'nestjs-idempotency';
 import { CallersGuard } from './callers.guard.js';
+import { nodeClock, type Clock } from '../internals/core/util.js';
+import { CLOCK } from '../internals/nest/options.js';
 import { isTestAll } from '../jest/test-all.js';
 import type { Platform } from './combinations.js';
 import { Scenario } from './scenario.js';
@@ -24,6 +26,8 @@ export interface StartAppOptions {
   readonly store: IdempotencyModuleOptions['store'];
   /** The module's other options. */
   readonly options?: Omit<IdempotencyModuleOptions, 'store'>;
+  /** Of the engine, in place of Node's. */
+  readonly clock?: Clock;
   readonly rawBody?: boolean;
   /** Speaks HTTP/2 without TLS; on Fastify alone. */
   readonly http2?: boolean;
@@ -48,15 +52,17 @@ process.on('SIGTERM', () => undefined);
 
 /** A listening Nest application on a free port of 127.0.0.1. */
 export async function startApp(start: StartAppOptions): Promise<TestApp> {
+  const idempotency = IdempotencyModule.forRoot({
+    store: start.store,
+    ...start.options,
+    // `npm run test:all` runs the other pairing through Nest's streams.
+    http: { fastPath: !isTestAll, ...start.options?.http },
+  });
+  const clock = { provide: CLOCK, useValue: start.clock ?? nodeClock };
   const module = {
     module: AppModule,
     imports: [
-      IdempotencyModule.forRoot({
-        store: start.store,
-        ...start.options,
-        // `npm run test:all` runs the other pairing through Nest's streams.
-        http: { fastPath: !isTestAll, ...start.options?.http },
-      }),
+      { ...idempotency, providers: [...(idempotency.providers ?? []), clock] },
       ...(start.imports ?? []),
     ],
     controllers: start.controllers,

@@ -7,6 +7,8 @@ import {
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { nodeClock, type Clock } from '../internals/core/util.js';
+import { CLOCK } from '../internals/nest/options.js';
 import { LoggedLines } from './logged-lines.js';
 
 export interface CallingApp {
@@ -19,6 +21,7 @@ export interface CallingApp {
 export async function callingApp(
   { imports = [], ...metadata }: ModuleMetadata,
   options: Partial<IdempotencyModuleOptions> = {},
+  clock: Clock = nodeClock,
 ): Promise<CallingApp> {
   const all = {
     store: memoryStore(),
@@ -33,6 +36,8 @@ export async function callingApp(
   const log = new LoggedLines();
   const nest = await Test.createTestingModule({ imports: [AppModule] })
     .setLogger(log)
+    .overrideProvider(CLOCK)
+    .useValue(clock)
     .compile();
   const events: IdempotencyEvent[] = [];
   nest.get(IdempotencyEvents, { strict: false }).subscribe((event) => events.push(event));

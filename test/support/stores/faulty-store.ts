@@ -5,6 +5,7 @@ import {
 } from 'nestjs-idempotency';
 import { DelegatingStore } from 'nestjs-idempotency/store';
 import type * as Store from 'nestjs-idempotency/store';
+import { nodeClock, type Clock } from '../internals/core/util.js';
 import type { Gate } from '../waiting/gate.js';
 
 export type Step = 'begin' | 'extend' | 'complete' | 'release' | 'inspect';
@@ -66,6 +67,14 @@ export class FaultyStore extends DelegatingStore {
   private readonly planned = new Map<Step, Fault[]>();
   private readonly standing = new Map<Step, Fault>();
 
+  /** @param clock - of the sender. */
+  constructor(
+    inner: Store.IdempotencyStore,
+    private readonly clock: Clock = nodeClock,
+  ) {
+    super(inner);
+  }
+
   /** The next commands of this kind meet these faults, one each. */
   next(step: Step, ...faults: Fault[]): void {
     this.planned.set(step, [...(this.planned.get(step) ?? []), ...faults]);
@@ -121,7 +130,7 @@ export class FaultyStore extends DelegatingStore {
     { token, fence }: Partial<Store.Lease>,
     execute: () => Promise<Reply>,
   ): Promise<Reply> {
-    this.sent.push({ step, at: performance.now(), token, fence, command });
+    this.sent.push({ step, at: this.clock.now(), token, fence, command });
     const fault = this.planned.get(step)?.shift() ?? this.standing.get(step);
     return fault === undefined ? execute() : fault(execute);
   }

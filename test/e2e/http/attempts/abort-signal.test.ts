@@ -2,14 +2,14 @@ import { createServer, type Server } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { Controller, Post } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Idempotent, requireIdempotencyContext } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { Redis } from 'ioredis';
 import { platforms } from '../../../support/http/combinations.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';
-import { driveTimers } from '../../../support/clocks/standing-time.js';
+import { DrivenClock } from '../../../support/internals/testing.js';
 import { useRedis } from '../../../support/redis/use-redis.js';
 
 const LEASE_MS = 30_000;
@@ -46,16 +46,17 @@ class ProviderController {
 }
 
 describe.each(platforms)('the signal of an attempt on %s', (platform) => {
+  const clock = new DrivenClock();
   let app: TestApp;
   let observer: Redis;
 
   beforeAll(async () => {
-    driveTimers(true);
     observer = new Redis(redis.url);
     const store = redisStore({ url: redis.url, keyPrefix: platform });
     app = await startApp({
       platform,
       store,
+      clock,
       controllers: [ProviderController],
       options: { storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 } },
     });
@@ -63,7 +64,6 @@ describe.each(platforms)('the signal of an attempt on %s', (platform) => {
   afterAll(async () => {
     observer.disconnect();
     await app.close();
-    jest.useRealTimers();
   });
 
   it('aborts a fetch once the attempt has lost its record', async () => {
@@ -74,7 +74,7 @@ describe.each(platforms)('the signal of an attempt on %s', (platform) => {
     const keys = await observer.keys(`${platform}:1:*`);
     expect(keys).toHaveLength(1);
     await observer.del(keys);
-    jest.advanceTimersByTime(LEASE_MS / 3);
+    await clock.advance(LEASE_MS / 3);
     expect(await pending.response).toMatchObject({ status: 201, json: { reason: 'gone' } });
     expect(scenario.notes).toEqual(['gone']);
   });

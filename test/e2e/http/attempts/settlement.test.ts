@@ -150,6 +150,7 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
   let sentBefore: number;
 
   beforeAll(async () => {
+    // Not the engine's clock: the timers of the Redis client must not outrun a busy machine either.
     driveTimers(true);
     store = new FaultyStore(stores.fresh('redis'));
     app = await startApp({

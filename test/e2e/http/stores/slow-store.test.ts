@@ -133,6 +133,7 @@ describe.each(platforms)('a slow store on %s', (platform) => {
     });
   };
   beforeAll(async () => {
+    // Not the engine's clock: it would outrun a busy machine, whose shutdowns then find attempts running.
     driveTimers(true);
     await start();
   });

@@ -1,9 +1,13 @@
-import { afterEach, beforeEach, jest } from '@jest/globals';
+import { beforeEach } from '@jest/globals';
 import type { LimitsOptions } from '../../../support/internals/core/operation.js';
+import { StandingClock } from '../../../support/clocks/standing-clock.js';
 import { Worker } from '../../../support/engine/worker.js';
 import { PromptStore } from '../../../support/stores/prompt-store.js';
 
 export interface FakeTime {
+  /** Of all workers, and of the store. */
+  readonly clock: StandingClock;
+  readonly store: PromptStore;
   /** Another process on the same store. */
   worker(limits?: LimitsOptions): Worker;
   /** Advances time, and runs everything that is due. */
@@ -14,25 +18,30 @@ export interface FakeTime {
   readonly elapsed: number;
 }
 
-/** Before each test: freezes the clock of workers and store, and creates an empty memory store. */
+/** Before each test: stops the clock of workers and store, and creates an empty memory store. */
 export function inFakeTime(): FakeTime {
+  let clock: StandingClock;
   let startedAt: number;
   let skew: number;
   let store: PromptStore;
   beforeEach(() => {
-    // Drives timers, performance.now() and Date.now() together.
-    jest.useFakeTimers();
-    startedAt = performance.now();
+    clock = new StandingClock();
+    startedAt = clock.now();
     skew = 0;
-    store = new PromptStore({ now: () => Date.now() + skew });
+    store = new PromptStore({ now: () => clock.wallTime() + skew });
   });
-  afterEach(() => void jest.useRealTimers());
   return {
-    worker: (limits) => new Worker(store, limits),
-    pass: (ms) => jest.advanceTimersByTimeAsync(ms),
+    get clock() {
+      return clock;
+    },
+    get store() {
+      return store;
+    },
+    worker: (limits) => new Worker(store, limits, clock),
+    pass: (ms) => clock.advance(ms),
     skewStore: (ms) => void (skew += ms),
     get elapsed() {
-      return performance.now() - startedAt;
+      return clock.now() - startedAt;
     },
   };
 }

@@ -4,6 +4,7 @@ import {
   IdempotencyService,
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
+import type { Clock } from '../../../support/internals/core/util.js';
 import { callingApp, type CallingApp } from '../../../support/nest/calling-app.js';
 
 export interface ReconcilingApp extends CallingApp {
@@ -15,8 +16,9 @@ export interface ReconcilingApp extends CallingApp {
 export async function reconcilingApp(
   options: IdempotencyModuleOptions,
   metadata: ModuleMetadata = {},
+  clock?: Clock,
 ): Promise<ReconcilingApp> {
-  const app = await callingApp(metadata, options);
+  const app = await callingApp(metadata, options, clock);
   return {
     ...app,
     reconciler: app.nest.get(IdempotencyReconciler, { strict: false }),

@@ -1,3 +1,4 @@
+export { CLOCK } from '../../../../lib/nest/options/idempotency.module-definition.js';
 export {
   callLevel,
   handlerLevel,

@@ -1,13 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Lease, OwnerToken, RecordKey } from 'nestjs-idempotency/store';
-import { memoryStore } from 'nestjs-idempotency/memory';
 import {
   IdempotencyEvents,
   type LeaseLossReason,
   NO_FINGERPRINT,
 } from '../../../support/internals/core/record.js';
-import { DeadlineTimer, nodeClock } from '../../../support/internals/core/util.js';
+import { DeadlineTimer, nodeClock, type Clock } from '../../../support/internals/core/util.js';
 import { LeaseKeeper } from '../../../support/internals/core/engine.js';
 import {
   FaultyStore,
@@ -16,8 +15,10 @@ import {
   lostReply,
   unavailable,
 } from '../../../support/stores/faulty-store.js';
+import { PromptStore } from '../../../support/stores/prompt-store.js';
 import { Gate } from '../../../support/waiting/gate.js';
 import { expectNoTimerRenewed } from '../../../support/clocks/no-timer-renewed.js';
+import { StandingClock } from '../../../support/clocks/standing-clock.js';
 import { protocolOptions } from '../../../support/engine/protocol-options.js';
 
 const LEASE_MS = 1_200;
@@ -31,6 +32,7 @@ const recordKey = 'record' as RecordKey;
 const timeoutMs = 500;
 
 describe('the lease keeper', () => {
+  let clock: StandingClock;
   let store: FaultyStore;
   let keeper: LeaseKeeper;
   let lease: Lease;
@@ -38,11 +40,10 @@ describe('the lease keeper', () => {
   let reported: (LeaseLossReason | 'slow')[];
 
   beforeEach(async () => {
-    // Together with the timers this drives performance.now(), and Date.now() for the memory store.
-    jest.useFakeTimers();
-    store = new FaultyStore(memoryStore());
+    clock = new StandingClock();
+    store = new FaultyStore(new PromptStore({ now: () => clock.wallTime() }), clock);
     reported = [];
-    startedAt = performance.now();
+    startedAt = clock.now();
     lease = { recordKey, token: 'owner' as OwnerToken, fence: await begin('owner') };
     keeper = keep();
     await keeper.start();
@@ -50,7 +51,6 @@ describe('the lease keeper', () => {
 
   afterEach(() => {
     keeper.stop();
-    jest.useRealTimers();
   });
 
   const observer = () => ({
@@ -59,15 +59,15 @@ describe('the lease keeper', () => {
     abortReason: (reason: LeaseLossReason) => reason,
   });
 
-  const services = () => ({
+  const services = (own: Clock = clock) => ({
     store,
-    events: new IdempotencyEvents(),
-    clock: nodeClock,
-    deadlines: new DeadlineTimer(nodeClock),
+    events: new IdempotencyEvents(undefined, own),
+    clock: own,
+    deadlines: new DeadlineTimer(own),
   });
 
-  function keep(from = startedAt) {
-    return new LeaseKeeper(services(), lease, options, from, observer());
+  function keep(from = startedAt, own?: Clock) {
+    return new LeaseKeeper(services(own), lease, options, from, observer());
   }
 
   async function begin(token: string): Promise<number> {
@@ -104,7 +104,7 @@ describe('the lease keeper', () => {
 
   describe('beats', () => {
     it('at every third of the lease, so that the lease never ends', async () => {
-      await jest.advanceTimersByTimeAsync(3 * LEASE_MS);
+      await clock.advance(3 * LEASE_MS);
       const thirds = [1, 2, 3, 4, 5, 6, 7, 8, 9].map((third) => third * HEARTBEAT_MS);
       expect(heartbeats()).toEqual(thirds);
       expect((await store.inspect(recordKey, { timeoutMs }))?.leaseLeftMs).toBe(LEASE_MS);
@@ -113,7 +113,7 @@ describe('the lease keeper', () => {
     });
 
     it('with the lease, the owner’s token and fence', async () => {
-      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      await clock.advance(HEARTBEAT_MS);
       expect(store.sentOf('extend')).toEqual([
         expect.objectContaining({
           token: lease.token,
@@ -132,7 +132,7 @@ describe('the lease keeper', () => {
       keeper.stop();
       keeper = keep(startedAt - HEARTBEAT_MS / 2);
       await keeper.start();
-      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS / 2);
+      await clock.advance(HEARTBEAT_MS / 2);
       expect(heartbeats()).toEqual([HEARTBEAT_MS / 2]);
     });
 
@@ -140,10 +140,10 @@ describe('the lease keeper', () => {
       const gate = new Gate();
       gate.close();
       store.next('extend', heldReply(gate));
-      await jest.advanceTimersByTimeAsync(3 * LEASE_MS);
+      await clock.advance(3 * LEASE_MS);
       expect(heartbeats()).toEqual([HEARTBEAT_MS]);
       gate.open();
-      await jest.advanceTimersByTimeAsync(0);
+      await clock.advance(1);
       expect(heartbeats()).toHaveLength(2);
     });
 
@@ -151,91 +151,92 @@ describe('the lease keeper', () => {
       const gate = new Gate();
       gate.close();
       store.next('extend', heldReply(gate));
-      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS + LEASE_MS / 2);
+      await clock.advance(HEARTBEAT_MS + LEASE_MS / 2);
       gate.open();
-      await jest.advanceTimersByTimeAsync(1);
-      expect(heartbeats()).toEqual([HEARTBEAT_MS, HEARTBEAT_MS + LEASE_MS / 2]);
+      await clock.advance(1);
+      // No timer is shorter than 1 ms.
+      expect(heartbeats()).toEqual([HEARTBEAT_MS, HEARTBEAT_MS + LEASE_MS / 2 + 1]);
     });
 
     it('sooner after a failed one, until one is confirmed', async () => {
       store.next('extend', unavailable, lostReply);
-      await jest.advanceTimersByTimeAsync(2 * HEARTBEAT_MS);
+      await clock.advance(2 * HEARTBEAT_MS);
       const retries = [1, 2].map((retry) => HEARTBEAT_MS + (retry * LEASE_MS) / 12);
       expect(heartbeats()).toEqual([HEARTBEAT_MS, ...retries]);
-      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      await clock.advance(HEARTBEAT_MS);
       expect(heartbeats().at(-1)).toBe(retries[1]! + HEARTBEAT_MS);
       expect(reported).toEqual([]);
     });
 
     it('never after the hard deadline', async () => {
-      await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
+      await clock.advance(2 * MAX_EXECUTION_MS);
       expect(Math.max(...heartbeats())).toBeLessThan(MAX_EXECUTION_MS);
-      await expectNoTimerRenewed();
+      await expectNoTimerRenewed(clock);
     });
   });
 
   it('is done at the hard deadline, even with a heartbeat pending', async () => {
     const gate = new Gate();
     gate.close();
-    await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS - HEARTBEAT_MS - 1);
+    await clock.advance(MAX_EXECUTION_MS - HEARTBEAT_MS - 1);
     store.next('extend', heldReply(gate));
-    await jest.advanceTimersByTimeAsync(HEARTBEAT_MS + 1);
+    await clock.advance(HEARTBEAT_MS + 1);
     expect(reported).toContain('max_execution');
     gate.open();
-    await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS);
+    await clock.advance(MAX_EXECUTION_MS);
     expect(Math.max(...heartbeats())).toBeLessThan(MAX_EXECUTION_MS);
-    await expectNoTimerRenewed();
+    await expectNoTimerRenewed(clock);
   });
 
   describe('treats the lease as lost', () => {
     it('when another attempt has the record', async () => {
       const { signal } = keeper;
       store.always(unavailable, 'extend');
-      await jest.advanceTimersByTimeAsync(LEASE_MS - 1);
+      await clock.advance(LEASE_MS - 1);
       // By the store's clock the lease ends when it ends in this process; another attempt takes over then.
-      jest.setSystemTime(Date.now() + 1);
+      clock.stepWallTime(1);
       await begin('another');
       store.heal();
-      await jest.advanceTimersByTimeAsync(LEASE_MS);
+      await clock.advance(LEASE_MS);
       expect(reported).toEqual(['expired', 'lost']);
       expect(signal.reason).toBe('expired');
-      await expectNoTimerRenewed();
+      await expectNoTimerRenewed(clock);
     });
 
     it('at the heartbeat that says so, while the lease still runs by the local clock', async () => {
       const { signal } = keeper;
-      jest.setSystemTime(Date.now() + LEASE_MS);
+      clock.stepWallTime(LEASE_MS);
       await begin('another');
-      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      await clock.advance(HEARTBEAT_MS);
       expect(reported).toEqual(['lost']);
       expect(signal).toMatchObject({ aborted: true, reason: 'lost' });
-      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS);
+      await clock.advance(MAX_EXECUTION_MS);
       expect(heartbeats()).toHaveLength(1);
     });
 
     it('when the record is gone', async () => {
       const { signal } = keeper;
-      jest.setSystemTime(Date.now() + 100_000);
-      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      clock.stepWallTime(100_000);
+      await clock.advance(HEARTBEAT_MS);
       expect(reported).toEqual(['gone']);
       expect(signal).toMatchObject({ aborted: true, reason: 'gone' });
-      await expectNoTimerRenewed();
+      await expectNoTimerRenewed(clock);
     });
 
     it('when the store says that the deadline has passed', async () => {
       const { signal } = keeper;
-      jest.setSystemTime(Date.now() + MAX_EXECUTION_MS);
-      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      clock.stepWallTime(MAX_EXECUTION_MS);
+      await clock.advance(HEARTBEAT_MS);
       expect(reported).toEqual(['max_execution']);
       expect(signal).toMatchObject({ aborted: true, reason: 'max_execution' });
-      await expectNoTimerRenewed();
+      await expectNoTimerRenewed(clock);
     });
 
     it('at the hard deadline, by the local clock', async () => {
       const { signal } = keeper;
-      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS - 1);
+      await clock.advance(MAX_EXECUTION_MS - 1);
       expect(signal.aborted).toBe(false);
-      await jest.advanceTimersByTimeAsync(1);
+      await clock.advance(1);
       expect(signal).toMatchObject({ aborted: true, reason: 'max_execution' });
       expect(reported).toEqual(['slow', 'max_execution']);
     });
@@ -243,9 +244,9 @@ describe('the lease keeper', () => {
     it('when no heartbeat was confirmed in time, and not before', async () => {
       const { signal } = keeper;
       store.always(unavailable, 'extend');
-      await jest.advanceTimersByTimeAsync(LEASE_MS - 1);
+      await clock.advance(LEASE_MS - 1);
       expect(signal.aborted).toBe(false);
-      await jest.advanceTimersByTimeAsync(1);
+      await clock.advance(1);
       expect(signal).toMatchObject({ aborted: true, reason: 'expired' });
       expect(reported).toEqual(['expired']);
     });
@@ -256,11 +257,11 @@ describe('the lease keeper', () => {
       gate.close();
       store.next('extend', heldReply(gate));
       store.always(unavailable, 'extend');
-      await jest.advanceTimersByTimeAsync(2 * HEARTBEAT_MS);
+      await clock.advance(2 * HEARTBEAT_MS);
       gate.open();
-      await jest.advanceTimersByTimeAsync(LEASE_MS - HEARTBEAT_MS - 1);
+      await clock.advance(LEASE_MS - HEARTBEAT_MS - 1);
       expect(signal.aborted).toBe(false);
-      await jest.advanceTimersByTimeAsync(1);
+      await clock.advance(1);
       expect(signal.reason).toBe('expired');
     });
   });
@@ -271,8 +272,8 @@ describe('the lease keeper', () => {
     });
 
     it('is already aborted if requested after the loss', async () => {
-      jest.setSystemTime(Date.now() + 100_000);
-      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      clock.stepWallTime(100_000);
+      await clock.advance(HEARTBEAT_MS);
       expect(keeper.signal).toMatchObject({ aborted: true, reason: 'gone' });
       expect(keeper.signal).toBe(keeper.signal);
     });
@@ -281,10 +282,10 @@ describe('the lease keeper', () => {
       let aborts = 0;
       keeper.signal.addEventListener('abort', () => void (aborts += 1));
       store.always(unavailable, 'extend');
-      await jest.advanceTimersByTimeAsync(LEASE_MS);
+      await clock.advance(LEASE_MS);
       store.heal();
-      jest.setSystemTime(Date.now() + 100_000);
-      await jest.advanceTimersByTimeAsync(LEASE_MS);
+      clock.stepWallTime(100_000);
+      await clock.advance(LEASE_MS);
       expect(reported).toEqual(['expired', 'gone']);
       expect(aborts).toBe(1);
     });
@@ -293,36 +294,33 @@ describe('the lease keeper', () => {
   describe('after the lease ran out', () => {
     it('continues its heartbeats, and a successful one revives the lease', async () => {
       store.always(unavailable, 'extend');
-      await jest.advanceTimersByTimeAsync(2 * LEASE_MS);
+      await clock.advance(2 * LEASE_MS);
       store.heal();
-      await jest.advanceTimersByTimeAsync(LEASE_MS / 12);
+      await clock.advance(LEASE_MS / 12);
       const revivedAt = heartbeats().at(-1)!;
       expect((await store.inspect(recordKey, { timeoutMs }))?.leaseLeftMs).toBeGreaterThan(0);
-      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      await clock.advance(HEARTBEAT_MS);
       expect(heartbeats().at(-1)).toBe(revivedAt + HEARTBEAT_MS);
       expect(reported).toEqual(['expired']);
       expect(keeper.signal.reason).toBe('expired');
     });
 
     it('sends a heartbeat at once when the event loop was blocked for longer than the lease', async () => {
-      // A blocked loop: the clock moves, and no timer fires until the loop continues.
-      const now = jest.spyOn(performance, 'now').mockReturnValue(startedAt + 2 * LEASE_MS);
-      jest.setSystemTime(Date.now() + 2 * LEASE_MS);
-      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      clock.block(2 * LEASE_MS);
+      await clock.advance(0);
       expect(reported).toEqual(['expired']);
       expect(store.sentOf('extend')).toHaveLength(1);
       expect((await store.inspect(recordKey, { timeoutMs }))?.leaseLeftMs).toBeGreaterThan(0);
-      now.mockRestore();
     });
   });
 
   describe('reports a slow attempt', () => {
     it('once, at half of the hard deadline', async () => {
-      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 2 - 1);
+      await clock.advance(MAX_EXECUTION_MS / 2 - 1);
       expect(reported).toEqual([]);
-      await jest.advanceTimersByTimeAsync(1);
+      await clock.advance(1);
       expect(reported).toEqual(['slow']);
-      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 2 - 1);
+      await clock.advance(MAX_EXECUTION_MS / 2 - 1);
       expect(reported).toEqual(['slow']);
     });
   });
@@ -330,8 +328,8 @@ describe('the lease keeper', () => {
   describe('once stopped', () => {
     it('sends nothing, emits nothing and has no timer', async () => {
       keeper.stop();
-      await expectNoTimerRenewed();
-      await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
+      await expectNoTimerRenewed(clock);
+      await clock.advance(2 * MAX_EXECUTION_MS);
       expect(heartbeats()).toEqual([]);
       expect(reported).toEqual([]);
       expect(keeper.signal.aborted).toBe(false);
@@ -341,22 +339,22 @@ describe('the lease keeper', () => {
       const gate = new Gate();
       gate.close();
       store.next('extend', heldRequest(gate));
-      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
-      jest.setSystemTime(Date.now() + 100_000);
+      await clock.advance(HEARTBEAT_MS);
+      clock.stepWallTime(100_000);
       keeper.stop();
       gate.open();
-      await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
+      await clock.advance(2 * MAX_EXECUTION_MS);
       expect(reported).toEqual([]);
       expect(heartbeats()).toHaveLength(1);
-      await expectNoTimerRenewed();
+      await expectNoTimerRenewed(clock);
     });
 
     it('stops by itself when a heartbeat finds its attempt finished', async () => {
       await complete('owner', lease.fence);
-      await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
+      await clock.advance(2 * MAX_EXECUTION_MS);
       expect(heartbeats()).toHaveLength(1);
       expect(reported).toEqual([]);
-      await expectNoTimerRenewed();
+      await expectNoTimerRenewed(clock);
     });
   });
 
@@ -369,43 +367,43 @@ describe('the lease keeper', () => {
 
     it('sends no heartbeat, and watches the hard deadline and half of the time to it', async () => {
       const { signal } = keeper;
-      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 2 - 1);
+      await clock.advance(MAX_EXECUTION_MS / 2 - 1);
       expect(reported).toEqual([]);
-      await jest.advanceTimersByTimeAsync(1);
+      await clock.advance(1);
       expect(reported).toEqual(['slow']);
-      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 2 - 1);
+      await clock.advance(MAX_EXECUTION_MS / 2 - 1);
       expect([signal.aborted, keeper.isLost()]).toEqual([false, false]);
-      await jest.advanceTimersByTimeAsync(1);
+      await clock.advance(1);
       expect(signal).toMatchObject({ aborted: true, reason: 'max_execution' });
       expect(keeper.isLost()).toBe(true);
       expect(reported).toEqual(['slow', 'max_execution']);
       expect(heartbeats()).toEqual([]);
-      await expectNoTimerRenewed();
+      await expectNoTimerRenewed(clock);
     });
 
     it('needs no confirmation of a begin that took most of the lease', () => {
       keeper.stop();
-      jest.advanceTimersByTime(LEASE_MS);
+      clock.block(LEASE_MS);
       expect(keeper.start()).toBe(true);
       expect(heartbeats()).toEqual([]);
     });
 
     it('starts again after a stop: reports no second slow attempt, and keeps the deadline', async () => {
-      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 2);
+      await clock.advance(MAX_EXECUTION_MS / 2);
       keeper.stop();
-      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 4);
+      await clock.advance(MAX_EXECUTION_MS / 4);
       await keeper.start();
       expect(reported).toEqual(['slow']);
-      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 4);
+      await clock.advance(MAX_EXECUTION_MS / 4);
       expect(reported).toEqual(['slow', 'max_execution']);
     });
 
     it('reports what passed while it was stopped', async () => {
       keeper.stop();
-      await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
+      await clock.advance(2 * MAX_EXECUTION_MS);
       expect(reported).toEqual([]);
       await keeper.start();
-      await jest.advanceTimersByTimeAsync(1);
+      await clock.advance(1);
       expect(reported).toEqual(['slow', 'max_execution']);
     });
   });
@@ -416,10 +414,10 @@ describe('the lease keeper', () => {
       keeper.lose('connection_lost');
       keeper.lose('connection_lost');
       expect(signal).toMatchObject({ aborted: true, reason: 'connection_lost' });
-      await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
+      await clock.advance(2 * MAX_EXECUTION_MS);
       expect(reported).toEqual(['connection_lost']);
       expect(heartbeats()).toEqual([]);
-      await expectNoTimerRenewed();
+      await expectNoTimerRenewed(clock);
     });
 
     it('notifies in the async context of the request', () => {
@@ -436,11 +434,10 @@ describe('the lease keeper', () => {
   });
 
   it('does not keep the process alive', async () => {
-    jest.useRealTimers();
     const timers = () =>
       process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
     const before = timers();
-    const real = keep(performance.now());
+    const real = keep(nodeClock.now(), nodeClock);
     await real.start();
     const during = timers();
     real.stop();

@@ -1,9 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { RecordKey } from 'nestjs-idempotency/store';
 import { LocalAttempts, type EngineAttempt } from '../../../support/internals/core/engine.js';
 import type { OperationRequest } from '../../../support/internals/core/operation.js';
-import { nodeClock } from '../../../support/internals/core/util.js';
+import { StandingClock } from '../../../support/clocks/standing-clock.js';
 import { protocolOptions } from '../../../support/engine/protocol-options.js';
 
 const LEASE_MS = 200;
@@ -35,8 +35,10 @@ interface Known {
 class Model {
   readonly known: Known[] = [];
 
+  constructor(private readonly clock: StandingClock) {}
+
   add(recordKey: RecordKey, fence?: number): Known {
-    const added = { recordKey, fence, at: performance.now() };
+    const added = { recordKey, fence, at: this.clock.now() };
     const one = { ...added, isListed: true, isRunning: fence !== undefined, isSettling: false };
     this.known.push(one);
     return one;
@@ -48,7 +50,7 @@ class Model {
 
   mayOwn(recordKey: RecordKey, hasRecovery: boolean, fence: number): boolean {
     return this.ofKey(recordKey, hasRecovery).some((one) =>
-      one.fence === undefined ? performance.now() >= one.at + LEASE_MS / 2 : one.fence === fence,
+      one.fence === undefined ? this.clock.now() >= one.at + LEASE_MS / 2 : one.fence === fence,
     );
   }
 
@@ -57,7 +59,7 @@ class Model {
   }
 
   private ofKey(recordKey: RecordKey, hasRecovery: boolean): Known[] {
-    const now = performance.now();
+    const now = this.clock.now();
     return this.known.filter(
       (one) =>
         one.recordKey === recordKey &&
@@ -70,13 +72,14 @@ class Model {
 
 /** The begins and attempts of one process, beside the model of them. */
 class Pair {
-  readonly attempts = new LocalAttempts(0, nodeClock);
-  readonly model = new Model();
+  readonly clock = new StandingClock();
+  readonly attempts = new LocalAttempts(0, this.clock);
+  readonly model = new Model(this.clock);
   private readonly begins: [ReturnType<LocalAttempts['sent']>, Known][] = [];
   private readonly kept: [EngineAttempt, Known][] = [];
 
   sent(recordKey: RecordKey): void {
-    const begun = this.attempts.sent(requestOf(recordKey), performance.now());
+    const begun = this.attempts.sent(requestOf(recordKey), this.clock.now());
     this.begins.push([begun, this.model.add(recordKey)]);
   }
 
@@ -89,7 +92,7 @@ class Pair {
 
   keep(recordKey: RecordKey, fencingToken: number): void {
     const attempt = { request: requestOf(recordKey), fencingToken } as EngineAttempt;
-    this.attempts.keep(attempt, performance.now());
+    this.attempts.keep(attempt, this.clock.now());
     this.kept.push([attempt, this.model.add(recordKey, fencingToken)]);
   }
 
@@ -118,9 +121,6 @@ class Pair {
 }
 
 describe('the begins and attempts of a process', () => {
-  beforeEach(() => void jest.useFakeTimers());
-  afterEach(() => void jest.useRealTimers());
-
   const key = fc.constantFrom(...KEYS);
   const index = fc.nat(20);
   const step: fc.Arbitrary<(pair: Pair) => void> = fc.oneof(
@@ -136,8 +136,8 @@ describe('the begins and attempts of a process', () => {
         (pair: Pair) =>
           pair.signal(what, at),
     ),
-    fc.constantFrom(1, 60, 400).map((ms) => () => {
-      jest.advanceTimersByTime(ms);
+    fc.constantFrom(1, 60, 400).map((ms) => (pair: Pair) => {
+      pair.clock.block(ms);
     }),
   );
 
@@ -152,7 +152,7 @@ describe('the begins and attempts of a process', () => {
         }
         const { running } = pair.model;
         const drained = pair.attempts.drain();
-        await jest.advanceTimersByTimeAsync(100);
+        await pair.clock.advance(100);
         expect(await drained).toBe(running);
       }),
       { numRuns: 500 },

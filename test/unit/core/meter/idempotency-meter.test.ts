@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import {
   IdempotencyMeter,
   StoreConfigurationError,
@@ -6,6 +6,7 @@ import {
   StoreReplyMismatchedError,
   StoreUnavailableError,
 } from 'nestjs-idempotency';
+import { StandingClock } from '../../../support/clocks/standing-clock.js';
 import { metered, subject } from '../../../support/metrics/counted.js';
 
 const MAX_NAMES = 200;
@@ -137,20 +138,16 @@ describe('the reading of the store', () => {
 });
 
 describe("the store's commands", () => {
-  beforeEach(() => void jest.useFakeTimers());
-  afterEach(() => void jest.useRealTimers());
-
-  const inMs = (ms: number) => jest.advanceTimersByTimeAsync(ms);
-
-  it('have durations in seconds, those that failed by the code of their error', async () => {
-    const meter = new IdempotencyMeter();
-    const sentAt = performance.now();
-    await inMs(0.5);
+  it('have durations in seconds, those that failed by the code of their error', () => {
+    const clock = new StandingClock();
+    const meter = new IdempotencyMeter(undefined, clock);
+    const sentAt = clock.now();
+    clock.block(0.5);
     meter.commandReplied('begin', sentAt);
-    await inMs(1.5);
+    clock.block(1.5);
     meter.commandReplied('begin', sentAt);
     meter.commandFailed('begin', sentAt, new StoreUnavailableError('down'));
-    await inMs(9_998);
+    clock.block(9_998);
     meter.commandFailed('begin', sentAt, new StoreUnavailableError('down'));
     meter.commandReplied('watch', sentAt);
     const { commands } = meter.read().store;
@@ -185,7 +182,7 @@ describe("the store's commands", () => {
     [undefined, '_OTHER'],
   ])('that fail have no other error type than the codes of a store: %p', (error, errorType) => {
     const meter = new IdempotencyMeter();
-    meter.commandFailed('complete', performance.now(), error);
+    meter.commandFailed('complete', 0, error);
     expect(meter.read().store.commands).toMatchObject([{ command: 'complete', errorType }]);
   });
 });

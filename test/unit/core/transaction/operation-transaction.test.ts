@@ -1,11 +1,11 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import {
   OperationTransaction,
   UnitOfWork,
   type OpenTransaction,
   type TransactionOptions,
 } from '../../../support/internals/core/transaction.js';
-import { nodeClock } from '../../../support/internals/core/util.js';
+import { StandingClock } from '../../../support/clocks/standing-clock.js';
 import { Gate } from '../../../support/waiting/gate.js';
 
 const OPEN_WITHIN_MS = 2_000;
@@ -58,6 +58,7 @@ class ScriptedUnitOfWork extends UnitOfWork {
 }
 
 describe('the transaction of an operation', () => {
+  let clock: StandingClock;
   let unitOfWork: ScriptedUnitOfWork;
   let lost: number;
   let transaction: OperationTransaction;
@@ -65,7 +66,7 @@ describe('the transaction of an operation', () => {
   const nothing = () => Promise.resolve();
 
   beforeEach(() => {
-    jest.useFakeTimers();
+    clock = new StandingClock();
     unitOfWork = new ScriptedUnitOfWork();
     lost = 0;
     const options = {
@@ -74,9 +75,8 @@ describe('the transaction of an operation', () => {
       openWithinMs: OPEN_WITHIN_MS,
       endWithinMs: END_WITHIN_MS,
     } as const;
-    transaction = new OperationTransaction(unitOfWork, options, () => (lost += 1), nodeClock);
+    transaction = new OperationTransaction(unitOfWork, options, () => (lost += 1), clock);
   });
-  afterEach(() => void jest.useRealTimers());
 
   it('ends at once if it was never opened', async () => {
     expect(await transaction.rollBack()).toBe(true);
@@ -98,7 +98,7 @@ describe('the transaction of an operation', () => {
   it('is not open if its preparation takes too long', async () => {
     const opening = transaction.open(60_000, () => new Promise(() => undefined));
     const failure = expect(opening).rejects.toThrow('It was not open in time');
-    await jest.advanceTimersByTimeAsync(OPEN_WITHIN_MS);
+    await clock.advance(OPEN_WITHIN_MS);
     await failure;
     expect(transaction.handle).toBeUndefined();
     expect(unitOfWork.notes).toEqual(['cut']);
@@ -115,9 +115,9 @@ describe('the transaction of an operation', () => {
       ['a rollback', () => transaction.rollBack(), false],
     ] as const)('is cut, and its end is not known: %s', async (_, end, result) => {
       const ended = end();
-      await jest.advanceTimersByTimeAsync(END_WITHIN_MS - 1);
+      await clock.advance(END_WITHIN_MS - 1);
       expect(unitOfWork.notes).toEqual([]);
-      await jest.advanceTimersByTimeAsync(1);
+      await clock.advance(1);
       expect(await ended).toBe(result);
       expect(unitOfWork.notes).toEqual(['cut']);
     });
