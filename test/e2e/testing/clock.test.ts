@@ -4,6 +4,7 @@ import { Test, type TestingModule } from '@nestjs/testing';
 import {
   currentIdempotencyContext,
   IdempotencyEvents,
+  IdempotencyMeter,
   IdempotencyService,
   IdempotencyStore,
   type IdempotencyEvent,
@@ -101,6 +102,21 @@ describe('advance()', () => {
     expect(of('lease_lost')).toHaveLength(1);
     first.gate.open();
     await running;
+  });
+
+  it('is the clock of the meter, too', async () => {
+    const { clock, calls } = await started();
+    await clock.advance(3_600_000);
+    const first = held();
+    const running = calls.run(call, first.run);
+    await clock.advance(LEASE_MS);
+    first.gate.open();
+    await running;
+    const { commands } = module!.get(IdempotencyMeter).read().store;
+    expect(commands.map(({ command }) => command).sort()).toEqual(['begin', 'complete', 'extend']);
+    // Time stands still while a heartbeat is sent.
+    const { duration } = commands.find(({ command }) => command === 'extend')!;
+    expect(duration).toMatchObject({ count: 3, sum: 0 });
   });
 
   it('runs the reconciler on its schedule', async () => {
