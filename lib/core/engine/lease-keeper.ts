@@ -114,7 +114,8 @@ export class LeaseKeeper implements DeadlineListener {
     const sentAt = this.services.clock.now();
     try {
       const { kind } = await this.extend(lease);
-      if (kind !== 'ok') return false;
+      // The server counts the hard deadline from when it executed begin, which may be much later.
+      if (kind !== 'ok' || this.services.clock.now() >= this.hardDeadlineAt) return false;
     } catch {
       return false;
     }

@@ -136,6 +136,13 @@ describe('the lease keeper', () => {
       expect(heartbeats()).toEqual([HEARTBEAT_MS / 2]);
     });
 
+    it('but none starts past its hard deadline, though the server would still extend it', async () => {
+      keeper.stop();
+      keeper = keep(startedAt - MAX_EXECUTION_MS);
+      await expect(keeper.start()).resolves.toBe(false);
+      expect(heartbeats()).toEqual([0]);
+    });
+
     it('once at a time, however long a reply takes', async () => {
       const gate = new Gate();
       gate.close();
