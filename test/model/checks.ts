@@ -6,6 +6,8 @@ export interface Check {
   readonly definitions: readonly string[];
   /** What holds in every state; or, of a model with a planted mistake, that it does not. */
   readonly expected: 'no error' | 'a counterexample';
+  /** Of a run without an error, for docs/protocol.md: what holds, and where. */
+  readonly property?: { readonly holds: string; readonly environment: string };
   /** Whether it is about what happens in the end, under weak fairness, and not about single states. */
   readonly isLiveness?: boolean;
   /** Whether it takes more than `npm run test:all` can spend on it. */
@@ -39,11 +41,16 @@ export const RECORD_MISTAKES = [
   ...['LATE_FAILURES', 'LOWER_FENCE', 'DELETE_RELEASED'],
 ];
 
-const holds = (name: string, ...definitions: string[]): Check => ({
+const holds = (
+  name: string,
+  property: readonly [holds: string, environment: string],
+  ...definitions: string[]
+): Check => ({
   name,
   file: 'protocol.pml',
   definitions,
   expected: 'no error',
+  property: { holds: property[0], environment: property[1] },
 });
 const fails = (name: string, ...definitions: string[]): Check => ({
   name,
@@ -54,35 +61,102 @@ const fails = (name: string, ...definitions: string[]): Check => ({
 });
 const inTransaction = (check: Check): Check => ({ ...check, file: 'transaction.pml' });
 
+const ONE_EFFECT = 'at most one effect';
+const EVERY_PROMISE = 'the promises of every live record';
+const UNTIL_LOST = 'the promises, until the store loses the record';
+const NOT_ITS_OWN = 'no process takes over an attempt that it is itself running';
+const COMMITTED_ONCE =
+  'the committed effect happens at most once, and all clients get the same success';
+
+const CALM = 'calm: no lease is outlived, no crash between effect and complete';
+const IN_STORM =
+  'storm: a lease may be over at any instant, a worker may crash between effect and complete';
+const LOSSES = 'storm, a loss, two failures, a run without a record, begins given up';
+const COMMITS =
+  'transactional: commits without a reply, connections lost, leases over at any instant';
+
 export const CHECKS: readonly Check[] = [
-  holds('calm, 2 × 2, 2 contents', ...TWO_BY_TWO, TWO_CONTENTS, 'ONCE'),
-  holds('calm, 3 × 1, 2 contents', ...THREE_BY_ONE, TWO_CONTENTS, 'ONCE'),
-  holds('storm, 2 × 2, 2 contents', ...TWO_BY_TWO, TWO_CONTENTS, ...STORM),
-  { ...holds('storm, 3 × 1, 2 contents', ...THREE_BY_ONE, TWO_CONTENTS, ...STORM), isLong: true },
-  holds('storm, one write authority', ...TWO_BY_TWO, ...STORM, 'AUTHORITY'),
-  holds('storm, deny: one effect', ...TWO_BY_TWO, ...STORM, 'DENY', 'ONCE'),
-  holds('every further effect is reported', ...TWO_BY_TWO, 'OVERRUN', 'REPORTED'),
+  holds('calm, 2 × 2, 2 contents', [ONE_EFFECT, CALM], ...TWO_BY_TWO, TWO_CONTENTS, 'ONCE'),
+  holds('calm, 3 × 1, 2 contents', [ONE_EFFECT, CALM], ...THREE_BY_ONE, TWO_CONTENTS, 'ONCE'),
+  holds(
+    'storm, 2 × 2, 2 contents',
+    [EVERY_PROMISE, IN_STORM],
+    ...[...TWO_BY_TWO, TWO_CONTENTS, ...STORM],
+  ),
+  {
+    ...holds(
+      'storm, 3 × 1, 2 contents',
+      [EVERY_PROMISE, IN_STORM],
+      ...[...THREE_BY_ONE, TWO_CONTENTS, ...STORM],
+    ),
+    isLong: true,
+  },
+  holds(
+    'storm, one write authority',
+    ['one write authority', 'storm'],
+    ...[...TWO_BY_TWO, ...STORM, 'AUTHORITY'],
+  ),
+  holds(
+    'storm, deny: one effect',
+    [ONE_EFFECT, 'storm, and every begin denies a takeover'],
+    ...[...TWO_BY_TWO, ...STORM, 'DENY', 'ONCE'],
+  ),
+  holds(
+    'every further effect is reported',
+    ['every further effect is reported', 'leases over at any instant'],
+    ...[...TWO_BY_TWO, 'OVERRUN', 'REPORTED'],
+  ),
   holds(
     'losses and fail-open, 2 × 1, 2 contents',
+    [UNTIL_LOST, LOSSES],
     ...[...TWO_BY_ONE, TWO_CONTENTS, ...STORM, 'LS=1', 'FL=2', 'FO=1', 'GIVEUP'],
   ),
   {
     ...holds(
       'losses and fail-open, 2 × 2, 2 contents',
+      [UNTIL_LOST, 'storm, a loss, a run without a record, begins given up; no heartbeats'],
       ...[...TWO_BY_TWO, TWO_CONTENTS, ...STORM, 'LS=1', 'FL=0', 'FO=1', 'GIVEUP', 'HB=0'],
     ),
     isLong: true,
   },
   holds(
     'losses, 3 × 1, 2 contents',
+    [
+      UNTIL_LOST,
+      'leases over at any instant, a loss, two failures; no lost replies, late copies, heartbeats',
+    ],
     ...[...THREE_BY_ONE, TWO_CONTENTS, 'OVERRUN', 'LS=1', 'FL=2', 'GH=0', 'RL=0', 'HB=0'],
   ),
-  holds('one process, 2 × 2', ...TWO_BY_TWO, ...ONE_PROCESS, 'HB=0'),
-  holds('one process of two, 3 × 1', ...THREE_BY_ONE, ...ONE_PROCESS, 'HB=0', 'RL=0'),
-  { ...holds('no key is stuck', ...HANGING), isLiveness: true },
-  inTransaction(holds('transactional, 2 × 2', ...TWO_BY_TWO)),
-  inTransaction(holds('transactional, 3 × 1', ...THREE_BY_ONE)),
-  inTransaction(holds('transactional, 2 × 3', 'N=2', 'ATT=3')),
+  holds(
+    'one process, 2 × 2',
+    [
+      NOT_ITS_OWN,
+      'leases and deadlines over at any instant, workers of one process; no heartbeats',
+    ],
+    ...[...TWO_BY_TWO, ...ONE_PROCESS, 'HB=0'],
+  ),
+  holds(
+    'one process of two, 3 × 1',
+    [
+      NOT_ITS_OWN,
+      'leases and deadlines over at any instant, two of three workers of one process; no heartbeats, lost replies',
+    ],
+    ...[...THREE_BY_ONE, ...ONE_PROCESS, 'HB=0', 'RL=0'],
+  ),
+  {
+    ...holds(
+      'no key is stuck',
+      [
+        'no key is stuck',
+        'the operation hangs, with two heartbeats; its client retries in the same process',
+      ],
+      ...HANGING,
+    ),
+    isLiveness: true,
+  },
+  inTransaction(holds('transactional, 2 × 2', [COMMITTED_ONCE, COMMITS], ...TWO_BY_TWO)),
+  inTransaction(holds('transactional, 3 × 1', [COMMITTED_ONCE, COMMITS], ...THREE_BY_ONE)),
+  inTransaction(holds('transactional, 2 × 3', [COMMITTED_ONCE, COMMITS], 'N=2', 'ATT=3')),
 
   fails('one effect, leases outlived', ...TWO_BY_ONE, 'OVERRUN', 'ONCE'),
   {

@@ -23,6 +23,8 @@ export interface Verdict {
 
 /** A copy of the model, in which spin and the C compiler can write. */
 export class Model {
+  /** Of spin. */
+  readonly version: string;
   private readonly spin: string;
   private readonly folder = mkdtempSync(join(tmpdir(), 'protocol-model-'));
 
@@ -31,6 +33,7 @@ export class Model {
     const found = findSpin();
     if (found === undefined) throw new Error('spin was not found: npm run provision -- spin');
     this.spin = found.command;
+    this.version = found.version.replace('Spin Version ', '');
     for (const file of readdirSync(FOLDER).filter((name) => name.endsWith('.pml'))) {
       copyFileSync(join(FOLDER, file), join(this.folder, file));
     }

@@ -24,7 +24,11 @@ function rendered({ command, date, versions, cores, processor, table }: Report):
     // Columns padded to their widest cell would all change with every figure.
     '<!-- prettier-ignore-start -->',
     row(columns),
-    row(columns.map((_, column) => (column === 0 ? '---' : '--:'))),
+    row(
+      columns.map((column, place) =>
+        place > 0 && table.some((cells) => isFigure(cells[column])) ? '--:' : '---',
+      ),
+    ),
     ...table.map((cells) => row(columns.map((column) => formatCell(cells[column] ?? '')))),
     '<!-- prettier-ignore-end -->',
     '',
@@ -33,6 +37,11 @@ function rendered({ command, date, versions, cores, processor, table }: Report):
 
 function row(cells: readonly string[]): string {
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+}
+
+/** Of a date or a range, too. */
+function isFigure(cell: string | number | undefined): boolean {
+  return typeof cell === 'number' || /^\d/.test(cell ?? '');
 }
 
 function formatCell(cell: string | number): string {

@@ -9,6 +9,7 @@ export const pagesWithFigures: readonly string[] = [
   'docs/reliability.md',
   'docs/postgres.md',
   'docs/messages.md',
+  'docs/protocol.md',
   'docs/measurements/process.md',
 ].map((page) => join(projectRoot, page));
 
