@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
+import { headingsOf } from '../support/docs/anchors.js';
 import { projectRoot } from '../support/project-root.js';
 
 const pages = [
@@ -20,15 +21,8 @@ function linksOf(page: string): string[] {
     .filter((target) => !/^[a-z]+:/.test(target));
 }
 
-/** The anchors of a page's headings. */
 function anchorsOf(file: string): string[] {
-  const headings = readFileSync(file, 'utf8').matchAll(/^#+ (.+)$/gm);
-  return [...headings].map(([, heading]) =>
-    heading!
-      .toLowerCase()
-      .replace(/[^\p{L}\p{N}_ -]/gu, '')
-      .replaceAll(' ', '-'),
-  );
+  return headingsOf(readFileSync(file, 'utf8')).map(({ anchor }) => anchor);
 }
 
 describe('The links of the documentation', () => {

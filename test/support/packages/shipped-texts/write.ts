@@ -1,5 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import {
+  currentEvidence,
+  EVIDENCE_PAGE,
+  readProjectFile,
+} from '../../docs/evidence/current-evidence.js';
 import { projectRoot } from '../../project-root.js';
 import { shippedTexts } from './shipped-texts.js';
 
@@ -12,3 +17,5 @@ for (const { path, source } of shippedTexts()) {
     throw new Error(`${path} is stale: run npm run texts`);
   }
 }
+// It is about the tests, which no build needs: test/unit/evidence.test.ts checks it.
+if (!checks) writeFileSync(join(projectRoot, EVIDENCE_PAGE), currentEvidence(readProjectFile));

@@ -1,0 +1,522 @@
+import type { Evidence } from './evidence-page.js';
+import { clauses, figures, kit, model, test } from './holdings.js';
+
+const CRASHES = 'test/faults/processes/crashes.test.ts';
+const LOST_MESSAGES = 'test/faults/store/lost-messages.test.ts';
+const OUTAGES = 'test/faults/store/outages.test.ts';
+const PAUSES_ALL = 'test/faults/processes/pauses.all.test.ts';
+const SETTLEMENTS = 'test/integration/engine/settlements.test.ts';
+const SENTINEL_ALL = 'test/faults/failover/sentinel.all.test.ts';
+const CLUSTER_ALL = 'test/faults/failover/cluster.all.test.ts';
+const PARTITION_ALL = 'test/faults/failover/partition.all.test.ts';
+const SERVER_CLOCK = 'test/faults/failover/server-clock.test.ts';
+const TRANSACTION_CRASHES = 'test/faults/transactions/crashes.test.ts';
+const TRANSACTION_PAUSES = 'test/faults/transactions/pauses.all.test.ts';
+const TRANSACTIONAL_HTTP = 'test/e2e/transactional/http.test.ts';
+
+/** What holds the rows of tables: each is found by its first cell. */
+export const SITUATIONS: readonly Evidence[] = [
+  {
+    promises: ['first request'],
+    holds: [
+      clauses('C73'),
+      test(
+        'test/e2e/http/attempts/settlement.test.ts',
+        'holds back every byte of the response of %s',
+      ),
+    ],
+  },
+  {
+    promises: ['retry, first request completed'],
+    holds: [
+      clauses('C61', 'C62', 'C63', 'C73'),
+      test(
+        'test/e2e/http/surroundings/pipeline.test.ts',
+        'replays the first response of %s byte for byte',
+      ),
+    ],
+  },
+  {
+    promises: ['retry, first request still running'],
+    holds: [
+      clauses('C50', 'C51', 'C55'),
+      test(
+        'test/integration/engine/waiting.test.ts',
+        'gets the %s of the first one as soon as it is stored',
+      ),
+      figures('waiting'),
+    ],
+  },
+  {
+    promises: ['same key, other content'],
+    holds: [
+      clauses('C31', 'C53', 'C79'),
+      model('another content'),
+      test(
+        'test/faults/store/same-key.test.ts',
+        'is rejected in flight and afterwards, and changes nothing',
+      ),
+    ],
+  },
+  { promises: ['same key, other caller'], holds: [clauses('C22', 'C23', 'C24')] },
+  {
+    promises: ['key missing, malformed, given twice, too long'],
+    holds: [
+      clauses('C06', 'C07', 'C10', 'C11', 'C18'),
+      test(
+        'test/e2e/http/requests/fuzz.test.ts',
+        'cause no error, and nothing runs unprotected or twice',
+      ),
+    ],
+  },
+  { promises: ['the caller is unknown'], holds: [clauses('C30')] },
+  { promises: ['the operation responds with 4xx'], holds: [clauses('C74', 'C75')] },
+  { promises: ['a pipe or a guard rejects the request'], holds: [clauses('C26', 'C28', 'C88')] },
+  {
+    promises: ['the operation fails, 5xx or an exception'],
+    holds: [clauses('C76', 'C77', 'C78')],
+  },
+  {
+    promises: ['the client disconnects', 'the client leaves'],
+    holds: [
+      clauses('C57', 'C58', 'C59'),
+      test(
+        'test/faults/processes/duplicates.test.ts',
+        'keep the outcome of a client that left while its handler was running',
+      ),
+    ],
+  },
+  {
+    promises: ['a timeout responds first'],
+    holds: [
+      clauses('C60c'),
+      test(
+        'test/e2e/http/attempts/concurrency.test.ts',
+        'C60c responds with %d, the key stays locked, and a success is not repeated',
+      ),
+    ],
+  },
+  {
+    promises: ['the process dies', 'the process dies in the operation'],
+    holds: [
+      test(
+        CRASHES,
+        'at the point %s leaves an effect that a takeover repeats, and the takeover is reported',
+        'at the point %s leaves a key that is released with its lease, and one effect',
+        'at the point after_complete leaves an outcome that is replayed, though no client received it',
+      ),
+      test(
+        'test/e2e/http/attempts/recovery.test.ts',
+        "C60a after the lease expires the key is free, and the handler runs where onTakeover returns 'run'",
+        'supplies the response as if the handler had returned it, and the handler does not run',
+      ),
+      figures('chaos-kills'),
+    ],
+  },
+  {
+    promises: ['the process stalls longer than its lease'],
+    holds: [
+      model('one process, 2 × 2'),
+      model('own attempts forgotten'),
+      test(
+        'test/faults/processes/pauses.test.ts',
+        'is superseded, and responds with the outcome of its successor',
+      ),
+      test(
+        PAUSES_ALL,
+        'by a blocked event loop is superseded as well',
+        'by a blocked event loop does not take over its own execution',
+      ),
+      test(
+        'test/e2e/http/attempts/recovery.test.ts',
+        'C60b the late owner overwrites nothing, and its client gets the stored outcome',
+      ),
+      test(
+        'test/e2e/http/attempts/abort-signal.test.ts',
+        'aborts a fetch once the attempt has lost its record',
+      ),
+      figures('chaos-pauses-error'),
+    ],
+  },
+  {
+    promises: ['the store is down before it began', 'Redis is down before the operation'],
+    holds: [
+      clauses('C87'),
+      test(
+        OUTAGES,
+        'fails closed: nothing runs, and the key is unused afterwards',
+        'fails open: it runs unprotected, and is saved once the store is back',
+      ),
+      test(
+        'test/faults/store/dead-connections.test.ts',
+        "A black hole rejects begins in time, and does not lose an attempt's outcome",
+      ),
+      test(
+        'test/faults/store/stalls.test.ts',
+        'for less than a lease delays all requests, and has no other effect',
+      ),
+      test(
+        'test/e2e/http/stores/breaker.test.ts',
+        'responds with 503 and Retry-After while open, without calling handler or store, and closes after the probe',
+      ),
+      figures('outage'),
+    ],
+  },
+  {
+    promises: ['the store is down when it completes', 'Redis is down after the operation'],
+    holds: [
+      clauses('C87a'),
+      test(
+        'test/faults/processes/store-lost-at-complete.test.ts',
+        'responds %s, and stores the outcome once the store is back',
+      ),
+      test(
+        OUTAGES,
+        'for the owner alone: saving continues until it finds the outcome of a successor',
+        'and stays down: saving ends at the hard deadline, with an event',
+      ),
+      figures('chaos-partition-respond'),
+    ],
+  },
+  {
+    promises: ['the response is larger than 1 MiB'],
+    holds: [
+      clauses('C70a'),
+      test(
+        'test/e2e/http/responses/sending.test.ts',
+        'sends a large response that waits for drain completely: %s',
+      ),
+    ],
+  },
+  {
+    promises: ['shutdown', 'SIGTERM'],
+    holds: [
+      test(
+        'test/faults/processes/shutdown.test.ts',
+        'completes what runs, begins nothing more, and leaves no key behind',
+      ),
+      test(
+        'test/integration/engine/shutdown.test.ts',
+        'waits for running operations, keeps their heartbeats, and stores their outcomes',
+        'does not run, and releases its key, however late its %s is',
+      ),
+      test(
+        'test/integration/redis/engine-on-redis.test.ts',
+        '%d ms after their arrival leaves no record in progress',
+      ),
+    ],
+  },
+
+  {
+    promises: ['the reply to a begin is lost'],
+    holds: [
+      test(LOST_MESSAGES, 'of begin: the attempt runs once, as itself'),
+      kit(
+        'begin-replays',
+        'replies owned, with the same fence, to the copy of a command whose reply was lost',
+      ),
+      figures('chaos-storms'),
+    ],
+  },
+  {
+    promises: ['the begin arrives after its caller gave up'],
+    holds: [
+      model('begins of any age'),
+      model('no tombstones'),
+      test(
+        'test/faults/store/late-copies.test.ts',
+        'of a begin whose caller has given up acquires nothing: late',
+        'of a begin whose attempt was released acquires nothing: stale_begin',
+      ),
+      test(
+        LOST_MESSAGES,
+        'A begin without a reply, whose caller gives up, leaves a key that is free at once',
+      ),
+    ],
+  },
+  {
+    promises: ['the reply to a completion is lost'],
+    holds: [
+      test(
+        LOST_MESSAGES,
+        "of complete: the outcome is stored once, and the response is the attempt's own",
+      ),
+      kit('complete', 'replies already to a copy of the command with any fence'),
+    ],
+  },
+  {
+    promises: ['Redis is out of memory'],
+    holds: [
+      test(
+        'test/faults/store/lost-records.test.ts',
+        'with noeviction rejects begins, and lets running attempts extend, complete and release',
+      ),
+      test(
+        'test/integration/redis/out-of-memory.test.ts',
+        'begin is rejected and nothing changes',
+        'a running attempt extends its lease and completes',
+        'a duplicate still gets the replay',
+      ),
+    ],
+  },
+  {
+    promises: ['the first attempt finishes while the second one runs'],
+    holds: [
+      test(SETTLEMENTS, 'waits for the attempt that took over, and returns its outcome'),
+      test(
+        'test/faults/store/outlived-leases.test.ts',
+        'detects at its next heartbeat that another one has its record',
+      ),
+    ],
+  },
+  {
+    promises: ['two attempts end differently, a failure being kept'],
+    holds: [
+      model('late failures stored'),
+      test(
+        SETTLEMENTS,
+        'returns the stored failure of the other attempt and reports that outcomes diverged',
+      ),
+    ],
+  },
+  {
+    promises: ["… and its key has another content's outcome by then"],
+    holds: [
+      model('another content'),
+      kit(
+        'complete',
+        'returns no outcome to an attempt whose key was released and acquired for another content',
+      ),
+      test(SETTLEMENTS, 'does not get that outcome: unknown (%#)'),
+      test(
+        'test/e2e/http/attempts/reused-since.test.ts',
+        'gets outcome unknown, not the outcome of a later request with the same key',
+      ),
+    ],
+  },
+  {
+    promises: ['the operation hangs'],
+    holds: [
+      model('no key is stuck'),
+      test(PAUSES_ALL, 'loses the key at the hard deadline, heartbeats or not'),
+      test('test/unit/core/engine/lease-keeper.test.ts', 'once, at half of the hard deadline'),
+    ],
+  },
+  {
+    promises: ['the record vanishes while the operation runs'],
+    holds: [
+      model('failures restored'),
+      test(
+        'test/faults/store/lost-records.test.ts',
+        'is reported by the holder at its end, and its outcome is restored',
+        'lets a duplicate run undetected: the first holder reports it, and responds with the one outcome',
+      ),
+      test(
+        SETTLEMENTS,
+        'does not restore a failure: returns it, reports the loss, and the key is free',
+      ),
+    ],
+  },
+  {
+    promises: ['a failover, the record in progress had not arrived'],
+    holds: [
+      test(
+        SENTINEL_ALL,
+        'a record in progress is lost: its holder reports it, and restores the outcome',
+        '… acquired by a duplicate meanwhile: its holder is superseded, and all get one outcome',
+      ),
+    ],
+  },
+  {
+    promises: ['a failover, the outcome had not arrived'],
+    holds: [
+      test(
+        SENTINEL_ALL,
+        'a completed record is lost: the loss is undetectable, and the operation runs again',
+      ),
+      figures('chaos-sentinel'),
+    ],
+  },
+  {
+    promises: [
+      'the old primary is cut off, and still takes writes',
+      'old primary behind a partition',
+    ],
+    holds: [
+      test(
+        'test/faults/failover/partition.test.ts',
+        'gives one key to two owners; the one in flight is notified at the reunion',
+      ),
+      test(
+        PARTITION_ALL,
+        'loses at the reunion what it confirmed meanwhile: the loss is undetectable',
+        'rejects writes (NOREPLICAS): 503, while the other side continues with the key',
+      ),
+    ],
+  },
+  {
+    promises: [
+      'a slot of the cluster is not covered, or moves',
+      'a slot moves',
+      'a slot without a server',
+    ],
+    holds: [
+      test(
+        CLUSTER_ALL,
+        'is followed by attempts, duplicates and new keys alike (ASK, MOVED)',
+        'does not disturb clients while requests arrive',
+        'makes its keys unavailable (503, retryable), and no others',
+      ),
+      figures('chaos-cluster'),
+    ],
+  },
+  {
+    promises: ["Redis' clock jumps", 'server clock an hour ahead', 'server clock an hour back'],
+    holds: [
+      test(
+        SERVER_CLOCK,
+        'ends a lease in flight: a takeover, reported to the second, and superseded, reported to the first',
+        'determines when a retention of half an hour ends',
+        'does not affect an attempt in flight and its duplicates',
+        "does not keep a dead owner's lease alive for longer than its duration",
+      ),
+      kit(
+        'clock-steps-back',
+        'shortens a lease that ends further ahead than its own length, and stores that',
+      ),
+    ],
+  },
+  {
+    promises: ['the clock of a client or of the process jumps', "a worker's clock"],
+    holds: [
+      test(
+        'test/faults/failover/client-clocks.test.ts',
+        'does not affect an attempt: its lease neither ends nor grows',
+        'does not affect a begin: it sends the same time limit to the server, and is not late',
+      ),
+    ],
+  },
+
+  {
+    promises: ['primary dies (Sentinel, Cluster)'],
+    holds: [
+      test(
+        'test/faults/failover/sentinel.test.ts',
+        'after a crash of the primary: attempts in progress continue, and requests meanwhile succeed in the end',
+      ),
+      test(
+        CLUSTER_ALL,
+        'after a crash of a primary: losses in flight are reported, the rest continues',
+      ),
+      figures('chaos-sentinel'),
+      figures('chaos-cluster'),
+    ],
+  },
+  {
+    promises: ['planned `SENTINEL FAILOVER`'],
+    holds: [
+      test(
+        SENTINEL_ALL,
+        'planned: attempts in progress continue, and duplicates get their outcomes',
+      ),
+      test(PARTITION_ALL, 'is abandoned by its worker, if the connection subscribes to them'),
+      test(
+        'test/integration/redis/wait-replicas.test.ts',
+        'a completion that no replica confirms is sent again until one does',
+      ),
+      figures('chaos-sentinel-wait'),
+    ],
+  },
+  {
+    promises: ['planned `CLUSTER FAILOVER`'],
+    holds: [
+      test(
+        'test/faults/failover/cluster.test.ts',
+        'planned: attempts in progress continue, and duplicates get their outcomes',
+      ),
+    ],
+  },
+  {
+    promises: ['primary turned replica under an open connection'],
+    holds: [
+      test(
+        SENTINEL_ALL,
+        'is abandoned by the connection for the new one, and the same attempt begins there',
+      ),
+      test(
+        'test/integration/redis/server-errors.test.ts',
+        'the store reconnects its own connection to the new primary',
+      ),
+    ],
+  },
+
+  {
+    promises: ['the process dies before COMMIT has reached the server'],
+    holds: [
+      test(
+        TRANSACTION_CRASHES,
+        'at the point %s leaves nothing, and the next attempt does everything',
+      ),
+    ],
+  },
+  {
+    promises: ['it dies after that'],
+    holds: [
+      test(
+        TRANSACTION_CRASHES,
+        'after COMMIT leaves everything, which is replayed, though no client received it',
+      ),
+    ],
+  },
+  {
+    promises: ['the process is frozen (SIGSTOP) within its transaction'],
+    holds: [
+      test(TRANSACTION_PAUSES, 'keeps its key as long as its transaction is open, and finishes'),
+      test(TRANSACTIONAL_HTTP, 'loses its key and its writes at the hard deadline'),
+    ],
+  },
+  {
+    promises: ['it stands still before its transaction, beyond its lease'],
+    holds: [
+      test(
+        TRANSACTION_PAUSES,
+        'before it has locked the record is taken over, and its transaction never begins',
+      ),
+    ],
+  },
+  {
+    promises: ['the connection is cut, or `pg_terminate_backend`'],
+    holds: [
+      test(TRANSACTION_CRASHES, 'before COMMIT leaves nothing: 503, and a retry may run at once'),
+      test(
+        TRANSACTIONAL_HTTP,
+        'responds with 503 when its connection is lost, and has written nothing',
+      ),
+      figures('chaos-postgres-transactional'),
+    ],
+  },
+  {
+    promises: ['the same while COMMIT is under way'],
+    holds: [
+      test(
+        TRANSACTION_CRASHES,
+        'during COMMIT leaves all or nothing',
+        'during COMMIT responds with what the record says',
+      ),
+      test(
+        'test/e2e/transactional/commits.test.ts',
+        'that happened counts, even if the connection then fails',
+        'that did not happen does not count: the request gets 503, and the next one runs',
+      ),
+    ],
+  },
+  {
+    promises: ['serialization failure, deadlock'],
+    holds: [
+      test(
+        TRANSACTIONAL_HTTP,
+        'reports a conflict to one of two transactions that exclude each other',
+      ),
+    ],
+  },
+];
