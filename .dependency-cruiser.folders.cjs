@@ -10,7 +10,7 @@ const folders = {
   'core/transaction': 'core/util',
   'core/store': 'core/{util,record,transaction}',
   'core/operation': 'core/{util,record,transaction}',
-  'core/telemetry': 'core/{record,meter}',
+  'core/telemetry': 'core/{util,record,meter}',
   'core/engine': 'core/{util,record,transaction,store,operation,telemetry}',
   'core/recovery': 'core/{util,record,store,operation,engine}',
 
