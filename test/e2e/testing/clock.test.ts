@@ -5,6 +5,7 @@ import {
   currentIdempotencyContext,
   IdempotencyEvents,
   IdempotencyMeter,
+  IdempotencyReconciler,
   IdempotencyService,
   IdempotencyStore,
   type IdempotencyEvent,
@@ -208,6 +209,16 @@ describe('runUntilIdle()', () => {
     const types = events.map(({ type }) => type);
     expect(types).not.toContain('slow_attempt');
     expect(types).not.toContain('lease_lost');
+  });
+
+  it('goes on until a pause of the library is over', async () => {
+    const { clock, store } = await started({ reconcile: { batchSize: 1, afterMs: 0 } });
+    await abandon(store, call.operation, 'one');
+    await abandon(store, call.operation, 'other');
+    await clock.advance(LEASE_MS);
+    const round = watched(module!.get(IdempotencyReconciler).reconcile());
+    await clock.runUntilIdle();
+    expect(round.ended).toMatchObject({ unknown: 1, coverage: 'partial' });
   });
 
   it('rejects with the name of an operation that does not end', async () => {

@@ -143,6 +143,26 @@ describe('The reconciler', () => {
     expect(other.events).toMatchObject([{ type: 'reconciled' }]);
   });
 
+  it('keeps its lock for as long as its round takes', async () => {
+    const store = memoryStore({ now: () => clock.wallTime() });
+    await abandon(store, 'settle');
+    await clock.advance(LEASE_MS);
+    const options = { store, reconcile: { ...OFTEN, intervalMs: 86_400_000 } };
+    const [one, other] = [await started(options), await started(options)];
+    const gate = new Gate();
+    gate.close();
+    const onTakeover = async (): Promise<Recovery> => {
+      await gate.pass();
+      return { value: 1 };
+    };
+    one.reconciler.register('settle', { lease: { onTakeover } });
+    const round = one.reconciler.reconcile();
+    await clock.advance(6 * LEASE_MS);
+    expect(await other.reconciler.reconcile()).toMatchObject({ coverage: 'already_running' });
+    gate.open();
+    expect(await round).toMatchObject({ completed: 1 });
+  });
+
   it('takes over the lock of a process that died', async () => {
     const { store } = await abandoned(1);
     const options = {
