@@ -5,7 +5,6 @@ import {
 } from 'nestjs-idempotency';
 import { DelegatingStore } from 'nestjs-idempotency/store';
 import type * as Store from 'nestjs-idempotency/store';
-import { nodeClock, type Clock } from '../internals/core/util.js';
 import type { Gate } from '../waiting/gate.js';
 
 export type Step = 'begin' | 'extend' | 'complete' | 'release' | 'inspect';
@@ -70,7 +69,7 @@ export class FaultyStore extends DelegatingStore {
   /** @param clock - of the sender. */
   constructor(
     inner: Store.IdempotencyStore,
-    private readonly clock: Clock = nodeClock,
+    private readonly clock: { now(): number } = { now: () => performance.now() },
   ) {
     super(inner);
   }
