@@ -26,6 +26,8 @@ import { until } from '../../support/waiting/until.js';
 async function setUp(...args: string[]) {
   const server = closeAfterTest(await startRedis({ args }));
   const client = userClient(server.url);
+  // A begin that runs out of time should do so for the server's reply.
+  await client.ping();
   return { server, client, store: new RedisIdempotencyStore({ client }) };
 }
 
@@ -164,7 +166,10 @@ describe('While the server does not execute commands', () => {
   ])('and returns an unknown error (%s), the outcome is unknown', async (error) => {
     const odd = Array.from({ length: 100 }, () => error);
     const server = closeAfterTest(await startScriptedServer(odd));
-    const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
+    const client = userClient(server.url, { protocol: 2 });
+    // A begin that is never sent would be unavailable.
+    await client.ping();
+    const store = new RedisIdempotencyStore({ client });
     await expect(store.begin(beginCommand({ timeoutMs: 100 }))).rejects.toThrow(
       StoreOutcomeUnknownError,
     );
