@@ -22,7 +22,7 @@ const HEARTBEAT_TIMEOUT_PART = 1 / 4;
 /** The pause after a failed heartbeat, as a part of the lease. */
 const RETRY_PART = 1 / 12;
 
-/** A begin whose reply took more of the lease must be confirmed (protocol, rule 1). */
+/** A begin whose reply took more of the lease must be confirmed, by an extend whose reply took less (protocol, rule 1). */
 const UNCONFIRMED_PART = 2 / 3;
 
 /**
@@ -91,8 +91,7 @@ export class LeaseKeeper implements DeadlineListener {
    */
   start(): boolean | Promise<boolean> {
     this.stopped = false;
-    const elapsedMs = this.services.clock.now() - this.startedAt;
-    if (this.lease !== undefined && elapsedMs >= this.options.lease.durationMs * UNCONFIRMED_PART) {
+    if (this.lease !== undefined && this.isUnconfirmed(this.startedAt)) {
       return this.confirm(this.lease);
     }
     this.arm();
@@ -114,14 +113,20 @@ export class LeaseKeeper implements DeadlineListener {
     const sentAt = this.services.clock.now();
     try {
       const { kind } = await this.extend(lease);
+      if (kind !== 'ok' || this.isUnconfirmed(sentAt)) return false;
       // The server counts the hard deadline from when it executed begin, which may be much later.
-      if (kind !== 'ok' || this.services.clock.now() >= this.hardDeadlineAt) return false;
+      if (this.services.clock.now() >= this.hardDeadlineAt) return false;
     } catch {
       return false;
     }
     this.renewed(sentAt);
     this.arm();
     return true;
+  }
+
+  private isUnconfirmed(sentAt: number): boolean {
+    const elapsedMs = this.services.clock.now() - sentAt;
+    return elapsedMs >= this.options.lease.durationMs * UNCONFIRMED_PART;
   }
 
   private renewed(sentAt: number): void {

@@ -143,6 +143,19 @@ describe('the lease keeper', () => {
       expect(heartbeats()).toEqual([0]);
     });
 
+    it('but none starts if the confirmation took most of its lease, too', async () => {
+      const gate = new Gate();
+      gate.close();
+      store.next('extend', heldReply(gate));
+      keeper.stop();
+      keeper = keep(startedAt - LEASE_MS);
+      const started = keeper.start();
+      await clock.advance((LEASE_MS * 2) / 3);
+      gate.open();
+      await expect(started).resolves.toBe(false);
+      expect(heartbeats()).toEqual([0]);
+    });
+
     it('once at a time, however long a reply takes', async () => {
       const gate = new Gate();
       gate.close();
