@@ -112,6 +112,10 @@ export class BeginProtocol {
           // The server's clock may have jumped since the last reply, for example by a failover: send once more.
           if (reply.kind === 'late') {
             now = this.clock.now();
+            // Another begin of this process may have acquired the record meanwhile.
+            if (this.attempts.has(request.recordKey, hasRecovery(request), begun)) {
+              onExpiredLease = 'deny';
+            }
             reply = this.observed(await this.send(request, token, onExpiredLease, now), now);
           }
         } catch (error) {

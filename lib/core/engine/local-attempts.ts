@@ -106,9 +106,12 @@ export class LocalAttempts {
     this.running.delete(attempt);
   }
 
-  /** Whether an attempt of the key is in progress. With `hasRecovery`, one whose operation has ended does not count. */
-  has(recordKey: RecordKey, hasRecovery: boolean): boolean {
-    return this.mayOwn(recordKey, hasRecovery, undefined);
+  /**
+   * Whether an attempt of the key is in progress. With `hasRecovery`, one whose operation has ended does not count.
+   * @param except - a begin that asks for itself.
+   */
+  has(recordKey: RecordKey, hasRecovery: boolean, except?: LocalAttempt): boolean {
+    return this.mayOwn(recordKey, hasRecovery, undefined, except);
   }
 
   /**
@@ -116,12 +119,17 @@ export class LocalAttempts {
    * moment ago does not count: else overlapping begins could defer to one another, and a dead process' record stay.
    * @param fence - `undefined`: every attempt and begin in progress counts.
    */
-  mayOwn(recordKey: RecordKey, hasRecovery: boolean, fence: number | undefined): boolean {
+  mayOwn(
+    recordKey: RecordKey,
+    hasRecovery: boolean,
+    fence: number | undefined,
+    except?: LocalAttempt,
+  ): boolean {
     let own = this.byKey.get(recordKey);
     if (own === undefined) return false;
     const now = this.clock.now();
     for (; own !== undefined; own = own.next) {
-      const counts = now < own.deadlineAt && !(hasRecovery && own.isSettling);
+      const counts = own !== except && now < own.deadlineAt && !(hasRecovery && own.isSettling);
       const isUnknown = own.fence === UNKNOWN_FENCE && now >= own.leaseOverAt;
       if (counts && (fence === undefined || own.fence === fence || isUnknown)) return true;
     }

@@ -53,6 +53,23 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
     expect(outcomeAsText(await worker.begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
+  it('is not taken over by a begin sent before it, which was late and is sent again', async () => {
+    const worker = losesItsLeases();
+    await worker.run(newRequest());
+    const request = newRequest(OPTIONS);
+    const gate = new Gate();
+    gate.close();
+    worker.store.next('begin', heldRequest(gate));
+    const begun = worker.begin(request);
+    const attempt = await worker.run(request);
+    // Ends the lease, and passes the limit of the begin on its way.
+    time.skewStore(LEASE_MS);
+    gate.open();
+    expect(await begun).toEqual(IN_PROGRESS);
+    expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
+    expect(worker.reported).not.toContain('takeover');
+  });
+
   it('keeps waiting duplicates waiting for its outcome', async () => {
     const worker = losesItsLeases();
     const request = newRequest(OPTIONS, { duplicates: 'wait' });
