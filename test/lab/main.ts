@@ -81,6 +81,14 @@ const VERBS: Readonly<Record<string, Verb>> = {
     program: '../model/main.ts',
     servers: ['spin', 'c-compiler'],
   },
+  simulate: {
+    summary: 'the whole engine in virtual time, with every fault, by one seed',
+    program: 'simulate/main.ts',
+  },
+  'simulate mistakes': {
+    summary: 'whether that notices mistakes that are planted in the library',
+    program: 'simulate/mistakes/main.ts',
+  },
   walk: {
     summary: 'the files of lib in which a function runs during one request',
     program: 'walk/main.ts',

@@ -7,9 +7,10 @@ export interface Expectations {
    * - `reported to the second`: the owner was dead; its successor knows that it takes over.
    * - `reported to both`: the owner is alive, and was also notified of its loss.
    * - `reported to either`: any of these; the promise of a store that loses records.
+   * - `any`: also unreported; the store has lost what no attempt is left to know.
    */
   readonly extraExecutions:
-    'never' | 'reported to the second' | 'reported to both' | 'reported to either';
+    'never' | 'reported to the second' | 'reported to both' | 'reported to either' | 'any';
   /** Clients of one key may have seen different successes. */
   readonly differentSuccesses: boolean;
   /** The store may have lost outcomes that a client had seen: that cannot be detected. */

@@ -16,12 +16,14 @@ export interface ExtraExecution {
   readonly afterSuccess: boolean;
 }
 
-/** The events of the previous attempt: that it lost something, or never had it. */
+/** The events of the previous attempt: that it lost something, never had it, or has not stored its outcome. */
 const RETURNED_TO_FIRST = [
   'lease_lost',
   'superseded',
   'outcome_diverged',
   'record_lost',
+  // At the hard deadline, the end of saving may come first.
+  'save_failed',
   'unprotected',
 ];
 

@@ -140,6 +140,15 @@ describe('the oracle', () => {
     expect(objections({ extraExecutions: 'reported to either' })).toHaveLength(1);
   });
 
+  it('tolerates an unreported execution where the store lost what no attempt is left to know, but not one attempt that ran twice', () => {
+    effect(1);
+    effect(2);
+    expect(objections({ extraExecutions: 'reported to either' })).toHaveLength(1);
+    expect(objections({ extraExecutions: 'any' })).toEqual([]);
+    effect(2, { execution: 'the same once more' });
+    expect(objections({ extraExecutions: 'any' })).toHaveLength(1);
+  });
+
   it('distinguishes a lost outcome, which cannot be detected, from an execution that must be reported', () => {
     effect(1);
     responded(1);

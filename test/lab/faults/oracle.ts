@@ -108,7 +108,7 @@ export function judge(evidence: Evidence, allowed: Expectations): Verdict {
 }
 
 function isReported(
-  { reportedToFirst, reportedToSecond }: ExtraExecution,
+  { effect, before, reportedToFirst, reportedToSecond }: ExtraExecution,
   { extraExecutions: wanted }: Expectations,
 ): boolean {
   switch (wanted) {
@@ -119,6 +119,8 @@ function isReported(
     case 'never':
     case 'reported to either':
       return reportedToFirst || reportedToSecond;
+    case 'any':
+      return effect.fence !== before.fence || effect.fence === 0;
   }
 }
 

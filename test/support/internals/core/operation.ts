@@ -28,3 +28,9 @@ export {
   type OutcomeSummary,
 } from '../../../../lib/core/operation/outcome-policy.js';
 export type { Services } from '../../../../lib/core/operation/recovery.js';
+export {
+  ExecutionScope,
+  executionScope,
+  InnerScope,
+} from '../../../../lib/core/operation/execution-scope.js';
+export type { IdempotencyContext } from '../../../../lib/core/operation/idempotency-context.js';

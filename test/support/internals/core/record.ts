@@ -8,6 +8,7 @@ export {
 export { selectMembers } from '../../../../lib/core/record/content-selection.js';
 export type {
   BreakerEvent,
+  IdempotencyEvent,
   LeaseLossReason,
   RejectionReason,
 } from '../../../../lib/core/record/events.js';

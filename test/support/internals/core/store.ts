@@ -1,3 +1,4 @@
+export { IdempotencyStore } from '../../../../lib/core/store/idempotency-store.js';
 export type {
   Abandoned,
   AbandonedPage,
@@ -9,7 +10,6 @@ export type {
   Extend,
   ExtendReply,
   IdempotencyRecord,
-  IdempotencyStore,
   Release,
   ReleaseReply,
   StoreObserver,

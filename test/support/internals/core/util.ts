@@ -12,7 +12,7 @@ export {
   type Rejection,
   type RejectionCode,
 } from '../../../../lib/core/util/rejections.js';
-export { nodeClock, type Clock } from '../../../../lib/core/util/clock.js';
+export { nodeClock, type Clock, type ClockTimer } from '../../../../lib/core/util/clock.js';
 export { missingPeer } from '../../../../lib/core/util/missing-peer.js';
 export {
   resolve,

@@ -1,4 +1,7 @@
-export { encodeResponse } from '../../../../../lib/transports/http/response/http-response.js';
+export {
+  encodeResponse,
+  type RecordedResponse,
+} from '../../../../../lib/transports/http/response/http-response.js';
 export {
   ResponsePatch,
   type ResponseRecorder,

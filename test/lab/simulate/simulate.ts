@@ -1,0 +1,81 @@
+import { createHash } from 'node:crypto';
+import { Coverage, type Counts } from './coverage.js';
+import { runEpisode, type EpisodeResult } from './episode.js';
+import { FAULTS, episodeSeeds, planOf } from './plan.js';
+import { REPLIES } from './world/commands.js';
+
+/** What a run came to. As JSON, it can be kept and summed up. */
+export interface Summary {
+  readonly seed: number;
+  readonly requests: number;
+  readonly episodes: number;
+  /** Choices of the scheduler. */
+  readonly steps: number;
+  /** Of the histories of all episodes. */
+  readonly digest: string;
+  readonly cpuSeconds: number;
+  readonly counts: Counts;
+}
+
+export interface Run {
+  readonly summary: Summary;
+  /** The first episode that came to an objection; the run ends with it. */
+  readonly failure: EpisodeResult | undefined;
+}
+
+/**
+ * Runs episodes until so many requests were sent, or until the first objection.
+ * @param most - how many requests to send, at most, until everything has been tried.
+ */
+export async function simulate(seed: number, requests: number, most = requests): Promise<Run> {
+  const coverage = new Coverage();
+  const digest = createHash('sha256');
+  const cpu = process.cpuUsage();
+  let [sent, episodes, steps] = [0, 0, 0];
+  let failure: EpisodeResult | undefined;
+  for (const episodeSeed of episodeSeeds(seed)) {
+    const result = await runEpisode(planOf(episodeSeed));
+    sent += result.requests;
+    steps += result.steps;
+    episodes += 1;
+    digest.update(result.digest);
+    coverage.add(result.counts);
+    if (result.objections.length > 0) failure = result;
+    const hasTried =
+      sent >= most || untried({ counts: coverage.counts, requests: sent }).length === 0;
+    if (failure !== undefined || (sent >= requests && hasTried)) break;
+  }
+  const { user, system } = process.cpuUsage(cpu);
+  const cpuSeconds = (user + system) / 1e6;
+  const { counts } = coverage;
+  return {
+    summary: {
+      seed,
+      requests: sent,
+      episodes,
+      steps,
+      digest: digest.digest('hex'),
+      cpuSeconds,
+      counts,
+    },
+    failure,
+  };
+}
+
+/** What a run of so many requests must have tried: a generator that does nothing finds nothing. */
+export function untried({ counts, requests }: Pick<Summary, 'counts' | 'requests'>): string[] {
+  const coverage = new Coverage();
+  coverage.add(counts);
+  const missing: string[] = [];
+  for (const [command, kinds] of Object.entries(REPLIES)) {
+    for (const kind of kinds) {
+      if (coverage.of(`executed ${command}`, kind) === 0) missing.push(`${command} → ${kind}`);
+    }
+  }
+  for (const fault of FAULTS) {
+    if (coverage.of('faults', fault) === 0) missing.push(fault);
+  }
+  const crashes = coverage.of('faults', 'crash');
+  if (crashes < requests / 20) missing.push(`a crash for each 20 requests: there were ${crashes}`);
+  return missing;
+}
