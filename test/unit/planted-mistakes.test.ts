@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
 import { BROKEN_STORES } from '../conformance/broken-stores.js';
@@ -6,6 +6,9 @@ import { MUTANTS as MESSAGES } from '../faults/messages/mutants.js';
 import { MUTANTS as SCENARIOS } from '../faults/mutants.js';
 import { LUA_MISTAKES, SQL_MISTAKES } from '../integration/differential/mutants.js';
 import { MUTANTS as WORKERS } from '../lab/faults/worker/mutants.js';
+import { MISTAKES as SIMULATED } from '../lab/simulate/mistakes/index.js';
+import { OPEN } from '../lab/simulate/mistakes/open.js';
+import { recorded } from '../lab/simulate/mistakes/recorded.js';
 import type { PlantedMistake } from '../support/planted/planted-mistake.js';
 import { projectRoot } from '../support/project-root.js';
 
@@ -16,6 +19,7 @@ import { projectRoot } from '../support/project-root.js';
 const PLANTED: readonly PlantedMistake[] = [
   ...[LUA_MISTAKES, SQL_MISTAKES, BROKEN_STORES, SCENARIOS, MESSAGES].flat(),
   ...Object.entries(WORKERS).map(([mistake, mutant]) => ({ mistake, ...mutant })),
+  ...recorded().map((each) => ({ ...each, suite: 'test/lab/simulate/simulate.test.ts' })),
 ];
 
 it('each planted mistake has a unique name, and names an existing suite', () => {
@@ -23,6 +27,25 @@ it('each planted mistake has a unique name, and names an existing suite', () => 
   expect(new Set(names).size).toBe(names.length);
   const missing = PLANTED.filter(({ suite }) => !existsSync(join(projectRoot, suite)));
   expect(missing).toEqual([]);
+});
+
+it('each text that the simulation replaces stands in its file once', () => {
+  const unplantable = SIMULATED.filter(({ file, change: [original] }) => {
+    const text = readFileSync(join(projectRoot, file), 'utf8');
+    return text.split(original).length !== 2;
+  });
+  expect(unplantable).toEqual([]);
+});
+
+it('the simulation has found each mistake, except those that are harmless or open', () => {
+  const found = new Set(recorded().map(({ mistake }) => mistake));
+  const missed = SIMULATED.filter(({ mistake, harmless }) => !harmless && !found.has(mistake));
+  expect(missed.map(({ mistake }) => mistake)).toEqual(OPEN);
+});
+
+it('each mistake that the simulation has found is still planted', () => {
+  const planted = SIMULATED.map(({ mistake }) => mistake);
+  expect(recorded().filter(({ mistake }) => !planted.includes(mistake))).toEqual([]);
 });
 
 it('at least seven in ten planted mistakes are caught by a suite that npm test runs', () => {

@@ -1,6 +1,7 @@
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { transformFile } from '@swc/core';
+import { transform } from '@swc/core';
 import { packageEntries } from './package-entries.mjs';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -27,7 +28,14 @@ export function resolve(specifier, context, next) {
 
 export async function load(url, context, next) {
   if (!url.endsWith('.ts')) return next(url, context);
-  const { code } = await transformFile(fileURLToPath(url), {
+  const file = fileURLToPath(url);
+  return moduleOf(await readFile(file, 'utf8'), file);
+}
+
+/** What `load` returns for a file of TypeScript with this text. */
+export async function moduleOf(text, filename) {
+  const { code } = await transform(text, {
+    filename,
     swcrc: false,
     sourceMaps: 'inline',
     jsc: {

@@ -1,0 +1,297 @@
+import { mistakesIn, type Mistake } from './mistake.js';
+
+/** Begin, the attempts of this process, and what a shutdown waits for. */
+const ENGINE = [
+  ...mistakesIn(
+    'lib/core/engine/begin-protocol.ts',
+    ['begin is sent without notAfter', 'notAfter: this.', 'notAfter: 0 * this.'],
+    [
+      'a begin that was late is not sent again by the new time',
+      "if (reply.kind === 'late') {",
+      "if (reply.kind === 'late' && this.attempts.isStopping) {",
+    ],
+    [
+      'a late begin is sent again as if no other one of its process had acquired the record',
+      "onExpiredLease = 'deny';\n            }",
+      '}',
+    ],
+    [
+      'a begin without a reply is not released',
+      "await this.events.counted('release', () =>\n        this.store.release({ recordKey, token, fence: UNKNOWN_FENCE }, command),\n      );",
+      'void command;',
+      'The key is free again with the lease, as it is where the release is lost, too.',
+    ],
+    [
+      'a begin that has been answered still counts as in progress',
+      'this.attempts.remove(begun);',
+      'void begun;',
+    ],
+    [
+      'a record that another process has taken over is said to be of unknown outcome',
+      'return onExpiredLease === requested',
+      'return requested !== undefined',
+    ],
+    [
+      'an abandoned record is taken over though onTakeover is reject',
+      "return options.lease.onTakeover === 'reject' ? 'deny' : 'takeover';",
+      "return options.lease.onTakeover === 'run' ? 'takeover' : 'takeover';",
+    ],
+    [
+      'a replay of a failure counts as that of a success',
+      "return { kind: 'replay', state: reply.kind, outcome",
+      "return { kind: 'replay', state: 'completed', outcome",
+    ],
+    [
+      'a shutting down process still begins',
+      'if (this.attempts.isStopping) {',
+      'if (this.attempts.shutdownState.expired) {',
+      'An attempt that such a begin acquires is released before its operation starts.',
+    ],
+  ),
+  ...mistakesIn(
+    'lib/core/engine/idempotency-engine.ts',
+    [
+      'a takeover after a release is not reported',
+      'if (attempt.isTakeover) {',
+      "if (reply.kind === 'takeover') {",
+    ],
+    [
+      'an attempt starts though the shutdown began while the store was asked',
+      'if (trouble === undefined && !this.attempts.isStopping) return',
+      'if (trouble === undefined) return',
+    ],
+    [
+      'an attempt whose lease is not confirmed runs',
+      'if (trouble === undefined && !this.attempts.isStopping) return',
+      'if (!this.attempts.isStopping) return',
+    ],
+    [
+      'a begin without a reply is released before the operation runs without protection',
+      "this.events.emit({ type: 'unprotected', ...attempt.subject });",
+      "this.events.emit({ type: 'unprotected', ...attempt.subject });\n      void this.protocol.releaseUnowned(request, token);",
+    ],
+    [
+      'an operation runs without protection though that was not asked for',
+      'if (isOutage && mayRun &&',
+      'if (isOutage &&',
+    ],
+    [
+      'a begin that has ended is never left',
+      '/** The begin has ended. */\n  private left(request: OperationRequest, decision: Decision): Decision {\n    this.attempts.leave();',
+      "/** The begin has ended. */\n  private left(request: OperationRequest, decision: Decision): Decision {\n    if (decision.kind !== 'replay') this.attempts.leave();",
+    ],
+    [
+      'an attempt that has ended is kept',
+      'this.attempts.ended(attempt);',
+      "if (how !== 'released') this.attempts.ended(attempt);",
+    ],
+    ['the shutdown does not wake those that wait', 'this.duplicateWaiters.wake();', ''],
+  ),
+  ...mistakesIn(
+    'lib/core/engine/local-attempts.ts',
+    [
+      'a process takes over the attempt that it is itself running',
+      'return this.mayOwn(recordKey, hasRecovery, undefined, except);',
+      'return hasRecovery && this.mayOwn(recordKey, hasRecovery, undefined, except);',
+    ],
+    [
+      'a process never takes over its own attempt, not even after the hard deadline',
+      'const counts = own !== except && now < own.deadlineAt && !(hasRecovery && own.isSettling);',
+      'const counts = own !== except && !(hasRecovery && own.isSettling);',
+    ],
+    [
+      'two begins of a process on a dead record defer to each other',
+      'const isUnknown = own.fence === UNKNOWN_FENCE && now >= own.leaseOverAt;',
+      'const isUnknown = own.fence === UNKNOWN_FENCE;',
+      'A begin that overlaps no other one takes the record over.',
+    ],
+    [
+      'the drain ends while attempts are running',
+      'return this.running.size > 0 || this.inProgress > 0;',
+      'return this.inProgress > 0;',
+    ],
+    [
+      'the drain ends while begins are in progress',
+      'return this.running.size > 0 || this.inProgress > 0;',
+      'return this.running.size > 0;',
+      'An operation does not start any more, and a key that such a begin acquires is free again with its lease.',
+    ],
+    [
+      'the older of two attempts of a key is forgotten with the newer one',
+      'else this.byKey.set(recordKey, next);',
+      'else this.byKey.delete(recordKey);',
+    ],
+  ),
+];
+
+const KEEPER = mistakesIn(
+  'lib/core/engine/lease-keeper.ts',
+  [
+    'the lease counts from the reply to begin',
+    'if (lease !== undefined) this.renewed(startedAt);',
+    'if (lease !== undefined) this.renewed(this.services.clock.now());',
+  ],
+  [
+    'an extended lease counts from the reply to the heartbeat',
+    'this.accept(await this.extend(lease), sentAt);',
+    'const reply = await this.extend(lease);\n      this.accept(reply, this.services.clock.now());',
+  ],
+  [
+    'a confirmed lease counts from the reply',
+    '    this.renewed(sentAt);\n    this.arm();\n    return true;',
+    '    this.renewed(this.services.clock.now());\n    this.arm();\n    return true;',
+  ],
+  [
+    'an operation starts though begin took more than its lease',
+    'elapsedMs >= this.options.lease.durationMs * UNCONFIRMED_PART',
+    'elapsedMs >= this.options.lease.maxExecutionMs * UNCONFIRMED_PART',
+  ],
+  [
+    'an operation starts though the confirmation took more than its lease',
+    "if (kind !== 'ok' || this.isUnconfirmed(sentAt)) return false;",
+    "if (kind !== 'ok') return false;",
+  ],
+  [
+    'an operation starts after its hard deadline',
+    'if (this.services.clock.now() >= this.hardDeadlineAt) return false;',
+    '',
+  ],
+  ['no heartbeat follows the first one', '      this.inFlight = false;\n', ''],
+  [
+    'a heartbeat is sent once in a lease',
+    'this.heartbeatAt = sentAt + durationMs / HEARTBEATS_PER_LEASE;',
+    'this.heartbeatAt = sentAt + durationMs;',
+  ],
+  [
+    'a lease that is over is not reported',
+    '    this.abort(reason);\n    this.observer.leaseLost(reason);',
+    "    if (reason === 'expired') return;\n    this.abort(reason);\n    this.observer.leaseLost(reason);",
+  ],
+  [
+    'a lease that another attempt has is not reported',
+    'if (!this.stopped) this.lost(kind);\n        this.stop();',
+    'this.stop();',
+  ],
+  [
+    'the loss of a lease does not abort the signal',
+    '    this.abort(reason);\n    this.observer.leaseLost(reason);',
+    '    this.observer.leaseLost(reason);',
+  ],
+  [
+    'a signal that is read after the loss is not aborted',
+    'if (this.loss !== undefined) this.abort(this.loss);',
+    '',
+  ],
+  ['the hard deadline does not abort the signal', "      this.lost('max_execution');\n", ''],
+  [
+    'an attempt that completed before its heartbeat arrived is said to be lost',
+    "        // The attempt's own complete or release was executed, though its reply may not have arrived yet.\n        this.stop();",
+    "        this.lost('lost');\n        this.stop();",
+  ],
+  ['the heartbeat of an attempt that has ended goes on', 'this.stopped = true;', ''],
+);
+
+const WRITER = [
+  ...mistakesIn(
+    'lib/core/engine/outcome-writer.ts',
+    [
+      'an outcome whose record has vanished is not restored',
+      "whenGone: 'restore',",
+      "whenGone: 'report',",
+    ],
+    [
+      'a complete without a reply is not repeated',
+      'if (leftMs <= 0 || this.isShutdownOver) return conclude(undefined);',
+      "if (leftMs <= 0 || this.isShutdownOver || command === 'complete') return conclude(undefined);",
+    ],
+    [
+      'a complete without a reply counts as done',
+      'if (leftMs <= 0 || this.isShutdownOver) return conclude(undefined);',
+      "if (leftMs <= 0 || this.isShutdownOver) return conclude({ kind: 'already' } as Reply);",
+    ],
+    [
+      'an attempt that has lost its record does not wait for the one that has it',
+      "const isLocked = reply?.kind === 'lost' && reply.state === 'in_progress';",
+      "const isLocked = reply?.kind === 'lost' && reply.state !== 'in_progress';",
+    ],
+  ),
+  ...mistakesIn(
+    'lib/core/engine/leased-attempt.ts',
+    [
+      'the response leaves before complete is confirmed',
+      'return this.writer.complete(final, giveUpAt, conclude, now);',
+      'void this.writer.complete(final, giveUpAt, conclude, now);\n    return Promise.resolve(OWN);',
+    ],
+    [
+      'the heartbeat ends when the outcome is sent for the first time',
+      'complete(final: FinalOutcome): Promise<Settlement> {\n    this.services.settling(this);',
+      'complete(final: FinalOutcome): Promise<Settlement> {\n    this.services.settling(this);\n    this.keeper.stop();',
+    ],
+    [
+      'the caller of a superseded attempt gets its own outcome',
+      "return { kind: 'other', state, outcome };",
+      'return OWN;',
+    ],
+    [
+      'a superseded attempt is not reported',
+      '        events.emit({ type, ...this.subject });\n',
+      '',
+    ],
+    [
+      'the caller of a lost attempt gets its own outcome',
+      'return this.afterLoss(reply, final, when);',
+      "this.end('diverged');\n        return OWN;",
+    ],
+    [
+      'a key that was reused meanwhile is answered with the own outcome',
+      "return state === 'released' ? OWN : { kind: 'unknown' };",
+      'return OWN;',
+    ],
+    [
+      'a record that had to be restored is not reported',
+      "      case 'restored':\n        this.recordLost();",
+      "      case 'restored':",
+    ],
+    [
+      'an outcome that is not saved is responded though that was not asked for',
+      "storeErrors.whenNotSaved === 'error'",
+      "storeErrors.whenUnavailable === 'error'",
+    ],
+    [
+      'an outcome that was not saved in time is given up',
+      "    void this.writer.complete(final, this.keeper.hardDeadlineAt, (late) =>\n      this.concludeLate(late, (reply) => this.conclude(reply, final, 'late')),\n    );",
+      "    this.end('unsaved');",
+    ],
+    [
+      'a success that could not be saved is released',
+      "    this.services.events.emit({ type: 'save_failed', ...this.subject });\n    this.end('unsaved');\n    return undefined;",
+      "    this.services.events.emit({ type: 'save_failed', ...this.subject });\n    void this.release();\n    return undefined;",
+    ],
+    [
+      'every second attempt counts as a takeover',
+      'this.isTakeover = takeovers > 0;',
+      'this.isTakeover = attempt > 1;',
+    ],
+    [
+      'a record that has vanished under its attempt is not reported',
+      "if (reason === 'gone') this.recordLost();",
+      '',
+      'The last command of the attempt finds no record either, and reports it.',
+    ],
+  ),
+  ...mistakesIn(
+    'lib/core/engine/unprotected-attempt.ts',
+    [
+      'an operation is not notified that it runs without protection',
+      'override readonly isProtected = false;',
+      'override readonly isProtected = true;',
+    ],
+    [
+      'the outcome of an unprotected run is not stored',
+      "    void this.writer\n      .completeOnceFree(final, giveUpAt)\n      .then((late) => this.concludeLate(late, (reply) => this.conclude(reply, final, 'late')));",
+      "    void giveUpAt;\n    this.end('unsaved');",
+    ],
+  ),
+];
+
+export const ENGINE_MISTAKES: readonly Mistake[] = [...ENGINE, ...KEEPER, ...WRITER];
