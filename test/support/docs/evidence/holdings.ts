@@ -1,4 +1,5 @@
 import { relative } from 'node:path';
+import { recorded } from '../../../lab/simulate/mistakes/recorded.js';
 import { CHECKS } from '../../../model/checks.js';
 import { headingsOf } from '../anchors.js';
 import { clausesOf, testNames } from '../contract-table/clause-names.js';
@@ -65,6 +66,21 @@ export function model(name: string): Holding {
       kind: isMistake ? 'counterexample' : 'model',
       what: isMistake ? name : `[${name}](protocol.md#what-was-checked)`,
       command: `npm run lab -- model "${name}"`,
+    };
+  };
+}
+
+/** The engine in virtual time, which comes to no objection, but to one with each of these planted mistakes. */
+export function simulation(...mistakes: readonly [string, ...string[]]): Holding {
+  return () => {
+    const found = new Set(recorded().map(({ mistake }) => mistake));
+    for (const mistake of mistakes) {
+      if (!found.has(mistake)) throw new Error(`The simulation has not found "${mistake}"`);
+    }
+    return {
+      kind: 'simulation',
+      what: `[no objection](reliability.md#in-virtual-time), but one where ${mistakes.join('; ')}`,
+      command: 'npm run lab -- simulate --requests 300000',
     };
   };
 }

@@ -1,5 +1,5 @@
 import type { Evidence } from './evidence-page.js';
-import { clauses, figures, kit, model, test } from './holdings.js';
+import { clauses, figures, kit, model, simulation, test } from './holdings.js';
 
 /** What holds the promises in lists. A word of the promise finds it, in whichever page it stands. */
 export const PROMISES: readonly Evidence[] = [
@@ -7,6 +7,7 @@ export const PROMISES: readonly Evidence[] = [
     promises: ['One execution per key, caller and operation'],
     holds: [
       model('calm, 2 × 2, 2 contents'),
+      simulation('two that wait run the same attempt', 'any attempt can release'),
       test(
         'test/faults/store/storms.test.ts',
         'A CLIENT KILL storm has every operation run once, and every client get a response',
@@ -101,6 +102,7 @@ export const PROMISES: readonly Evidence[] = [
     promises: ['what cannot be prevented is reported as an event'],
     holds: [
       model('every further effect is reported'),
+      simulation('a superseded attempt is not reported', 'a takeover is not counted'),
       test(
         'test/faults/processes/crashes.test.ts',
         'leaves nothing that was not reported to the successor',
@@ -117,6 +119,7 @@ export const PROMISES: readonly Evidence[] = [
     holds: [
       model('storm, one write authority'),
       model('authority without owners'),
+      simulation('the owner is not compared'),
       kit('begin-acquires', 'acquires for one of a hundred concurrent attempts'),
       kit('complete', 'stores one of fifty concurrent outcomes and returns it to the others'),
       test(
@@ -134,6 +137,7 @@ export const PROMISES: readonly Evidence[] = [
     holds: [
       model('storm, 2 × 2, 2 contents'),
       model('outcomes replaced'),
+      simulation('an outcome is replaced by a later one'),
       kit('complete', 'never changes a stored outcome, not even for its owner'),
       kit('release', 'never deletes an outcome, not even for its owner'),
       test(
@@ -150,6 +154,7 @@ export const PROMISES: readonly Evidence[] = [
       model('storm, 3 × 1, 2 contents'),
       model('owners not compared'),
       model('fences not compared'),
+      simulation('a lost lease still completes'),
       kit('extend', 'replies lost to another token with any fence'),
       kit('complete', 'replies lost to another token while the owner runs, under restore too'),
       kit('release', 'replies lost to another token with any fence, and the owner continues'),
@@ -164,6 +169,7 @@ export const PROMISES: readonly Evidence[] = [
     promises: ['begin, complete and release are idempotent for their owner'],
     holds: [
       model('storm, 2 × 2, 2 contents'),
+      simulation('a begin that is resent acquires nothing'),
       kit(
         'begin-replays',
         'replies owned, with the same fence, to the copy of a command whose reply was lost',
@@ -182,6 +188,10 @@ export const PROMISES: readonly Evidence[] = [
     promises: ['two clients never get different successes for one record'],
     holds: [
       model('storm, 2 × 2, 2 contents'),
+      simulation(
+        'the response leaves before complete is confirmed',
+        'the caller of a superseded attempt gets its own outcome',
+      ),
       test(
         'test/integration/engine/settlements.test.ts',
         'returns the stored success of the other attempt: superseded',
@@ -199,6 +209,7 @@ export const PROMISES: readonly Evidence[] = [
     holds: [
       model('calm, 2 × 2, 2 contents'),
       model('calm, 3 × 1, 2 contents'),
+      simulation('a record is released while its handler is running'),
       kit(
         'begin-acquires',
         'acquires anew, even for another request, exactly when the outcome expires',
@@ -236,6 +247,10 @@ export const PROMISES: readonly Evidence[] = [
     holds: [
       model('every further effect is reported'),
       model('takeovers not reported'),
+      simulation(
+        'a takeover after a release is not reported',
+        'a lease that is over is not reported',
+      ),
       test(
         'test/faults/processes/pauses.test.ts',
         'has reported the repeated execution to both owners',
@@ -252,6 +267,10 @@ export const PROMISES: readonly Evidence[] = [
   {
     promises: ['If a record vanishes while its owner runs, the owner reports it'],
     holds: [
+      simulation(
+        'a record that had to be restored is not reported',
+        'an outcome whose record has vanished is not restored',
+      ),
       test(
         'test/faults/store/lost-records.test.ts',
         'is reported by the holder at its end, and its outcome is restored',
@@ -272,6 +291,7 @@ export const PROMISES: readonly Evidence[] = [
     holds: [
       model('no key is stuck'),
       model('denied for ever'),
+      simulation('a lease that lies further ahead than its length is not shortened'),
       test(
         'test/faults/processes/crashes.test.ts',
         'at the point %s leaves a key that is released with its lease, and one effect',

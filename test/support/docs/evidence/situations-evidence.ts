@@ -1,5 +1,5 @@
 import type { Evidence } from './evidence-page.js';
-import { clauses, figures, kit, model, test } from './holdings.js';
+import { clauses, figures, kit, model, simulation, test } from './holdings.js';
 
 const CRASHES = 'test/faults/processes/crashes.test.ts';
 const LOST_MESSAGES = 'test/faults/store/lost-messages.test.ts';
@@ -52,6 +52,7 @@ export const SITUATIONS: readonly Evidence[] = [
     holds: [
       clauses('C31', 'C53', 'C79'),
       model('another content'),
+      simulation('begin does not compare the content'),
       test(
         'test/faults/store/same-key.test.ts',
         'is rejected in flight and afterwards, and changes nothing',
@@ -80,6 +81,7 @@ export const SITUATIONS: readonly Evidence[] = [
     promises: ['the client disconnects', 'the client leaves'],
     holds: [
       clauses('C57', 'C58', 'C59'),
+      simulation('a record is released when its client leaves'),
       test(
         'test/faults/processes/duplicates.test.ts',
         'keep the outcome of a client that left while its handler was running',
@@ -99,6 +101,10 @@ export const SITUATIONS: readonly Evidence[] = [
   {
     promises: ['the process dies', 'the process dies in the operation'],
     holds: [
+      simulation(
+        'a takeover does not look up what the earlier attempt has done',
+        'an abandoned record is taken over though onTakeover is reject',
+      ),
       test(
         CRASHES,
         'at the point %s leaves an effect that a takeover repeats, and the takeover is reported',
@@ -118,6 +124,10 @@ export const SITUATIONS: readonly Evidence[] = [
     holds: [
       model('one process, 2 × 2'),
       model('own attempts forgotten'),
+      simulation(
+        'a process takes over the attempt that it is itself running',
+        'the loss of a lease does not abort the signal',
+      ),
       test(
         'test/faults/processes/pauses.test.ts',
         'is superseded, and responds with the outcome of its successor',
@@ -166,6 +176,10 @@ export const SITUATIONS: readonly Evidence[] = [
     promises: ['the store is down when it completes', 'Redis is down after the operation'],
     holds: [
       clauses('C87a'),
+      simulation(
+        'a complete without a reply is not repeated',
+        'an outcome that was not saved in time is given up',
+      ),
       test(
         'test/faults/processes/store-lost-at-complete.test.ts',
         'responds %s, and stores the outcome once the store is back',
@@ -191,6 +205,10 @@ export const SITUATIONS: readonly Evidence[] = [
   {
     promises: ['shutdown', 'SIGTERM'],
     holds: [
+      simulation(
+        'an attempt starts though the shutdown began while the store was asked',
+        'the drain ends while attempts are running',
+      ),
       test(
         'test/faults/processes/shutdown.test.ts',
         'completes what runs, begins nothing more, and leaves no key behind',
@@ -210,6 +228,7 @@ export const SITUATIONS: readonly Evidence[] = [
   {
     promises: ['the reply to a begin is lost'],
     holds: [
+      simulation('a begin that is resent acquires nothing'),
       test(LOST_MESSAGES, 'of begin: the attempt runs once, as itself'),
       kit(
         'begin-replays',
@@ -223,6 +242,7 @@ export const SITUATIONS: readonly Evidence[] = [
     holds: [
       model('begins of any age'),
       model('no tombstones'),
+      simulation('a begin acquires after notAfter', 'begin is sent without notAfter'),
       test(
         'test/faults/store/late-copies.test.ts',
         'of a begin whose caller has given up acquires nothing: late',
@@ -237,6 +257,7 @@ export const SITUATIONS: readonly Evidence[] = [
   {
     promises: ['the reply to a completion is lost'],
     holds: [
+      simulation('a complete without a reply counts as done'),
       test(
         LOST_MESSAGES,
         "of complete: the outcome is stored once, and the response is the attempt's own",
@@ -262,6 +283,7 @@ export const SITUATIONS: readonly Evidence[] = [
   {
     promises: ['the first attempt finishes while the second one runs'],
     holds: [
+      simulation('an attempt that has lost its record does not wait for the one that has it'),
       test(SETTLEMENTS, 'waits for the attempt that took over, and returns its outcome'),
       test(
         'test/faults/store/outlived-leases.test.ts',
@@ -298,6 +320,7 @@ export const SITUATIONS: readonly Evidence[] = [
     promises: ['the operation hangs'],
     holds: [
       model('no key is stuck'),
+      simulation('the hard deadline does not abort the signal'),
       test(PAUSES_ALL, 'loses the key at the hard deadline, heartbeats or not'),
       test('test/unit/core/engine/lease-keeper.test.ts', 'once, at half of the hard deadline'),
     ],
@@ -306,6 +329,7 @@ export const SITUATIONS: readonly Evidence[] = [
     promises: ['the record vanishes while the operation runs'],
     holds: [
       model('failures restored'),
+      simulation('a record that had to be restored is not reported'),
       test(
         'test/faults/store/lost-records.test.ts',
         'is reported by the holder at its end, and its outcome is restored',
@@ -320,6 +344,7 @@ export const SITUATIONS: readonly Evidence[] = [
   {
     promises: ['a failover, the record in progress had not arrived'],
     holds: [
+      simulation('an outcome whose record has vanished is not restored'),
       test(
         SENTINEL_ALL,
         'a record in progress is lost: its holder reports it, and restores the outcome',
@@ -373,6 +398,10 @@ export const SITUATIONS: readonly Evidence[] = [
   {
     promises: ["Redis' clock jumps", 'server clock an hour ahead', 'server clock an hour back'],
     holds: [
+      simulation(
+        'a lease that lies further ahead than its length is not shortened',
+        'the fence comes from the clock alone',
+      ),
       test(
         SERVER_CLOCK,
         'ends a lease in flight: a takeover, reported to the second, and superseded, reported to the first',
