@@ -61,7 +61,7 @@ export const MUTANTS: readonly MutantCase[] = [
     changes: [
       change(
         HANDLING,
-        'const isHeld = await pauseDelivery(delivery, pauseMs);',
+        'const isHeld = await pauseDelivery(delivery, pauseMs, clock);',
         'const isHeld = pauseMs > 0;',
       ),
     ],
