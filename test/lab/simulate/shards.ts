@@ -10,8 +10,8 @@ import type { Summary } from './simulate.js';
 interface Shards {
   /** One for each shard, and their sum. */
   readonly rows: readonly Row[];
-  /** What the shards printed that came to an objection. */
-  readonly failed: readonly string[];
+  /** Of those that came to an objection. */
+  readonly failed: number;
 }
 
 /**
@@ -34,7 +34,7 @@ export async function runShards(
   const summaries = ended.filter((each) => typeof each !== 'string');
   return {
     rows: [...summaries.map(rowOf), sumOf(summaries)],
-    failed: ended.filter((each) => typeof each === 'string'),
+    failed: ended.length - summaries.length,
   };
 }
 
@@ -44,7 +44,7 @@ async function runShard(seed: number, requests: number, folder: string): Promise
   const ended = await simulateApart(process.execPath, seed, requests);
   const hasFailed = typeof ended === 'string';
   if (!hasFailed) writeFileSync(kept, JSON.stringify(ended));
-  const how = hasFailed ? 'came to an objection' : 'has ended';
+  const how = hasFailed ? `came to an objection:\n${ended}` : 'has ended';
   process.stderr.write(`${new Date().toISOString()} the shard of seed ${seed} ${how}\n`);
   return ended;
 }

@@ -34,11 +34,13 @@ export class AttemptLogs {
   }
 
   of(recordKey: string, fence: number): AttemptLog {
-    let log = this.find(recordKey, fence);
-    if (log === undefined) {
-      log = newLog();
-      this.logs.set(`${recordKey} ${fence}`, log);
-    }
+    return this.find(recordKey, fence) ?? this.begin(recordKey, fence);
+  }
+
+  /** Another attempt may have had the token: before a loss of the record, and a step of the server's clock back. */
+  begin(recordKey: string, fence: number): AttemptLog {
+    const log = newLog();
+    this.logs.set(`${recordKey} ${fence}`, log);
     return log;
   }
 }

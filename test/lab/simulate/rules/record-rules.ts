@@ -46,6 +46,9 @@ export class RecordRules extends RuleBase {
     if (live !== undefined) this.checkLive(step, live);
     switch (command.name) {
       case 'begin':
+        if (['acquired', 'takeover'].includes(kindOf(step.reply))) {
+          this.logs.begin(command.recordKey, step.after!.fence);
+        }
         this.checkRetention({ ...step, command });
         if (live !== undefined) this.checkBegin({ ...step, command }, live);
         break;
