@@ -46,9 +46,7 @@ export class RecordRules extends RuleBase {
     if (live !== undefined) this.checkLive(step, live);
     switch (command.name) {
       case 'begin':
-        if (['acquired', 'takeover'].includes(kindOf(step.reply))) {
-          this.logs.begin(command.recordKey, step.after!.fence);
-        }
+        this.granted({ ...step, command });
         this.checkRetention({ ...step, command });
         if (live !== undefined) this.checkBegin({ ...step, command }, live);
         break;
@@ -71,6 +69,12 @@ export class RecordRules extends RuleBase {
       const overMs = this.server.nowMs - record.leaseUntil;
       if (overMs < ABANDONED_AFTER_MS - 1) this.object('a record is listed as abandoned too early');
     }
+  }
+
+  private granted({ command, reply }: Executed<'begin'>): void {
+    const begun = reply as BeginReply;
+    const isGranted = begun.kind === 'acquired' || begun.kind === 'takeover';
+    if (isGranted) this.logs.begin(command.recordKey, begun.fence);
   }
 
   /** From the millisecond of its expiry there is no record, and its key is unused. */
