@@ -1,4 +1,4 @@
--- One row for each idempotency key: its record, see docs/protocol.md. Instants are of this server's clock.
+-- One row for each idempotency key: its record, see docs/explanation/protocol.md. Instants are of this server's clock.
 CREATE TABLE idempotency_records (
   -- SHA-256 over scope, operation and key.
   record_key bytea PRIMARY KEY,

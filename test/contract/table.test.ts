@@ -13,7 +13,7 @@ import { requestsFolder } from './harness/request-file.js';
 
 const contract = readFileSync(contractFile, 'utf8');
 
-describe('docs/contract.md', () => {
+describe('docs/reference/contract.md', () => {
   it('has the clause table that npm run docs:contract writes', () => {
     expect(contract).toBe(currentContract());
   });
@@ -28,7 +28,7 @@ describe('docs/contract.md', () => {
     const links = [...contract.matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, path = '']) => path);
     expect(links.length).toBeGreaterThan(1);
     for (const link of links) {
-      const target = resolve(projectRoot, 'docs', link);
+      const target = resolve(projectRoot, 'docs/reference', link);
       expect(target.startsWith(projectRoot)).toBe(true);
       expect({ link, exists: existsSync(target) }).toEqual({ link, exists: true });
     }

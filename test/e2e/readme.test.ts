@@ -83,8 +83,8 @@ describe('the example in the README', () => {
   });
 });
 
-it('docs/options.md states which statuses are not kept', async () => {
-  const options = await readFile(join(root, 'docs/options.md'), 'utf8');
+it('docs/reference/options.md states which statuses are not kept', async () => {
+  const options = await readFile(join(root, 'docs/reference/options.md'), 'utf8');
   const [, released = ''] = /4xx but ([\d, and]+)/.exec(options) ?? [];
   const statuses = Array.from({ length: 100 }, (_, i) => 400 + i);
   expect(released.match(/\d+/g)?.map(Number)).toEqual(

@@ -29,7 +29,7 @@ afterAll(() => {
   }
 
   it.each(ofExpected('no error'))(
-    'has no error, and the states of docs/protocol.md: $name',
+    'has no error, and the states of docs/explanation/protocol.md: $name',
     (check) => {
       const verdict = verify(check);
       const { states } = verdict;

@@ -6,7 +6,7 @@ export interface Check {
   readonly definitions: readonly string[];
   /** What holds in every state; or, of a model with a planted mistake, that it does not. */
   readonly expected: 'no error' | 'a counterexample';
-  /** Of a run without an error, for docs/protocol.md: what holds, and where. */
+  /** Of a run without an error, for docs/explanation/protocol.md: what holds, and where. */
   readonly property?: { readonly holds: string; readonly environment: string };
   /** Whether it is about what happens in the end, under weak fairness, and not about single states. */
   readonly isLiveness?: boolean;

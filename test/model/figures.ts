@@ -2,10 +2,10 @@ import { loadReport, type Row } from '../support/docs/figures/report.js';
 import { CHECKS, type Check } from './checks.js';
 import type { Verdict } from './model.js';
 
-/** The figures are kept in `docs/figures/model.json`, and shown in docs/protocol.md. */
+/** The figures are kept in `docs/measurements/figures/model.json`, and shown in docs/explanation/protocol.md. */
 export const REPORT = 'model';
 
-/** What docs/protocol.md says of a run, besides what the run has counted. */
+/** What docs/explanation/protocol.md says of a run, besides what the run has counted. */
 export const propertyOf = ({ name, property, definitions }: Check): Row => ({
   run: name,
   'what holds': property?.holds ?? '',

@@ -11,7 +11,7 @@ import { lineOf, Model, type Verdict } from './model.js';
 const USAGE = `npm run lab -- model [NAME] [--report]
 
   NAME       the runs with that in their name; without it each run
-  --report   keep the states in docs/figures/${REPORT}.json, and show them in docs/protocol.md`;
+  --report   keep the states in docs/measurements/figures/${REPORT}.json, and show them in docs/explanation/protocol.md`;
 
 const { checks, isKept } = fromCommandLine(USAGE, (args) => {
   const { values, positionals } = parseArgs({

@@ -1,4 +1,4 @@
-/* One record and the requests that carry its key, with bounded faults and in every order: docs/protocol.md.
+/* One record and the requests that carry its key, with bounded faults and in every order: docs/explanation/protocol.md.
  *
  *   record.pml          the record, and what each command does to it
  *   properties.pml      what holds

@@ -1,4 +1,4 @@
-/* The record of one key, and what each command does to it: docs/protocol.md. A step of the store is one inline, executed at once.
+/* The record of one key, and what each command does to it: docs/explanation/protocol.md. A step of the store is one inline, executed at once.
  * table.test.ts compares each step on each record with lib/core/store/record-transitions.ts.
  *
  * Who includes this file defines LOCKED, whether a transaction locks the record, content[t], which content attempt t sends, and

@@ -33,7 +33,7 @@ const recipes = new Set(
 /** The pages whose samples compile as they are, and what they leave to the reader. */
 const left: UncheckedByTests = {
   'README.md': {},
-  'docs/calls.md': {
+  'docs/guides/calls.md': {
     'billing.ts': `
       export interface Invoice { readonly id: string; readonly tenant: string; readonly amount: number; readonly to: string }
       export interface Receipt { readonly id: string }
@@ -48,10 +48,10 @@ const left: UncheckedByTests = {
         charge(payment: Payment, options: { idempotencyKey: string }): Promise<unknown>;
       }`,
   },
-  'docs/fencing.md': {
+  'docs/explanation/fencing.md': {
     'carrier.ts': 'export declare class Carrier { print(order: string): Promise<string>; }',
   },
-  'docs/graphql.md': {
+  'docs/guides/graphql.md': {
     'payments.ts': `
       import type { CanActivate } from '@nestjs/common';
       export declare class ChargeInput { readonly amount: number }
@@ -62,15 +62,15 @@ const left: UncheckedByTests = {
       }
       export declare class SessionGuard implements CanActivate { canActivate(): boolean }`,
   },
-  'docs/recovery.md': {
+  'docs/guides/recovery.md': {
     'payments.ts': `
       export declare class Payments {
         findByKey(key: string, scope: readonly unknown[], signal: AbortSignal): Promise<{ id: number } | undefined>;
       }`,
-    'recover-payment.ts': samplesOf('docs/recovery.md')[0] ?? '',
+    'recover-payment.ts': samplesOf('docs/guides/recovery.md')[0] ?? '',
   },
-  'docs/testing.md': { 'app.module.ts': 'export declare class AppModule {}' },
-  'docs/websockets.md': {
+  'docs/guides/testing.md': { 'app.module.ts': 'export declare class AppModule {}' },
+  'docs/guides/websockets.md': {
     'orders.ts': `
       import type { CanActivate } from '@nestjs/common';
       export interface Order { readonly id: string }

@@ -17,7 +17,7 @@ function planted(path: string, from: string | undefined, to: string): ReadFile {
   return (other) => (other === path ? changed : readProjectFile(other));
 }
 
-describe('docs/evidence.md', () => {
+describe('docs/explanation/evidence.md', () => {
   it('has what holds each promise: npm run texts', () => {
     expect(readProjectFile(EVIDENCE_PAGE)).toBe(currentEvidence(readProjectFile));
   });
@@ -32,14 +32,14 @@ describe('docs/evidence.md', () => {
     ],
     [
       'a promise without evidence beside others',
-      'docs/protocol.md',
+      'docs/explanation/protocol.md',
       'one write authority;',
       'one write authority; a record of one key;',
       '"Always, per live record: a record of one key" has no evidence',
     ],
     [
       'a situation without evidence',
-      'docs/reliability.md',
+      'docs/explanation/reliability.md',
       '| SIGTERM ',
       '| SIGKILL ',
       '"SIGKILL" has no evidence',
@@ -53,17 +53,17 @@ describe('docs/evidence.md', () => {
     ],
     [
       'evidence without a promise',
-      'docs/reliability.md',
+      'docs/explanation/reliability.md',
       '| Redis is out of memory ',
       '| SIGTERM ',
       'No page promises "Redis is out of memory"',
     ],
     [
       'promises that do not lead to their evidence',
-      'docs/postgres.md',
-      'What holds each: [evidence](evidence.md).',
+      'docs/operations/postgres.md',
+      'What holds each: [evidence](../explanation/evidence.md).',
       '',
-      'docs/postgres.md, "What is promised": "What holds each: [evidence](…)." is missing',
+      'docs/operations/postgres.md, "What is promised": "What holds each: [evidence](…)." is missing',
     ],
     ['a file that is gone', STORMS, undefined, '', `There is no ${STORMS}`],
     [
@@ -82,14 +82,14 @@ describe('docs/evidence.md', () => {
     ],
     [
       'a clause that is gone',
-      'docs/contract.md',
+      'docs/reference/contract.md',
       '| C49 ',
       '| C49x ',
-      'docs/contract.md has no C49',
+      'docs/reference/contract.md has no C49',
     ],
     [
       'figures that no page shows',
-      'docs/reliability.md',
+      'docs/explanation/reliability.md',
       '<!-- figures: chaos-kills -->',
       '',
       'No page shows the figures "chaos-kills"',

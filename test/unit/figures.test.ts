@@ -40,7 +40,7 @@ describe('The figures of the documentation', () => {
     }
   });
 
-  it.each(['docs/protocol.md', 'test/model/README.md'])(
+  it.each(['docs/explanation/protocol.md', 'test/model/README.md'])(
     'of the model are nowhere typed in by hand: %s',
     (page) => {
       const figures = /\d,\d{3}|\d (?:MB|GB|minutes|states)\b|\b\w+ minutes/g;

@@ -15,13 +15,13 @@ export interface Rejection {
   readonly message?: string;
   /** What these callers do; it follows the message. */
   readonly remedy?: string;
-  /** The folder of its page in docs/problems, and the end of the problem's `type`. */
+  /** The folder of its page in docs/reference/problems, and the end of the problem's `type`. */
   readonly page: string;
 }
 
 /**
  * All rejections by their codes. HTTP's problem documents, the errors of all other transports, the OpenAPI document and
- * the client's codes are made from it. The pages in docs/problems are tested against it.
+ * the client's codes are made from it. The pages in docs/reference/problems are tested against it.
  */
 export const REJECTIONS = {
   /** The request has no key, which the operation requires (contract C18). */

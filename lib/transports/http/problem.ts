@@ -6,7 +6,7 @@ import type { RecordedResponse } from './response/http-response.js';
 
 /** Base URI of the problem pages, unless `http.problemTypeBase` is set. */
 export const PROBLEM_TYPE_BASE =
-  'https://github.com/nestjs-idempotency/nestjs-idempotency/blob/main/docs/problems';
+  'https://github.com/nestjs-idempotency/nestjs-idempotency/blob/main/docs/reference/problems';
 
 /** The body of a rejection, as `application/problem+json` (RFC 9457). */
 export interface ProblemDocument {

@@ -9,7 +9,7 @@ import { methodRoute } from '../../support/internals/nest/registry.js';
 import { samplesOf } from '../../support/docs/documented-typescript.js';
 import { projectRoot } from '../../support/project-root.js';
 
-const PAGE = 'docs/calls.md';
+const PAGE = 'docs/guides/calls.md';
 const page = readFileSync(join(projectRoot, PAGE), 'utf8');
 
 /** The page shows these files unchanged. */

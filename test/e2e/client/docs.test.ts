@@ -24,7 +24,7 @@ let folder: string;
 let api: SamplePayments;
 
 beforeAll(async () => {
-  page = await readFile(join(projectRoot, 'docs/client.md'), 'utf8');
+  page = await readFile(join(projectRoot, 'docs/guides/client.md'), 'utf8');
   folder = await mkdtemp(join(projectRoot, 'test/.tmp-client-'));
   api = await SamplePayments.start('fastify', 5);
 });

@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { buildSchema, parse, validate } from 'graphql';
 import { projectRoot } from '../../support/project-root.js';
 
-const PAGE = 'docs/graphql.md';
+const PAGE = 'docs/guides/graphql.md';
 
 const SCHEMA = buildSchema(`
   input ChargeInput { amount: Int! }

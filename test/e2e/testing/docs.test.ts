@@ -8,7 +8,7 @@ import {
 import { samplesOf } from '../../support/docs/documented-typescript.js';
 import { projectRoot } from '../../support/project-root.js';
 
-const PAGE = 'docs/testing.md';
+const PAGE = 'docs/guides/testing.md';
 const page = readFileSync(join(projectRoot, PAGE), 'utf8');
 
 /** They run as tests of their own. */

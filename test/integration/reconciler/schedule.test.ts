@@ -359,7 +359,7 @@ describe('The option "reconcile"', () => {
   );
 
   it('has the documented defaults', () => {
-    const page = readFileSync(join(projectRoot, 'docs/recovery.md'), 'utf8');
+    const page = readFileSync(join(projectRoot, 'docs/guides/recovery.md'), 'utf8');
     const rows = [...page.matchAll(/^\| `(\w+Ms|batchSize)` +\| `(\d+)`/gm)];
     const defaults = rows.map(([, name = '', value]) => [name, Number(value)]);
     expect(Object.fromEntries(defaults)).toEqual(resolveGroup('reconcile', RECONCILE));

@@ -28,7 +28,7 @@ export const USAGE = `npm run lab -- chaos [options]
   --transactional      effect and record are one transaction: --topology postgres
   --mutant NAME        a mistake of the workers, which the run has to object to (none)
   --lease-ms, --effect-ms, --keys-at-once, --save-timeout-ms, --command-timeout-ms
-  --report NAME        keeps the figures in docs/figures, and shows them in the documentation`;
+  --report NAME        keeps the figures in docs/measurements/figures, and shows them in the documentation`;
 
 /** @throws Error that says what is wrong with the arguments. */
 export function planOf(args: readonly string[]): Plan {

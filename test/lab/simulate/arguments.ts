@@ -17,7 +17,7 @@ export const USAGE = `npm run lab -- simulate [options]
   --jobs N       processes at a time, of shards and seeds (1)
   --json         prints the summary as JSON
   --no-shrink    does not look for a smaller plan that fails
-  --report NAME  keeps the figures of shards or versions in docs/figures, and shows them in the documentation`;
+  --report NAME  keeps the figures of shards or versions in docs/measurements/figures, and shows them in the documentation`;
 
 export interface Arguments {
   readonly requests: number;

@@ -85,8 +85,8 @@ function countsIn(text: string) {
   return { files: Number(files), scripts: Number(scripts) };
 }
 
-describe('docs/one-request.md', () => {
-  const page = readFileSync(join(projectRoot, 'docs', 'one-request.md'), 'utf8');
+describe('docs/explanation/one-request.md', () => {
+  const page = readFileSync(join(projectRoot, 'docs/explanation/one-request.md'), 'utf8');
   const sections = sectionsOf(page, '##');
   const textOf = (title: string) => sections.get(title) ?? '';
 

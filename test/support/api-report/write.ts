@@ -15,7 +15,7 @@ const checks = process.argv.includes('--check');
 const started = performance.now();
 
 /** One report for each entry of the package: what it exports, and the types that these name. */
-const REPORTS = join(projectRoot, 'docs/api');
+const REPORTS = join(projectRoot, 'docs/reference/api');
 const SILENT = { default: { logLevel: ExtractorLogLevel.None } };
 
 const configs = [...packageEntries(projectRoot)].map(([name, { source }]) => {
@@ -64,7 +64,9 @@ for (const { report, config } of configs) {
 }
 
 if (checks && stale.length > 0) {
-  throw new Error(`The exports differ from ${stale.join(', ')} in docs/api: run npm run api`);
+  throw new Error(
+    `The exports differ from ${stale.join(', ')} in docs/reference/api: run npm run api`,
+  );
 }
 const seconds = ((performance.now() - started) / 1000).toFixed(1);
 console.log(`${String(configs.length)} API reports, ${String(stale.length)} changed: ${seconds} s`);

@@ -18,7 +18,7 @@ export interface DocumentedFile {
 /** The samples in the README and in `docs`, without the reports of the API. */
 export function documentedSamples(): DocumentedFile[] {
   const docs = readdirSync(join(projectRoot, 'docs'), { recursive: true, encoding: 'utf8' }).filter(
-    (name) => name.endsWith('.md') && !name.startsWith('api/'),
+    (name) => name.endsWith('.md') && !name.startsWith('reference/api/'),
   );
   const pages = ['README.md', ...docs.map((name) => `docs/${name}`)];
   return pages.flatMap((page) =>

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { REJECTIONS } from '../internals/core/util.js';
 import { projectRoot } from '../project-root.js';
 
-const folder = join(projectRoot, 'docs/problems');
+const folder = join(projectRoot, 'docs/reference/problems');
 
-/** The pages in docs/problems that are missing, or differ from the table of rejections; and those that are not in it. */
+/** The pages in docs/reference/problems that are missing, or differ from the table of rejections; and those that are not in it. */
 export function stalePages(): string[] {
   const index = readPage('.');
   const stale = Object.entries(REJECTIONS).flatMap(([code, { page, title, status, retryable }]) => {

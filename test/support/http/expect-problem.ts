@@ -6,7 +6,7 @@ type Rejections = typeof REJECTIONS;
 
 export type ProblemName = Rejections[keyof Rejections]['page'];
 
-/** The library's own responses, by the last part of their type. The pages in docs/problems hold the table. */
+/** The library's own responses, by the last part of their type. The pages in docs/reference/problems hold the table. */
 export const problems = Object.fromEntries(
   Object.entries(REJECTIONS).map(([code, rejection]) => [rejection.page, { code, ...rejection }]),
 ) as Readonly<Record<ProblemName, Rejection & { readonly code: string }>>;

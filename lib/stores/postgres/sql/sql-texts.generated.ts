@@ -360,7 +360,7 @@ SELECT coalesce((SELECT reply FROM restored), $8::text) AS reply
 };
 
 export const MIGRATION_TEXTS = {
-  '001-records': `-- One row for each idempotency key: its record, see docs/protocol.md. Instants are of this server's clock.
+  '001-records': `-- One row for each idempotency key: its record, see docs/explanation/protocol.md. Instants are of this server's clock.
 CREATE TABLE idempotency_records (
   -- SHA-256 over scope, operation and key.
   record_key bytea PRIMARY KEY,

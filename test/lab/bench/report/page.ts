@@ -7,7 +7,7 @@ import { measurementsFolder } from './results-file.js';
 import type { Results } from './result.js';
 import { tablesOf } from './tables.js';
 
-export const performancePage = join(projectRoot, 'docs/performance.md');
+export const performancePage = join(projectRoot, 'docs/operations/performance.md');
 
 /** The pages that show results. */
 export const measuredPages: readonly string[] = [

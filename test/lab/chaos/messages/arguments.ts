@@ -16,7 +16,7 @@ export const USAGE = `npm run lab -- chaos messages [options]
   --seed S             the same seed draws the same messages, consumers and faults (drawn)
   --when-in-progress W wait or reject (wait)
   --lease-ms, --effect-ms
-  --report NAME        keeps the figures in docs/figures, and shows them in the documentation`;
+  --report NAME        keeps the figures in docs/measurements/figures, and shows them in the documentation`;
 
 /** @throws Error that says what is wrong with the arguments. */
 export function messagePlanOf(args: readonly string[]): MessagePlan {

@@ -1,6 +1,6 @@
 /**
  * What partitioning changes, in a table of many records. Two tables on one server, one of them partitioned as
- * docs/postgres.md says, alternate.
+ * docs/operations/postgres.md says, alternate.
  */
 import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';

@@ -5,7 +5,7 @@ import { testNames } from './clause-names.js';
 import { withClauseTable, type Evidence } from './contract-table.js';
 import { notes } from './notes.js';
 
-export const contractFile = join(projectRoot, 'docs/contract.md');
+export const contractFile = join(projectRoot, 'docs/reference/contract.md');
 
 export function currentEvidence(): Evidence {
   return {
@@ -15,7 +15,7 @@ export function currentEvidence(): Evidence {
   };
 }
 
-/** docs/contract.md as it should be. */
+/** docs/reference/contract.md as it should be. */
 export function currentContract(): string {
   return withClauseTable(readFileSync(contractFile, 'utf8'), currentEvidence());
 }

@@ -7,14 +7,14 @@ import { promisesIn } from './promises.js';
 import { PROMISES } from './promises-evidence.js';
 import { SITUATIONS } from './situations-evidence.js';
 
-export const EVIDENCE_PAGE = 'docs/evidence.md';
+export const EVIDENCE_PAGE = 'docs/explanation/evidence.md';
 
 export const readProjectFile: ReadFile = (path) => {
   const file = join(projectRoot, path);
   return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
 };
 
-/** docs/evidence.md as it should be. */
+/** docs/explanation/evidence.md as it should be. */
 export function currentEvidence(read: ReadFile): string {
   const promises = pages().flatMap((path) => promisesIn({ path, text: existing(read, path) }));
   return withEvidence(existing(read, EVIDENCE_PAGE), promises, [...PROMISES, ...SITUATIONS], read);
@@ -22,7 +22,7 @@ export function currentEvidence(read: ReadFile): string {
 
 /** Pages that may promise: first those that a user reads first. */
 function pages(): string[] {
-  const first = ['README.md', 'docs/reliability.md'];
+  const first = ['README.md', 'docs/explanation/reliability.md'];
   const docs = readdirSync(join(projectRoot, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`)

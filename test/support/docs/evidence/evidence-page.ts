@@ -1,5 +1,6 @@
+import { posix } from 'node:path';
 import { headingsOf } from '../anchors.js';
-import { existing, fromDocs, type Holding, type ReadFile, type Shown } from './holdings.js';
+import { existing, fromPage, type Holding, type ReadFile, type Shown } from './holdings.js';
 import type { Promised } from './promises.js';
 
 export interface Evidence {
@@ -89,8 +90,8 @@ function promiseCell(places: readonly Promised[], read: ReadFile): string {
 
 function linkTo({ page, section }: Promised, read: ReadFile): string {
   const heading = headingsOf(existing(read, page)).find(({ text }) => text === section);
-  const name = page.replace(/^docs\/|\.md$/g, '');
-  return `[${name}](${fromDocs(page)}#${heading!.anchor})`;
+  const name = posix.basename(page, '.md');
+  return `[${name}](${fromPage(page)}#${heading!.anchor})`;
 }
 
 function head(): string[] {

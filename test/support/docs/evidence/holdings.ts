@@ -1,4 +1,4 @@
-import { relative } from 'node:path';
+import { posix, relative } from 'node:path';
 import { recorded } from '../../../lab/simulate/mistakes/recorded.js';
 import { CHECKS } from '../../../model/checks.js';
 import { headingsOf } from '../anchors.js';
@@ -42,15 +42,15 @@ export function kit(chapter: string, ...titles: readonly [string, ...string[]]):
 /** Clauses of the HTTP contract, whose tests stand there. */
 export function clauses(...numbers: readonly string[]): Holding {
   return (read) => {
-    const known = clausesOf(existing(read, 'docs/contract.md'));
+    const known = clausesOf(existing(read, 'docs/reference/contract.md'));
     const fromOutside = testNames('test/contract/clauses');
     for (const number of numbers) {
-      if (!known.includes(number)) throw new Error(`docs/contract.md has no ${number}`);
+      if (!known.includes(number)) throw new Error(`docs/reference/contract.md has no ${number}`);
       if (!fromOutside.has(number)) throw new Error(`test/contract has no test of ${number}`);
     }
     return {
       kind: 'clauses',
-      what: `[${numbers.join(', ')}](contract.md#what-holds)`,
+      what: `[${numbers.join(', ')}](${fromPage('docs/reference/contract.md')}#what-holds)`,
       command: `npm test -- test/contract -t "(${numbers.join('|')}) "`,
     };
   };
@@ -88,22 +88,24 @@ export function simulation(...mistakes: readonly [string, ...string[]]): Holding
 /** Figures that a run has kept. */
 export function figures(name: string): Holding {
   return (read) => {
-    const { command } = JSON.parse(existing(read, `docs/figures/${name}.json`)) as Report;
+    const { command } = JSON.parse(
+      existing(read, `docs/measurements/figures/${name}.json`),
+    ) as Report;
     const mark = `<!-- figures: ${name} -->`;
     for (const page of pagesWithFigures) {
       const path = relative(projectRoot, page);
       const [before, after] = existing(read, path).split(mark);
       if (after === undefined) continue;
       const { text, anchor } = headingsOf(before!).at(-1)!;
-      return { kind: 'measurement', what: `[${text}](${fromDocs(path)}#${anchor})`, command };
+      return { kind: 'measurement', what: `[${text}](${fromPage(path)}#${anchor})`, command };
     }
     throw new Error(`No page shows the figures "${name}"`);
   };
 }
 
-/** A path from the project's root, as pages in docs/ link to it. */
-export function fromDocs(path: string): string {
-  return path.startsWith('docs/') ? path.slice('docs/'.length) : `../${path}`;
+/** A path from the project's root, as the page of evidence links to it. */
+export function fromPage(path: string): string {
+  return posix.relative('docs/explanation', path);
 }
 
 export function existing(read: ReadFile, path: string): string {
@@ -122,7 +124,7 @@ function titlesIn(read: ReadFile, file: string, titles: readonly string[]): stri
     if (!isThere) throw new Error(`${file} has no test "${title}"`);
   }
   const name = file.slice(file.lastIndexOf('/') + 1).replace(/(?:\.all)?(?:\.test)?\.ts$/, '');
-  return `[${name}](${fromDocs(file)}): ${titles.map(readable).join('; ')}`;
+  return `[${name}](${fromPage(file)}): ${titles.map(readable).join('; ')}`;
 }
 
 /** Without what a runner replaces in a title. */

@@ -15,7 +15,7 @@ export interface Promised {
 }
 
 /** The sentence that makes promises of the entries of its section's list or table. */
-const MARK = /What holds each: \[evidence\]\((?:docs\/)?evidence\.md\)/;
+const MARK = /What holds each: \[evidence\]\((?:[\w.]+\/)*evidence\.md\)/;
 const PROMISING = 'What is promised';
 
 /**

@@ -6,10 +6,10 @@ import { loadReport } from './report.js';
 
 /** Pages of the documentation that show measurements. */
 export const pagesWithFigures: readonly string[] = [
-  'docs/reliability.md',
-  'docs/postgres.md',
-  'docs/messages.md',
-  'docs/protocol.md',
+  'docs/explanation/reliability.md',
+  'docs/operations/postgres.md',
+  'docs/guides/messages.md',
+  'docs/explanation/protocol.md',
   'docs/measurements/process.md',
 ].map((page) => join(projectRoot, page));
 

@@ -20,7 +20,7 @@ export interface Report {
 }
 
 /** Where the figures of the documentation are kept. */
-export const figuresFolder = join(projectRoot, 'docs/figures');
+export const figuresFolder = join(projectRoot, 'docs/measurements/figures');
 
 /** @param servers - versions of the started servers, by name. */
 export function newReport(
@@ -37,7 +37,7 @@ export function newReport(
   };
 }
 
-/** Writes the measurements of a run to `docs/figures/{name}.json`. */
+/** Writes the measurements of a run to `docs/measurements/figures/{name}.json`. */
 export function saveReport(name: string, report: Report): void {
   mkdirSync(figuresFolder, { recursive: true });
   writeFileSync(join(figuresFolder, `${name}.json`), `${JSON.stringify(report, null, 2)}\n`);

@@ -1,6 +1,6 @@
 import ts from 'typescript';
 
-/** Words of identifiers that have a term in docs/glossary.md. */
+/** Words of identifiers that have a term in docs/explanation/glossary.md. */
 const PRIVATE = new Set(
   `turn turns undertaking undertakings course bell rung ring heard hears alarm alarms patience patient impatient claim claims
   claimed tell tells telling told untold look looks looked looking sight fate became shadow shadowed answer answers answered

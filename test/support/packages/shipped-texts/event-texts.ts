@@ -4,7 +4,7 @@ import { EVENT_SEVERITY } from 'nestjs-idempotency';
 import { projectRoot } from '../../project-root.js';
 import type { TextModule } from './option-texts.js';
 
-const DOCS = 'docs/events.md';
+const DOCS = 'docs/reference/events.md';
 const SOURCE = 'lib/core/record/events.ts';
 const MARKERS = ['<!-- events: npm run texts -->', '<!-- end of events -->'] as const;
 

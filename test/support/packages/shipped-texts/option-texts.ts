@@ -56,7 +56,7 @@ const OTHERS: Readonly<Record<string, object>> = {
 /** The interfaces whose members stand beside each other, in the order of the documentation. */
 const TOP = ['RequestOptions', 'ProtocolOptions', 'IdempotencyOptions', 'IdempotencyModuleOptions'];
 
-const DOCS = 'docs/options.md';
+const DOCS = 'docs/reference/options.md';
 const SCHEMA = 'options.schema.json';
 const MARKERS = ['<!-- options: npm run texts -->', '<!-- end of options -->'] as const;
 const WIDTH = 120;
