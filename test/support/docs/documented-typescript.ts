@@ -1,7 +1,8 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import ts from 'typescript';
 import { projectRoot } from '../project-root.js';
+import { documentationPages } from './documented-code.js';
 
 /** The samples of TypeScript on a page of the documentation. */
 export function samplesOf(page: string): string[] {
@@ -17,11 +18,7 @@ export interface DocumentedFile {
 
 /** The samples in the README and in `docs`, without the reports of the API. */
 export function documentedSamples(): DocumentedFile[] {
-  const docs = readdirSync(join(projectRoot, 'docs'), { recursive: true, encoding: 'utf8' }).filter(
-    (name) => name.endsWith('.md') && !name.startsWith('reference/api/'),
-  );
-  const pages = ['README.md', ...docs.map((name) => `docs/${name}`)];
-  return pages.flatMap((page) =>
+  return documentationPages().flatMap((page) =>
     samplesOf(page).map((code, index) => ({ place: `${page}, ${index}`, code })),
   );
 }

@@ -5,6 +5,7 @@ import {
   EVIDENCE_PAGE,
   readProjectFile,
 } from '../../docs/evidence/current-evidence.js';
+import { documentationPages, withCode } from '../../docs/documented-code.js';
 import { projectRoot } from '../../project-root.js';
 import { shippedTexts } from './shipped-texts.js';
 
@@ -17,5 +18,13 @@ for (const { path, source } of shippedTexts()) {
     throw new Error(`${path} is stale: run npm run texts`);
   }
 }
-// It is about the tests, which no build needs: test/unit/evidence.test.ts checks it.
-if (!checks) writeFileSync(join(projectRoot, EVIDENCE_PAGE), currentEvidence(readProjectFile));
+// These are about the tests, which no build needs: tests of their own check them.
+if (!checks) {
+  for (const page of documentationPages()) {
+    const file = join(projectRoot, page);
+    const text = readFileSync(file, 'utf8');
+    const current = withCode(text, (path) => readFileSync(join(projectRoot, path), 'utf8'));
+    if (current !== text) writeFileSync(file, current);
+  }
+  writeFileSync(join(projectRoot, EVIDENCE_PAGE), currentEvidence(readProjectFile));
+}
