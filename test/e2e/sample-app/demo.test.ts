@@ -12,7 +12,7 @@ describe('npm run demo', () => {
   it('succeeds in every scenario', async () => {
     const demo = spawn(process.execPath, [...typescriptNodeOptions, DEMO], {
       stdio: ['ignore', 'pipe', 'inherit'],
-      timeout: 60_000,
+      timeout: 170_000,
     });
     const [output, [exitCode]] = await Promise.all([text(demo.stdout), once(demo, 'exit')]);
 
@@ -21,5 +21,5 @@ describe('npm run demo', () => {
       expect(output).toMatch(new RegExp(`^${title} .* ✓ ${lesson}$`, 'm'));
     }
     expect(exitCode).toBe(0);
-  }, 70_000);
+  }, 180_000);
 });
