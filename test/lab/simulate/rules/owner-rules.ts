@@ -102,7 +102,7 @@ export class OwnerRules extends RuleBase {
         this.object(`${key} was given away before its lease was over`);
       }
       if (reply.kind === 'acquired') this.object(`${key} was taken over without a report`);
-      this.checkExcuse(key, owner, nowMs);
+      this.checkExcuse(key, recordKey, owner, nowMs);
       this.checkReleased(key, recordKey, owner);
       if (owner.process === process) this.checkOwn(key, args, owner);
       for (const each of this.world.living()) {
@@ -138,9 +138,12 @@ export class OwnerRules extends RuleBase {
     }
   }
 
-  /** A living owner loses its lease by a fault, or at its hard deadline. */
-  private checkExcuse(key: string, { process, renewedAt, deadline }: Owner, nowMs: number): void {
+  /** A living owner loses its lease by a fault, or at its hard deadline: by the server's clock, or by its own, whichever is first. */
+  private checkExcuse(key: string, recordKey: RecordKey, owner: Owner, nowMs: number): void {
+    const { process, fence, renewedAt, deadline } = owner;
     if (!process.isAlive || process.isDraining || nowMs >= deadline - SLACK_MS) return;
+    const own = process.store.leases.of(recordKey, fence);
+    if (own !== undefined && process.clock.now() >= own.deadline - SLACK_MS) return;
     const since = renewedAt - SLACK_MS;
     const isExcused = process.troubledAt >= since || this.server.troubledAt >= since;
     if (!isExcused) this.object(`${key} was taken over from a living owner without a fault`);
