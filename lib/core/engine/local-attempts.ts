@@ -117,6 +117,7 @@ export class LocalAttempts {
   /**
    * Whether an attempt in progress may hold the record with this fencing token, whose lease has expired. A begin sent a
    * moment ago does not count: else overlapping begins could defer to one another, and a dead process' record stay.
+   * One with a later token counts: the reply with this token was slow, and the record has changed hands since.
    * @param fence - `undefined`: every attempt and begin in progress counts.
    */
   mayOwn(
@@ -131,7 +132,7 @@ export class LocalAttempts {
     for (; own !== undefined; own = own.next) {
       const counts = own !== except && now < own.deadlineAt && !(hasRecovery && own.isSettling);
       const isUnknown = own.fence === UNKNOWN_FENCE && now >= own.leaseOverAt;
-      if (counts && (fence === undefined || own.fence === fence || isUnknown)) return true;
+      if (counts && (fence === undefined || own.fence >= fence || isUnknown)) return true;
     }
     return false;
   }

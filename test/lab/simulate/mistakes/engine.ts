@@ -90,6 +90,11 @@ const ENGINE = [
   ...mistakesIn(
     'lib/core/engine/local-attempts.ts',
     [
+      'a slow reply of an earlier attempt lets a process take over its own one',
+      'own.fence >= fence',
+      'own.fence === fence',
+    ],
+    [
       'a process takes over the attempt that it is itself running',
       'return this.mayOwn(recordKey, hasRecovery, undefined, except);',
       'return hasRecovery && this.mayOwn(recordKey, hasRecovery, undefined, except);',

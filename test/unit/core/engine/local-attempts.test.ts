@@ -50,7 +50,7 @@ class Model {
 
   mayOwn(recordKey: RecordKey, hasRecovery: boolean, fence: number): boolean {
     return this.ofKey(recordKey, hasRecovery).some((one) =>
-      one.fence === undefined ? this.clock.now() >= one.at + LEASE_MS / 2 : one.fence === fence,
+      one.fence === undefined ? this.clock.now() >= one.at + LEASE_MS / 2 : one.fence >= fence,
     );
   }
 
