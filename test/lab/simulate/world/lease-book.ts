@@ -14,6 +14,8 @@ interface KnownLease {
  */
 export class LeaseBook {
   private readonly firstSent = new Map<string, number>();
+  /** Tokens whose begin was late, and is sent once more. */
+  private readonly late = new Set<string>();
   private readonly begins = new WeakMap<Begin, number>();
   private readonly leases = new Map<string, KnownLease>();
 
@@ -33,9 +35,12 @@ export class LeaseBook {
     now: number,
   ): void {
     const sentAt = this.firstSent.get(token)!;
-    // The same begin is sent once more, and its lease counts from the first time.
-    if (reply.kind === 'late') return;
-    this.firstSent.delete(token);
+    // The same begin is sent once more, and its lease counts from the first time. Late twice, it has failed.
+    if (reply.kind === 'late' && !this.late.has(token)) {
+      this.late.add(token);
+      return;
+    }
+    this.failed({ token });
     if (reply.kind !== 'acquired' && reply.kind !== 'takeover' && reply.kind !== 'owned') return;
     this.leases.set(nameOf(recordKey, reply.fence), {
       until: sentAt + leaseMs,
@@ -45,8 +50,9 @@ export class LeaseBook {
   }
 
   /** A waiting duplicate sends it again with the same token. */
-  failed({ token }: Begin): void {
+  failed({ token }: Pick<Begin, 'token'>): void {
     this.firstSent.delete(token);
+    this.late.delete(token);
   }
 
   extended({ recordKey, fence }: Lease, { kind }: ExtendReply, until: number): void {
