@@ -28,6 +28,10 @@ export class AttemptRules extends RuleBase {
     if (own === undefined || process.clock.now() < own.deadline) return;
     // Another begin, or one without a reply whose operation runs without protection, may have the record.
     if (process.store.isBeginning(recordKey) || attemptOf(process, recordKey, 0)) return;
+    // The reply was slow: the process has taken the record over since.
+    for (const { fencingToken, request } of process.engine.running()) {
+      if (request.recordKey === recordKey && fencingToken > reply.fence) return;
+    }
     this.begunTokens.delete(token);
     this.next(process, () => {
       const hasBegun = this.begunTokens.has(token);
