@@ -8,9 +8,15 @@ export interface Expectations {
    * - `reported to both`: the owner is alive, and was also notified of its loss.
    * - `reported to either`: any of these; the promise of a store that loses records.
    * - `any`: also unreported; the store has lost what no attempt is left to know.
+   * - `any, with equal tokens`: after the loss the server's clock was set back, so that two attempts may have one token.
    */
   readonly extraExecutions:
-    'never' | 'reported to the second' | 'reported to both' | 'reported to either' | 'any';
+    | 'never'
+    | 'reported to the second'
+    | 'reported to both'
+    | 'reported to either'
+    | 'any'
+    | 'any, with equal tokens';
   /** Clients of one key may have seen different successes. */
   readonly differentSuccesses: boolean;
   /** The store may have lost outcomes that a client had seen: that cannot be detected. */

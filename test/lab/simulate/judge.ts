@@ -142,10 +142,12 @@ function extraExecutionsOf(
   const { deaths, ledger, lostOutcomes, lostRecords, takenOver } = world;
   const hasDied = ledger.some((effect) => effect.key === key && deaths.has(effect.worker));
   const isLost = lostRecords.has(key);
+  // Fences do not grow then: which attempt was first is not known.
+  if (isLost && world.serverOf(recordKeyOf(world, key)).hasSteppedBack) {
+    return 'any, with equal tokens';
+  }
   // No attempt is left that could notice the loss.
   if (lostOutcomes.has(key) || (isLost && hasDied)) return 'any';
-  // After a loss, and a step back of the clock, fences do not grow: which attempt was first is not known.
-  if (isLost && world.serverOf(recordKeyOf(world, key)).hasSteppedBack) return 'any';
   // The owner reports that its record is gone, or its successor that it was taken over.
   if (isLost || isUnprotected) return 'reported to either';
   if (!takenOver.has(key)) return 'never';
