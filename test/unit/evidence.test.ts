@@ -89,7 +89,7 @@ describe('docs/explanation/evidence.md', () => {
     ],
     [
       'figures that no page shows',
-      'docs/explanation/reliability.md',
+      'docs/measurements/faults.md',
       '<!-- figures: chaos-kills -->',
       '',
       'No page shows the figures "chaos-kills"',

@@ -79,7 +79,7 @@ export function simulation(...mistakes: readonly [string, ...string[]]): Holding
     }
     return {
       kind: 'simulation',
-      what: `[no objection](reliability.md#in-virtual-time), but one where ${mistakes.join('; ')}`,
+      what: `[no objection](../measurements/faults.md#in-virtual-time), but one where ${mistakes.join('; ')}`,
       command: 'npm run lab -- simulate --requests 300000',
     };
   };

@@ -6,7 +6,7 @@ import { loadReport } from './report.js';
 
 /** Pages of the documentation that show measurements. */
 export const pagesWithFigures: readonly string[] = [
-  'docs/explanation/reliability.md',
+  'docs/measurements/faults.md',
   'docs/operations/postgres.md',
   'docs/guides/messages.md',
   'docs/explanation/protocol.md',
