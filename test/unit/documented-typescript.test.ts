@@ -70,6 +70,7 @@ const left: UncheckedByTests = {
     'recover-payment.ts': samplesOf('docs/guides/recovery.md')[0] ?? '',
   },
   'docs/guides/testing.md': { 'app.module.ts': 'export declare class AppModule {}' },
+  'docs/guides/values.md': {},
   'docs/guides/websockets.md': {
     'orders.ts': `
       import type { CanActivate } from '@nestjs/common';
