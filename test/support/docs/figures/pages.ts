@@ -8,7 +8,7 @@ import { loadReport } from './report.js';
 export const pagesWithFigures: readonly string[] = [
   'docs/measurements/faults.md',
   'docs/operations/postgres.md',
-  'docs/guides/messages.md',
+  'docs/measurements/messages.md',
   'docs/explanation/protocol.md',
   'docs/measurements/process.md',
 ].map((page) => join(projectRoot, page));
