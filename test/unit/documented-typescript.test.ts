@@ -69,7 +69,7 @@ const left: UncheckedByTests = {
       }`,
     'recover-payment.ts': samplesOf('docs/guides/recovery.md')[0] ?? '',
   },
-  'docs/guides/testing.md': { 'app.module.ts': 'export declare class AppModule {}' },
+  'docs/guides/testing-applications.md': { 'app.module.ts': 'export declare class AppModule {}' },
   'docs/guides/values.md': {},
   'docs/guides/websockets.md': {
     'orders.ts': `

@@ -8,8 +8,7 @@ import {
 import { samplesOf } from '../../support/docs/documented-typescript.js';
 import { projectRoot } from '../../support/project-root.js';
 
-const PAGE = 'docs/guides/testing.md';
-const page = readFileSync(join(projectRoot, PAGE), 'utf8');
+const PAGES = ['docs/guides/testing.md', 'docs/guides/testing-applications.md'];
 
 /** They run as tests of their own. */
 const folder = join(projectRoot, 'test/e2e/testing/recipes');
@@ -20,19 +19,20 @@ const recipes = new Map(
 /** The files that the page leaves to its reader. */
 const LEFT_OUT = ['bank.ts', 'billing.module.ts', 'mailer.ts', 'payments.ts', 'test-payments.ts'];
 
-describe('the testing page', () => {
-  it('shows the tests that run, and what they test', () => {
-    const shown = samplesOf(PAGE).flatMap((block) => recipes.get(block) ?? []);
+describe('the testing pages', () => {
+  it('show the tests that run, and what they test', () => {
+    const shown = PAGES.flatMap(samplesOf).flatMap((block) => recipes.get(block) ?? []);
     expect([...shown, ...LEFT_OUT].sort()).toEqual([...recipes.values()].sort());
   });
 
-  it('names the options of createIdempotencyContext()', () => {
+  it('name the options of createIdempotencyContext()', () => {
     let known: string[] = [];
     try {
       createIdempotencyContext({ nothing: 1 } as IdempotencyTestContextOptions);
     } catch (error) {
       known = /Valid options: (.*)\.$/.exec((error as Error).message)![1]!.split(', ');
     }
+    const page = readFileSync(join(projectRoot, PAGES[0]!), 'utf8');
     const options = page.matchAll(/^\| `(\w+)` +\| /gm);
     expect([...options].map(([, name]) => name)).toEqual(known);
   });
