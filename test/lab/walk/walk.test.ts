@@ -85,19 +85,21 @@ function countsIn(text: string) {
   return { files: Number(files), scripts: Number(scripts) };
 }
 
-describe('docs/explanation/one-request.md', () => {
-  const page = readFileSync(join(projectRoot, 'docs/explanation/one-request.md'), 'utf8');
+describe('docs/explanation/one-request.md and one-message.md', () => {
+  const page = ['one-request', 'one-message']
+    .map((name) => readFileSync(join(projectRoot, `docs/explanation/${name}.md`), 'utf8'))
+    .join('\n');
   const sections = sectionsOf(page, '##');
   const textOf = (title: string) => sections.get(title) ?? '';
 
-  it('names the files of a first POST, all of them and no others', async () => {
+  it('name the files of a first POST, all of them and no others', async () => {
     const { files, scripts } = await walkOf('first POST');
     const text = textOf('A first POST');
     expect(filesIn(text)).toEqual(files);
     expect(countsIn(text)).toEqual({ files: files.length, scripts });
   });
 
-  it('names the files in which a replay differs, all of them and no others', async () => {
+  it('name the files in which a replay differs, all of them and no others', async () => {
     const first = await walkOf('first POST');
     const { files, scripts } = await walkOf('replay');
     const text = textOf('A replay');
@@ -114,14 +116,14 @@ describe('docs/explanation/one-request.md', () => {
     expect(countsIn(text)).toEqual({ files: files.length, scripts });
   });
 
-  it.each(['message', 'call'] as const)('names only files of a %s', async (trip) => {
+  it.each(['message', 'call'] as const)('name only files of a %s', async (trip) => {
     const { files } = await walkOf(trip);
     const named = filesIn(textOf(`A ${trip}`));
     expect(named).toContain('core/engine/run-operation.ts');
     expect(files).toEqual(expect.arrayContaining(named));
   });
 
-  it('names no file elsewhere', () => {
+  it('name no file elsewhere', () => {
     const trips = ['A first POST', 'A replay', 'A message', 'A call'].map(textOf);
     const rest = trips.reduce((text, trip) => text.replace(trip, ''), page);
     expect(filesIn(rest)).toEqual([]);
