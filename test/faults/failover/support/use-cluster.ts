@@ -1,21 +1,16 @@
 import { afterAll, afterEach, beforeAll, beforeEach, jest } from '@jest/globals';
-import { Cluster } from 'ioredis';
+import type { Cluster } from 'ioredis';
 import type {
   ProtocolOptions,
   OperationRequest,
 } from '../../../support/internals/core/operation.js';
+import { clusterClient } from '../../../e2e/recipes/operations/redis.js';
 import { RedisCluster } from '../../../support/redis/redis-cluster.js';
 import type { RedisNode } from '../../../support/redis/redis-node.js';
 import { labRequest } from '../../store/support/requests.js';
 import type { LedgerWorker } from '../../store/support/ledger-worker.js';
 import { FailoverScene } from './failover-scene.js';
 import { FAILOVER_TEST_MS, LONG_TIMEOUTS } from './long-timeouts.js';
-
-/** What the documentation recommends for an application's own client. */
-const RECOMMENDED = {
-  retryDelayOnClusterDown: 0,
-  redisOptions: { connectTimeout: 2_000, socketTimeout: 1_000 },
-};
 
 export interface UsedCluster {
   readonly servers: RedisCluster;
@@ -36,12 +31,9 @@ export function useCluster(): UsedCluster {
   beforeEach(async () => {
     await used.servers.untilHealthy();
     used.scene = new FailoverScene();
-    clients = [0, 1].map(() => new Cluster(used.servers.addresses, RECOMMENDED));
+    clients = [0, 1].map(() => clusterClient(used.servers.addresses));
     [used.alice, used.bob] = (await Promise.all(
-      clients.map((client) => {
-        client.on('error', () => undefined);
-        return used.scene.worker({ client });
-      }),
+      clients.map((client) => used.scene.worker({ client })),
     )) as [LedgerWorker, LedgerWorker];
   });
   afterEach(async () => {
