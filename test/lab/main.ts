@@ -67,6 +67,11 @@ const VERBS: Readonly<Record<string, Verb>> = {
     summary: 'one table of millions of records, beside a partitioned one',
     program: 'measure/partitions/main.ts',
   },
+  'measure records': {
+    summary: 'what a record takes of memory and disk, by the size of its response',
+    program: 'measure/records/main.ts',
+    servers: ['redis'],
+  },
   'measure telemetry': {
     summary: 'the CPU time that telemetry adds to a request',
     program: 'measure/telemetry/main.ts',

@@ -7,6 +7,7 @@ import { loadReport } from './report.js';
 /** Pages of the documentation that show measurements. */
 export const pagesWithFigures: readonly string[] = [
   'docs/measurements/faults.md',
+  'docs/operations/capacity.md',
   'docs/operations/postgres.md',
   'docs/measurements/messages.md',
   'docs/explanation/protocol.md',
