@@ -66,7 +66,9 @@ const left: UncheckedByTests = {
     'payments.ts': `
       export declare class Payments {
         findByKey(key: string, scope: readonly unknown[], signal: AbortSignal): Promise<{ id: number } | undefined>;
-      }`,
+        charge(payment: Payment): Promise<{ id: number }>;
+      }
+      export interface Payment { readonly amount: number }`,
     'recover-payment.ts': samplesOf('docs/guides/recovery.md')[0] ?? '',
   },
   'docs/guides/testing-applications.md': { 'app.module.ts': 'export declare class AppModule {}' },
