@@ -105,7 +105,7 @@ module.exports = {
       'cli-runs-when-it-is-loaded',
       'Start it as a process.',
       { pathNot: '^lib/' },
-      { path: '^lib/cli/' },
+      { path: '^lib/cli/main' },
     ),
     forbid(
       'sample-app-uses-the-package',

@@ -68,8 +68,9 @@ const folders = {
   'observability/opentelemetry': 'core/{util,record,meter,telemetry} observability/metrics',
   'observability/prometheus': 'core/{util,meter,telemetry} observability/metrics',
   bullmq: 'core/util',
-  // It prints what is shipped: no connection, no driver.
-  cli: 'core/util stores/postgres/sql stores/postgres/schema/migrations.ts',
+  'cli/doctor':
+    'core/{util,record,store,operation} stores/redis stores/redis/connection stores/postgres stores/postgres/{sql,connection}',
+  cli: 'core/util stores/postgres/sql stores/postgres/schema/migrations.ts cli/doctor',
   swagger: 'core/{util,operation} transports/{common,http} nest/{discovery,registry}',
   'testing/store/kit': 'core/{record,store}',
   'testing/store/cases': 'core/{record,store} testing/store/kit',
@@ -90,7 +91,7 @@ const packages = {
   'prom-client': { in: 'observability/prometheus' },
   '@nestjs/swagger': { in: 'swagger', only: 'type-only' },
   rxjs: { in: 'transports/** nest/** testing' },
-  ioredis: { in: 'stores/redis/connection', only: 'dynamic-import' },
+  ioredis: { in: 'stores/redis/connection cli/doctor', only: 'dynamic-import' },
   pg: { in: 'stores/postgres transactions/drizzle', only: 'dynamic-import type-only' },
   opossum: { in: 'wrappers/breaker', only: 'dynamic-import' },
   knex: { in: 'transactions/knex', only: 'type-only' },

@@ -1,51 +1,34 @@
 #!/usr/bin/env node
-import { parseArgs } from 'node:util';
 import { isIdempotencyError } from '../core/util/errors.js';
-import { MIGRATIONS, migrationScript } from '../stores/postgres/schema/migrations.js';
-import { TableName } from '../stores/postgres/sql/table-name.js';
+import { DOCTOR_USAGE, runDoctor } from './doctor.js';
+import { MIGRATIONS_USAGE, migrationsOf } from './migrations.js';
+import { UsageError } from './usage-error.js';
 
-const USAGE = `Usage: nestjs-idempotency migrations [--schema NAME] [--table NAME] [--from NUMBER]
+const USAGE = `${MIGRATIONS_USAGE}\n${DOCTOR_USAGE}`;
 
-Prints the SQL that sets up the table of the PostgreSQL store, for psql or a migration tool. Run it in one
-transaction:
-
-  npx nestjs-idempotency migrations | psql --single-transaction -v ON_ERROR_STOP=1 "$DATABASE_URL"
-
-  --schema  the table's schema              (public)
-  --table   the table                       (idempotency_records)
-  --from    the first migration to print    (1 of ${MIGRATIONS.length})
-`;
-
-class UsageError extends Error {}
+const print = (text: string) => {
+  process.stdout.write(text);
+};
 
 try {
-  process.stdout.write(outputOf(process.argv.slice(2)));
+  process.exitCode = await run(process.argv.slice(2));
 } catch (error) {
   process.stderr.write(`${messageOf(error)}\n\n${USAGE}`);
   process.exitCode = 2;
 }
 
-function outputOf(args: string[]): string {
-  const { values, positionals } = parseArgs({
-    args,
-    allowPositionals: true,
-    options: {
-      schema: { type: 'string' },
-      table: { type: 'string' },
-      from: { type: 'string', default: '1' },
-      help: { type: 'boolean', short: 'h', default: false },
-    },
-  });
-  if (values.help) return USAGE;
-  const [command, ...more] = positionals;
-  if (command !== 'migrations' || more.length > 0) {
-    throw new UsageError(`Unknown command "${positionals.join(' ')}".`);
+/** @returns the exit code. */
+async function run([command, ...args]: string[]): Promise<number> {
+  if ([command, ...args].some((word) => word === '--help' || word === '-h')) {
+    print(USAGE);
+  } else if (command === 'doctor') {
+    return runDoctor(args, print);
+  } else if (command === 'migrations') {
+    print(migrationsOf(args));
+  } else {
+    throw new UsageError(`Unknown command "${command ?? ''}".`);
   }
-  const from = Number(values.from);
-  if (!MIGRATIONS.some(({ id }) => id === from)) {
-    throw new UsageError(`--from must be 1 to ${MIGRATIONS.length}, not ${values.from}.`);
-  }
-  return migrationScript(new TableName({ schema: values.schema, table: values.table }), from);
+  return 0;
 }
 
 /** One line for an error in the arguments, the stack for a bug. */

@@ -102,7 +102,7 @@ const others: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'lib/nest/itself.ts': 'nestjs-idempotency/redis',
     'lib/nest/configured.ts': '../../rollup.config.js',
   },
-  'cli-runs-when-it-is-loaded': { 'test/support/internals/cli.ts': '../../../lib/cli/target.js' },
+  'cli-runs-when-it-is-loaded': { 'test/support/internals/cli.ts': '../../../lib/cli/main.js' },
   'sample-app-uses-the-package': {
     'sample-app/src/main.ts': '../../lib/index.js',
     'sample-app/src/helped.ts': '../../test/unit/helper.js',
@@ -125,6 +125,7 @@ const sound: Readonly<Record<string, string>> = {
 };
 Object.assign(tree, {
   'lib/stores/redis/index.ts': 'export {};\n',
+  'lib/cli/main.ts': 'export {};\n',
   'test/unit/helper.ts': 'export {};\n',
   'rollup.config.js': 'export {};\n',
   'lib/core/util/hen.ts': importing('./egg.js'),
@@ -167,7 +168,9 @@ const principles: readonly (readonly [folders: RegExp, mayImport: RegExp])[] = [
   [/^observability\/prometheus$/, /^(core\/(util|meter|telemetry)|observability\/metrics)$/],
   [/^swagger$/, /^(core|nest|transports\/(common|http)$)/],
   [/^bullmq$/, /^core\//],
-  [/^cli$/, /^(core\/util$|stores\/postgres\/(sql$|schema\/migrations))/],
+  // It diagnoses stores, and prints what is shipped: it starts no application.
+  [/^cli\/doctor$/, /^(core\/(util|record|store|operation)$|stores\/(redis|postgres))/],
+  [/^cli$/, /^(core\/util$|stores\/postgres\/(sql$|schema\/migrations)|cli\/doctor$)/],
   [/^testing\/store/, /^(core|testing\/store)\//],
   [/^testing$/, /^(core|nest|transports|stores\/memory$)/],
 ];

@@ -24,6 +24,7 @@ import {
 import type { ArgumentSource, ReplyReader } from './scripts/script-runner.js';
 import type { PublishCommand } from './subscriptions.js';
 
+/** Options of {@link RedisIdempotencyStore}, which gets its connection; see {@link redisStore}. */
 export interface RedisIdempotencyStoreOptions extends CommonOptions {
   /** The connection. The store does not close it. */
   readonly client: RedisClient;
@@ -40,6 +41,11 @@ export interface OwnConnectionStoreOptions extends Omit<RedisIdempotencyStoreOpt
 
 /** Version of the key's format. The record contains the version of its own format. */
 const KEY_VERSION = '1';
+
+/** What precedes the record key in a key. */
+export function keyStartOf(keyPrefix: string): string {
+  return `${keyPrefix}:${KEY_VERSION}:`;
+}
 
 /** Stores each record in one Redis key; each step is one script, in one round trip. Created by {@link redisStore}. */
 export class RedisIdempotencyStore extends IdempotencyStore {
@@ -62,7 +68,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     super();
     const { keyPrefix, push, waitReplicas } = resolveCommonOptions(options);
     this.settings = {
-      keyStart: `${keyPrefix}:${KEY_VERSION}:`,
+      keyStart: keyStartOf(keyPrefix),
       scripts: options.scripts ?? loadScripts(),
       push,
       waitReplicas,

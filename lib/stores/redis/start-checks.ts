@@ -43,7 +43,9 @@ export async function checkServer(
         : { code: 'redis_unreachable', message: `Cannot reach Redis. ${error.message}` },
     );
   }
-  return info === undefined ? unknown(NOT_CHECKED) : evaluate(fieldsOf(info), requiredReplicas);
+  return info === undefined
+    ? unknown(NOT_CHECKED)
+    : evaluateInfo(infoFields(info), requiredReplicas);
 }
 
 const NOT_CHECKED: StoreWarning = {
@@ -73,7 +75,8 @@ function isInfo(reply: unknown): reply is string | undefined {
   return reply === undefined || typeof reply === 'string';
 }
 
-function fieldsOf(info: string): ReadonlyMap<string, string> {
+/** The fields of a reply to INFO. */
+export function infoFields(info: string): ReadonlyMap<string, string> {
   return new Map(
     info.split('\r\n').flatMap((line) => {
       const colon = line.indexOf(':');
@@ -82,8 +85,14 @@ function fieldsOf(info: string): ReadonlyMap<string, string> {
   );
 }
 
-/** What INFO does not contain counts as correct. */
-function evaluate(info: ReadonlyMap<string, string>, requiredReplicas: number): CheckedServer {
+/**
+ * What INFO does not contain counts as correct.
+ * @throws {@link StoreConfigurationError} the server is too old.
+ */
+export function evaluateInfo(
+  info: ReadonlyMap<string, string>,
+  requiredReplicas: number,
+): CheckedServer {
   const version = info.get('redis_version');
   if (version !== undefined && isOlder(version, OLDEST_VERSION)) {
     throw new StoreConfigurationError(

@@ -1,0 +1,68 @@
+import { parseArgs } from 'node:util';
+import type { Finding, Verdict } from './doctor/finding.js';
+import { diagnosePostgres } from './doctor/postgres.js';
+import { diagnoseRedis } from './doctor/redis.js';
+import { UsageError } from './usage-error.js';
+
+export const DOCTOR_USAGE = `Usage: nestjs-idempotency doctor --redis URL [--key-prefix TEXT] [--sentinel NAME] [--json]
+       nestjs-idempotency doctor --postgres URL [--schema NAME] [--table NAME] [--no-prepared-statements] [--json]
+
+Checks the server of a store: connection, version, rights, durability, memory, latency and clock. Executes each step on
+two records of its own, which expire within seconds. Exits with 0 if all is ok, with 1 after a warning or an error.
+
+  --redis                   redis:// or rediss://, also of one server of a cluster
+  --key-prefix              as the option keyPrefix of redisStore         (idem)
+  --sentinel                the URL is that of a Sentinel; the name of the primary
+  --postgres                postgres://
+  --schema, --table         as the options of postgresStore               (public, idempotency_records)
+  --no-prepared-statements  as preparedStatements: false, behind PgBouncer
+  --json                    prints a JSON array, with check, verdict and message
+`;
+
+/**
+ * @param args - after the command.
+ * @returns the exit code.
+ */
+export async function runDoctor(args: string[], print: (text: string) => void): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args,
+    // Otherwise the error repeats them, and one may be a URL with a password.
+    allowPositionals: true,
+    options: {
+      redis: { type: 'string' },
+      'key-prefix': { type: 'string' },
+      sentinel: { type: 'string' },
+      postgres: { type: 'string' },
+      schema: { type: 'string' },
+      table: { type: 'string' },
+      'no-prepared-statements': { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+    },
+  });
+  const { redis, postgres, sentinel, schema, table, json } = values;
+  if ((redis === undefined) === (postgres === undefined) || positionals.length > 0) {
+    throw new UsageError('Pass either --redis URL or --postgres URL.');
+  }
+  const isPrepared = !values['no-prepared-statements'];
+  const findings =
+    redis === undefined
+      ? diagnosePostgres({ url: postgres ?? '', schema, table, preparedStatements: isPrepared })
+      : diagnoseRedis({ url: redis, keyPrefix: values['key-prefix'], sentinel });
+  const all: Finding[] = [];
+  for await (const finding of findings) {
+    all.push(finding);
+    if (!json) print(lineOf(finding));
+  }
+  print(json ? `${JSON.stringify(all, undefined, 2)}\n` : summaryOf(all));
+  return all.every(({ verdict }) => verdict === 'ok') ? 0 : 1;
+}
+
+function lineOf({ check, verdict, message }: Finding): string {
+  return `${verdict.padEnd(8)} ${check.padEnd(13)} ${message}\n`;
+}
+
+function summaryOf(findings: readonly Finding[]): string {
+  const count = (verdict: Verdict) =>
+    findings.filter((finding) => finding.verdict === verdict).length;
+  return `\n${count('ok')} ok, ${count('warning')} to look at, ${count('error')} wrong.\n`;
+}

@@ -1,0 +1,44 @@
+import type { StoreWarning } from '../../core/store/idempotency-store.js';
+
+export type Verdict = 'ok' | 'warning' | 'error';
+
+/** What one check found. */
+export interface Finding {
+  /** A word that names the check. */
+  readonly check: string;
+  readonly verdict: Verdict;
+  /** What was found and, unless it is ok, what to do. */
+  readonly message: string;
+}
+
+export function ok(check: string, message: string): Finding {
+  return { check, verdict: 'ok', message };
+}
+
+export function warning(check: string, message: string): Finding {
+  return { check, verdict: 'warning', message };
+}
+
+export function error(check: string, message: string): Finding {
+  return { check, verdict: 'error', message };
+}
+
+export type Place = readonly [check: string, verdict: Verdict];
+
+/** The warnings of a store's start as findings; an unknown one is about the configuration. */
+export function findingsOf(
+  warnings: readonly StoreWarning[],
+  places: Readonly<Record<string, Place>>,
+  redact = (text: string): string => text,
+): Finding[] {
+  return warnings.map(({ code, message }) => {
+    const [check, verdict] = places[code] ?? (['configuration', 'warning'] as const);
+    return { check, verdict, message: redact(message) };
+  });
+}
+
+/** `found`, or that the check is ok if nothing was found. */
+export function orOk(found: readonly Finding[], check: string, message: string): Finding[] {
+  const own = found.filter((finding) => finding.check === check);
+  return own.length > 0 ? own : [ok(check, message)];
+}

@@ -1,0 +1,115 @@
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { missingPeer } from '../../core/util/missing-peer.js';
+import { openConnection } from '../../stores/redis/connection/own-connection.js';
+import {
+  checkConnectionOptions,
+  type RedisConnectionOptions,
+} from '../../stores/redis/connection/redis-store-options.js';
+import { RedisIdempotencyStore } from '../../stores/redis/redis-idempotency-store.js';
+import type { ServerAddress } from './server-address.js';
+
+export interface RedisDoctorOptions {
+  readonly url: string;
+  readonly keyPrefix?: string | undefined;
+  /** The name of the primary, if the URL is that of a Sentinel. */
+  readonly sentinel?: string | undefined;
+}
+
+/** What the doctor asks a server, besides the store's own commands. */
+export interface AskedRedis {
+  info(): Promise<string>;
+  call(command: string, ...args: readonly string[]): Promise<unknown>;
+  readonly options?: { readonly host?: string; readonly port?: number };
+}
+
+interface ClusterClient extends AskedRedis {
+  connect(): Promise<unknown>;
+  disconnect(): void;
+  nodes(role: 'master'): AskedRedis[];
+  on(event: 'error', listener: () => void): unknown;
+}
+
+/** The store, and the connections that it uses. */
+export interface RedisSubject {
+  readonly store: RedisIdempotencyStore;
+  readonly client: AskedRedis;
+  readonly primaries: () => readonly AskedRedis[];
+  readonly isCluster: boolean;
+  close(): Promise<void>;
+}
+
+const CONNECT_TIMEOUT_MS = 2_000;
+
+function ignore(): void {
+  // Each check reports its own failure.
+}
+
+/** As `redisStore({ url })` connects. */
+export async function openServer(
+  { url, keyPrefix, sentinel }: RedisDoctorOptions,
+  address: ServerAddress,
+): Promise<RedisSubject> {
+  const server =
+    sentinel === undefined ? { url } : { connection: throughSentinel(address, sentinel) };
+  checkConnectionOptions({ ...server, keyPrefix });
+  const own = await openConnection({ ...server, onConnectionError: ignore });
+  const connect = () => Promise.resolve(own);
+  const store = new RedisIdempotencyStore({ keyPrefix, connect });
+  const client = own.client as unknown as AskedRedis;
+  const close = async () => {
+    await store.close();
+    await own.close();
+  };
+  return { store, client, primaries: () => [client], isCluster: false, close };
+}
+
+/** Sentinels have users of their own: the URL's is that of the primary. */
+function throughSentinel(address: ServerAddress, name: string): RedisConnectionOptions {
+  const { host, port, database } = address;
+  return { sentinels: [{ host, port }], name, db: Number(database), ...loginOf(address) };
+}
+
+function loginOf({ username, password, isEncrypted }: ServerAddress): RedisConnectionOptions {
+  return {
+    ...(username !== '' && { username }),
+    ...(password !== '' && { password }),
+    ...(isEncrypted && { tls: {} }),
+  };
+}
+
+/** As an application connects, whose `client` is a Cluster. */
+export async function openCluster(
+  { keyPrefix }: RedisDoctorOptions,
+  address: ServerAddress,
+): Promise<RedisSubject> {
+  const Cluster = await loadCluster();
+  const client = new Cluster([{ host: address.host, port: address.port }], {
+    lazyConnect: true,
+    clusterRetryStrategy: () => null,
+    slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
+    redisOptions: { ...loginOf(address), connectTimeout: CONNECT_TIMEOUT_MS },
+  });
+  client.on('error', ignore);
+  await client.connect();
+  const store = new RedisIdempotencyStore({ keyPrefix, client: client as never });
+  return {
+    store,
+    client,
+    primaries: () => client.nodes('master'),
+    isCluster: true,
+    async close() {
+      await store.close();
+      client.disconnect();
+    },
+  };
+}
+
+/** @throws {@link IdempotencyOptionsError} when ioredis is not installed. */
+async function loadCluster(): Promise<new (...args: object[]) => ClusterClient> {
+  try {
+    const { Cluster } = await import('ioredis');
+    return Cluster as never;
+  } catch (error) {
+    throw missingPeer(error, 'ioredis', 'The doctor opens the connection with');
+  }
+}

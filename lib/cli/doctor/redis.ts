@@ -1,0 +1,186 @@
+import { newProbeKey } from '../../core/record/record-key.js';
+import { nodeClock } from '../../core/util/clock.js';
+import { hasCode, isIdempotencyError } from '../../core/util/errors.js';
+import { describeFailure } from '../../stores/redis/connection/error-classification.js';
+import { resolveCommonOptions } from '../../stores/redis/connection/redis-store-options.js';
+import { keyStartOf } from '../../stores/redis/redis-idempotency-store.js';
+import { infoFields } from '../../stores/redis/start-checks.js';
+import { StepChecks } from './check-steps.js';
+import { error, findingsOf, ok, type Finding } from './finding.js';
+import { checkClock, checkLatency } from './measure.js';
+import { checkRights } from './redis-rights.js';
+import { checkClusterInfo, checkRedisInfo, REDIS_WARNINGS } from './redis-server.js';
+import {
+  openCluster,
+  openServer,
+  type AskedRedis,
+  type RedisDoctorOptions,
+  type RedisSubject,
+} from './redis-subject.js';
+import { ServerAddress } from './server-address.js';
+import { within } from './within.js';
+
+const TIMEOUT_MS = 2_000;
+const DEFAULT_PORT = 6379;
+const PUSH_REMEDY =
+  'The user requires SUBSCRIBE, PUBLISH (on a cluster SSUBSCRIBE, SPUBLISH) and the channels of the key prefix.';
+
+type Info = ReadonlyMap<string, string>;
+
+/**
+ * Checks a Redis server, a Cluster, or the primary of Sentinels.
+ * @throws {@link IdempotencyOptionsError} when an option is invalid.
+ */
+export async function* diagnoseRedis(options: RedisDoctorOptions): AsyncGenerator<Finding> {
+  const address = new ServerAddress(options.url, DEFAULT_PORT);
+  yield* new RedisDiagnosis(options, address).run();
+}
+
+class RedisDiagnosis {
+  constructor(
+    private readonly options: RedisDoctorOptions,
+    private readonly address: ServerAddress,
+  ) {}
+
+  async *run(): AsyncGenerator<Finding> {
+    const server = await openServer(this.options, this.address);
+    try {
+      const started = await this.start(server);
+      const stop = started.find(({ verdict }) => verdict === 'error');
+      if (stop === undefined) yield* this.started(server, started);
+      else yield stop;
+    } finally {
+      await server.close();
+    }
+  }
+
+  /** What stops the store's start is an error; what INFO says is for {@link checkRedisInfo}. */
+  private async start({ store, client }: RedisSubject): Promise<Finding[]> {
+    try {
+      const found = findingsOf(await store.open(), REDIS_WARNINGS, this.redact);
+      return found.filter(({ check }) => check === 'connection' || check === 'configuration');
+    } catch (failure) {
+      if (hasCode(failure, 'idempotency_options_invalid')) throw failure;
+      const isConnected = (await infoOf(client)) !== undefined;
+      return [error(isConnected ? 'version' : 'connection', this.describe(failure))];
+    }
+  }
+
+  private async *started(
+    server: RedisSubject,
+    warnings: readonly Finding[],
+  ): AsyncGenerator<Finding> {
+    const { shown, isEncrypted } = this.address;
+    const info = await infoOf(server.client);
+    if (info?.get('redis_mode') === 'sentinel') {
+      yield error(
+        'connection',
+        `${shown} is a Sentinel. Add --sentinel with the name of the primary.`,
+      );
+      return;
+    }
+    if (info?.get('cluster_enabled') === '1') {
+      yield* this.cluster();
+      return;
+    }
+    const reached = this.options.sentinel === undefined ? shown : `the primary through ${shown}`;
+    yield ok('connection', `Connected to ${reached} ${isEncrypted ? 'with' : 'without'} TLS.`);
+    yield* info === undefined ? warnings : checkRedisInfo(info, await appendfsyncOf(server.client));
+    if (info?.get('role') !== 'slave') yield* this.operations(server);
+  }
+
+  private async *cluster(): AsyncGenerator<Finding> {
+    const { options, address } = this;
+    let cluster: RedisSubject;
+    try {
+      cluster = await openCluster(options, address);
+    } catch (failure) {
+      yield error(
+        'connection',
+        `${address.shown} belongs to a cluster, whose servers cannot be reached: ${this.describe(failure)}`,
+      );
+      return;
+    }
+    try {
+      const primaries = cluster.primaries();
+      yield ok(
+        'connection',
+        `Connected to the ${primaries.length} primaries of the cluster of ${address.shown}. An application passes a Cluster of ioredis as "client": a "url" reaches one server.`,
+      );
+      yield await this.clusterState(cluster.client);
+      for (const primary of primaries) yield* await this.primary(primary);
+      yield* this.operations(cluster);
+    } finally {
+      await cluster.close();
+    }
+  }
+
+  private async clusterState(client: AskedRedis): Promise<Finding> {
+    try {
+      const reply = await within(TIMEOUT_MS, client.call('CLUSTER', 'INFO'));
+      return checkClusterInfo(infoFields(String(reply)));
+    } catch (failure) {
+      return error('cluster', this.describe(failure));
+    }
+  }
+
+  /** Each message names its server. */
+  private async primary(client: AskedRedis): Promise<Finding[]> {
+    const { host = '', port = DEFAULT_PORT } = client.options ?? {};
+    const info = await infoOf(client);
+    const found =
+      info === undefined
+        ? [error('connection', 'The server does not reply to INFO.')]
+        : checkRedisInfo(info, await appendfsyncOf(client));
+    return found.map((finding) => ({ ...finding, message: `${host}:${port}: ${finding.message}` }));
+  }
+
+  /** The checks that send commands of the store. */
+  private async *operations(subject: RedisSubject): AsyncGenerator<Finding> {
+    const { store, client, primaries, isCluster } = subject;
+    const { keyPrefix } = resolveCommonOptions({ keyPrefix: this.options.keyPrefix });
+    const key = keyStartOf(keyPrefix) + newProbeKey(nodeClock);
+    yield* await checkRights(client, key, isCluster, this.describe);
+    const steps = await new StepChecks(store, PUSH_REMEDY).run(this.describe);
+    yield* steps;
+    if (steps.some(({ verdict }) => verdict === 'error')) return;
+    try {
+      const recordKey = newProbeKey(nodeClock);
+      yield await checkLatency(() => store.inspect(recordKey, { timeoutMs: TIMEOUT_MS }));
+      for (const primary of primaries()) yield await checkClock(() => timeOf(primary));
+    } catch (failure) {
+      yield error('connection', this.describe(failure));
+    }
+  }
+
+  private readonly redact = (text: string): string => this.address.redact(text);
+
+  private readonly describe = (failure: unknown): string =>
+    this.redact(isIdempotencyError(failure) ? failure.message : describeFailure(failure));
+}
+
+/** Undefined if the user may not run INFO, or if there is no connection. */
+async function infoOf(client: AskedRedis): Promise<Info | undefined> {
+  try {
+    return infoFields(await within(TIMEOUT_MS, client.info()));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Undefined if the user may not run CONFIG, as on most managed servers. */
+async function appendfsyncOf(client: AskedRedis): Promise<string | undefined> {
+  try {
+    const reply = await within(TIMEOUT_MS, client.call('CONFIG', 'GET', 'appendfsync'));
+    // A list or, in the protocol's third version, an object.
+    const value: unknown = Object.values(reply as object).at(-1);
+    return typeof value === 'string' ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function timeOf(client: AskedRedis): Promise<number> {
+  const [seconds, microseconds] = (await within(TIMEOUT_MS, client.call('TIME'))) as unknown[];
+  return Number(seconds) * 1_000 + Number(microseconds) / 1_000;
+}
