@@ -264,6 +264,21 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
         await redis.stop();
       }
     });
+    it('diagnoses that its Redis is not durable, by the program of the package', async () => {
+      const redis: RedisServer = await startRedis();
+      try {
+        const diagnosis: unknown = await app
+          .bin('nestjs-idempotency', 'doctor', '--redis', redis.url)
+          .catch((error: unknown) => error);
+        expect(diagnosis).toMatchObject({
+          code: 1,
+          stdout: expect.stringMatching(/^warning +persistence[^]*^ok +steps/m),
+          stderr: '',
+        });
+      } finally {
+        await redis.stop();
+      }
+    });
     it('is ready until its Redis is gone', async () => {
       const redis: RedisServer = await startRedis();
       try {
@@ -286,6 +301,13 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
     it('names the missing ioredis when it needs a connection to Redis', async () => {
       const starting = app.start({ REDIS_URL: 'redis://127.0.0.1:1' });
       await expect(starting).rejects.toThrow('npm install ioredis');
+    });
+    it('names the missing ioredis when the program of the package needs it', async () => {
+      const diagnosis = app.bin('nestjs-idempotency', 'doctor', '--redis', 'redis://127.0.0.1:1');
+      await expect(diagnosis).rejects.toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('npm install ioredis'),
+      });
     });
   }
 }

@@ -1,0 +1,171 @@
+import { describe, expect, it } from '@jest/globals';
+import { migrate } from 'nestjs-idempotency/postgres';
+import {
+  evaluateClock,
+  evaluateLatency,
+  runDoctor,
+  type Finding,
+} from '../../support/internals/cli.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
+import { useRedis, useRedisClient } from '../../support/redis/use-redis.js';
+import { freePort } from '../../support/servers/free-port.js';
+import { userPool } from '../postgres/support/fixture.js';
+import { as, diagnose } from './support/diagnosis.js';
+
+const PREFIX = 'idem-doctor';
+
+const redis = useRedis();
+const redisClient = useRedisClient(redis);
+const postgres = usePostgres();
+
+/** What the doctor prints for a reader, and its exit code. */
+async function printed(...args: string[]) {
+  let text = '';
+  const code = await runDoctor(args, (part) => {
+    text += part;
+  });
+  return { code, text };
+}
+
+describe('The doctor of Redis', () => {
+  it('executes every check, and finds that the server of the tests is not durable', async () => {
+    const { findings, complaints } = await diagnose('--redis', redis.url, '--key-prefix', PREFIX);
+    expect(findings.map(({ check }) => check)).toEqual([
+      ...['connection', 'version', 'role', 'eviction', 'memory', 'persistence', 'rights'],
+      ...['steps', 'push', 'latency', 'clock'],
+    ]);
+    expect(complaints).toEqual({ persistence: 'warning' });
+  });
+
+  it('leaves only records that expire within seconds', async () => {
+    await diagnose('--redis', redis.url, '--key-prefix', PREFIX);
+    const keys = await redisClient.keys(`${PREFIX}:*`);
+    const left = await Promise.all(keys.map((key) => redisClient.pttl(key)));
+    // The record of the steps, if it has not expired yet. -1 would be one without an expiry, -2 one that is gone.
+    expect(left.filter((ms) => ms === -1 || ms > 10_000)).toEqual([]);
+    expect(left.length).toBeGreaterThan(0);
+  });
+
+  it('prints a line for each check, and exits with 1 after a warning', async () => {
+    const { code, text } = await printed('--redis', redis.url, '--key-prefix', PREFIX);
+    expect(code).toBe(1);
+    expect(text).toMatch(/^ok {7}eviction {6}maxmemory-policy is noeviction\.$/m);
+    expect(text).toMatch(/^warning {2}persistence {3}appendonly is off\. .* Set it to yes\.$/m);
+    expect(text).toMatch(/\n\n\d+ ok, \d+ to look at, 0 wrong\.\n$/);
+  });
+
+  it('reports a wrong password without it, or the user', async () => {
+    const { code, text } = await printed('--redis', as(redis.url, 'mallory', 's3cr3t-word'));
+    expect(code).toBe(1);
+    expect(text).toMatch(
+      /^error {4}connection {4}.*WRONGPASS.* Check the user name and the password\./,
+    );
+    expect(text).not.toMatch(/mallory|s3cr3t/);
+  });
+});
+
+describe('The doctor of PostgreSQL', () => {
+  it('executes every check, and finds that the server of the tests is not durable', async () => {
+    const url = await postgres.newDatabase();
+    await migrate({ url });
+    const { findings, complaints } = await diagnose('--postgres', url);
+    expect(findings.map(({ check }) => check)).toEqual([
+      ...['connection', 'version', 'role', 'connections', 'durability', 'isolation', 'migrations'],
+      ...['rights', 'steps', 'push', 'latency', 'clock', 'autovacuum', 'deletion'],
+    ]);
+    expect(complaints).toEqual({ durability: 'warning' });
+  });
+
+  it('leaves no record', async () => {
+    const url = await postgres.newDatabase();
+    const pool = userPool(url);
+    await migrate({ url });
+    await diagnose('--postgres', url);
+    const { rows } = await pool.query('SELECT n_tup_ins > 0 AS wrote FROM pg_stat_user_tables');
+    expect(rows).toContainEqual({ wrote: true });
+    expect((await pool.query('SELECT * FROM idempotency_records')).rows).toEqual([]);
+  });
+
+  it('names the command that creates the table', async () => {
+    const { code, text } = await printed('--postgres', await postgres.newDatabase());
+    expect(code).toBe(1);
+    expect(text).toMatch(
+      /^error {4}migrations {4}Migrations are missing for .* npx nestjs-idempotency migrations /m,
+    );
+  });
+
+  it('reports a wrong password without it, or the user', async () => {
+    const url = as(await postgres.newDatabase(), 'mallory', 's3cr3t-word');
+    const { text } = await printed('--postgres', url);
+    expect(text).toMatch(
+      /^error {4}connection {4}password authentication failed for user "\*\*\*"\. Check /,
+    );
+    expect(text).not.toMatch(/mallory|s3cr3t/);
+  });
+});
+
+it.each(['redis', 'postgres'])('The doctor reports that no %s listens', async (store) => {
+  const url = `${store}://user:s3cr3t@127.0.0.1:${await freePort()}/0`;
+  const { code, text } = await printed(`--${store}`, url);
+  expect(code).toBe(1);
+  expect(text).toMatch(/^error {4}connection {4}.*ECONNREFUSED/);
+  expect(text).not.toContain('s3cr3t');
+});
+
+describe('The doctor rejects', () => {
+  const URL_WITH_SECRET = 'redis://user:s3cr3t@127.0.0.1';
+
+  it.each([
+    [[], 'either --redis URL or --postgres URL'],
+    [['--redis', 'redis://x', '--postgres', 'postgres://x'], 'either --redis URL or --postgres'],
+    [[URL_WITH_SECRET], 'either --redis URL or --postgres URL'],
+    [['--redis', 'http://user:s3cr3t@x'], '"url" must begin with redis:// or rediss://'],
+    [['--postgres', URL_WITH_SECRET], '"url" must begin with postgres://'],
+    [['--redis', `${URL_WITH_SECRET}/shop`], 'must be an integer from 0'],
+    [['--redis', URL_WITH_SECRET, '--key-prefix', 'a b'], '"keyPrefix" must be 1 to 64 printable'],
+    [['--postgres', 'postgres://x', '--table', ''], '"table" must be a string of 1 to 50 bytes'],
+    [['--redis', 'redis://user:s3c#r3t@127.0.0.1'], 'Encode special characters'],
+    [['--redis', 'redis://user:1/s3cr3t@127.0.0.1'], 'Encode special characters'],
+    [['--redis', 'redis://user:1?s3cr3t@127.0.0.1'], 'Encode special characters'],
+    [['--redis', 's3cr3t'], 'The URL is invalid'],
+  ])('%j without repeating a password', async (args, reason) => {
+    const failure = await printed(...args).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(Error);
+    expect((failure as Error).message).toContain(reason);
+    expect((failure as Error).message).not.toMatch(/s3c/);
+  });
+});
+
+describe('The latency', () => {
+  it.each([
+    [[1, 1, 1, 9], 'ok', 'median 1.00 ms, worst 9.00 ms'],
+    [[1, 1, 1, 600], 'warning', 'commandTimeoutMs (500)'],
+    [[11, 11, 11, 12], 'warning', 'same zone'],
+  ] as const)('of %j ms is %s', (took, verdict, words) => {
+    const finding = evaluateLatency(took);
+    expect(finding).toMatchObject({ check: 'latency', verdict });
+    expect(finding.message).toContain(words);
+  });
+});
+
+describe('The clock', () => {
+  /** The server's clock at each reply, of which one comes every 100 ms after 2 ms. */
+  const judged = (...server: number[]): Finding['verdict'] =>
+    evaluateClock(
+      server.map((now, i) => {
+        const before = i * 100;
+        return { server: now, wall: 1_000_000 + before, before, after: before + 2 };
+      }),
+    ).verdict;
+
+  it.each([
+    ['in step', [1_000_001, 1_000_101, 1_000_201], 'ok'],
+    ['a minute ahead', [1_060_001, 1_060_101, 1_060_201], 'warning'],
+    ['a minute behind', [940_001, 940_101, 940_201], 'warning'],
+    ['set back', [1_000_001, 1_000_101, 1_000_051], 'error'],
+    ['stopped', [1_000_001, 1_000_001, 1_000_101], 'error'],
+    ['set ahead', [1_000_001, 1_000_101, 1_000_901], 'error'],
+  ])('%s', (_, server, verdict) => {
+    expect(judged(...server)).toBe(verdict);
+  });
+});
