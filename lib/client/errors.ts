@@ -13,6 +13,7 @@ export type UnfinishedCode =
 export type IdempotencyProblemCode =
   keyof typeof PROBLEM_RETRYABLE | (string & Record<never, never>);
 
+/** Every code of an {@link IdempotentFetchError}. */
 export type IdempotentFetchErrorCode = UnfinishedCode | IdempotencyProblemCode;
 
 /** The state of a call that ended without the operation's response. */

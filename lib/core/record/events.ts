@@ -98,7 +98,7 @@ interface StoreEventBase {
   readonly recordKey?: undefined;
 }
 
-/** `half_open`: the store is being probed, and begins are still rejected. */
+/** The state of a circuit breaker. `half_open`: the store is being probed, and begins are still rejected. */
 export type BreakerState = 'closed' | 'open' | 'half_open';
 
 /** The circuit breaker around the store changes its state (module option `breaker`). */

@@ -13,6 +13,7 @@ export function isScopePart(value: unknown): value is ScopePart {
   return typeof value === 'string' ? value !== '' : Number.isSafeInteger(value);
 }
 
+/** What identifies an operation, from which its record key is derived. */
 export interface RecordIdentity {
   readonly scope: Scope;
   /** Omitted if a key is unique across all operations of its scope. */

@@ -44,6 +44,7 @@ export interface ReleasedRecord extends RecordBase {
 /** `completed`: a success. `failed`: a kept failure. Both are replayed. */
 export type FinishedState = 'completed' | 'failed';
 
+/** The state of a record: in progress, finished (`completed`, `failed`) or `released`. */
 export type RecordState = StoredRecord['state'];
 
 /** What the operation produced, as stored. All transports share this form; stores never parse it. */

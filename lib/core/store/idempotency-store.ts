@@ -131,6 +131,7 @@ interface TimedCommand {
   readonly timeoutMs: number;
 }
 
+/** The command that acquires the right to run the operation, for one attempt. */
 export interface Begin extends TimedCommand {
   readonly recordKey: RecordKey;
   readonly token: OwnerToken;
@@ -157,12 +158,14 @@ export interface Begin extends TimedCommand {
   readonly note?: string | undefined;
 }
 
+/** The command that extends the lease of a running attempt. */
 export interface Extend extends TimedCommand {
   readonly leaseMs: number;
   /** As in {@link Begin.recordRetentionMs}. */
   readonly recordRetentionMs: number;
 }
 
+/** The command that stores the outcome of an attempt. */
 export interface Complete extends TimedCommand {
   readonly state: FinishedState;
   readonly outcome: Outcome;
@@ -184,6 +187,7 @@ export interface Complete extends TimedCommand {
   readonly notify?: boolean | undefined;
 }
 
+/** The command that lets the operation run again. */
 export interface Release extends TimedCommand {
   /** Milliseconds that the tombstone of the released record is kept. */
   readonly tombstoneMs: number;
@@ -191,9 +195,10 @@ export interface Release extends TimedCommand {
   readonly notify?: boolean | undefined;
 }
 
+/** The command that reads a record. */
 export type Inspect = TimedCommand;
 
-/** Requests one page. `timeoutMs` applies to the page. */
+/** The command that lists a page of abandoned records. `timeoutMs` applies to the page. */
 export interface Abandoned extends TimedCommand {
   /** Minimum milliseconds since the lease expired, by the store's clock. */
   readonly overMs: number;
@@ -203,6 +208,7 @@ export interface Abandoned extends TimedCommand {
   readonly cursor?: string | undefined;
 }
 
+/** A page of abandoned records. */
 export interface AbandonedPage {
   /** May be empty even if more pages follow. */
   readonly records: readonly AbandonedRecord[];
@@ -218,7 +224,7 @@ export interface AbandonedRecord {
   readonly origin: string;
 }
 
-/** `timeoutMs` applies to the start of watching. */
+/** The command that watches a record. `timeoutMs` applies to the start of watching. */
 export type Watch = TimedCommand;
 
 /** Stops watching. */
@@ -234,6 +240,7 @@ export interface Acquisition {
   readonly takeovers: number;
 }
 
+/** Whether the attempt may run; otherwise what the record says instead. */
 export type BeginReply =
   | ({ readonly kind: 'acquired' } & Acquisition)
   /** An earlier copy of this command acquired the record. */
@@ -263,6 +270,7 @@ export type BeginReply =
   /** The command arrived after its `notAfter`. */
   | { readonly kind: 'late'; readonly now: number };
 
+/** Whether the lease was extended; otherwise why the attempt lost it. */
 export interface ExtendReply {
   readonly kind:
     | 'ok'
@@ -277,6 +285,7 @@ export interface ExtendReply {
     | 'not_in_progress';
 }
 
+/** Whether the outcome was stored; otherwise what stands in its place. */
 export type CompleteReply =
   /** `ok_late`: stored although the lease had expired, or after another attempt released the record. */
   | { readonly kind: 'ok' | 'ok_late' }
@@ -289,6 +298,7 @@ export type CompleteReply =
   /** There was no record. `restored`: it was written with the outcome. `gone`: nothing was written. */
   | { readonly kind: 'restored' | 'gone' };
 
+/** Whether the record was released; otherwise why not. */
 export interface ReleaseReply {
   readonly kind: 'ok' | 'already' | 'not_in_progress' | 'lost' | 'gone';
 }

@@ -4,6 +4,7 @@ export type IsolationLevel = 'read committed' | 'repeatable read' | 'serializabl
 /** A value for `$1`, `$2`, … in a statement. */
 export type TransactionValue = string | number | boolean | Uint8Array | null;
 
+/** How a unit of work opens a transaction. */
 export interface TransactionOptions {
   /** `undefined`: the database's default. */
   readonly isolation: IsolationLevel | undefined;

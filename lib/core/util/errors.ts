@@ -85,6 +85,7 @@ export class IdempotencyOptionsError extends IdempotencyError {
   readonly code = 'idempotency_options_invalid';
 }
 
+/** Options of {@link StoreUnavailableError} and {@link StoreOutcomeUnknownError}. */
 export interface StoreErrorOptions extends ErrorOptions {
   /**
    * Whether the store replied and rejected the command, such as out of memory. The circuit breaker does not count it.

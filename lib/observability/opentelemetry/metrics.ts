@@ -29,6 +29,7 @@ import {
 import { MeterGroup } from '../metrics/meter-group.js';
 import { SCOPE } from './scope.generated.js';
 
+/** Options of the metrics of {@link openTelemetry}. */
 export interface OpenTelemetryMetricsOptions {
   /** Whether metrics have the operation's name. Without it, the numbers of all operations add up. @defaultValue true */
   readonly operation?: boolean;

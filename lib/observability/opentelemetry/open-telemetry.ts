@@ -12,6 +12,7 @@ import { OwnSpan } from './own-span.js';
 import { SpanWriter } from './span-writer.js';
 import { noteOf } from './trace-note.js';
 
+/** Options of {@link openTelemetry}. */
 export interface OpenTelemetryOptions {
   /**
    * - `'auto'`: writes on the active span. Calls, methods and GraphQL fields have a span of their own, and so has any

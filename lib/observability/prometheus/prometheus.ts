@@ -18,6 +18,7 @@ const METHODS: readonly (keyof UsedRegistry)[] = [
   'removeSingleMetric',
 ];
 
+/** Options of {@link prometheus}. */
 export interface PrometheusOptions {
   /** A `Registry` of prom-client. @defaultValue prom-client's `register` */
   readonly registry?: UsedRegistry;

@@ -12,6 +12,7 @@ import {
   type IdempotencyHealthOptions,
 } from '../health/idempotency-health.js';
 
+/** Options of {@link IdempotencyHealthIndicator.check}. */
 export interface IdempotencyHealthIndicatorOptions extends IdempotencyHealthOptions {
   /**
    * `'report'`: the indicator stays `up` without the store, and `errorType` says what is wrong: for applications that can

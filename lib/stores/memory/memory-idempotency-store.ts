@@ -19,6 +19,7 @@ import {
 } from '../../core/util/option-schema.js';
 import { ExpiryQueue, type Expiring } from './expiry-queue.js';
 
+/** Options of {@link memoryStore}. */
 export interface MemoryStoreOptions {
   /**
    * Maximum number of records. At the maximum, `begin` of a key without a record is rejected with

@@ -26,6 +26,7 @@ import { RecordsInTransaction } from './statements/records-in-transaction.js';
 import { StatementRunner } from './statements/statement-runner.js';
 import { Subscriptions } from './subscriptions.js';
 
+/** Options of {@link PostgresIdempotencyStore}, which gets its pool; see {@link postgresStore}. */
 export interface PostgresIdempotencyStoreOptions extends Omit<CommonOptions, 'push' | 'listenUrl'> {
   /** The pool. The store does not end it. See {@link UserPoolOptions.client}. */
   readonly client: PostgresPool;

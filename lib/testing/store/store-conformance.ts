@@ -39,6 +39,7 @@ export interface TestRunner {
 
 type RegisterTest = (name: string, run: () => Promise<void>) => unknown;
 
+/** The store that the conformance cases run against. */
 export interface StoreUnderTest {
   readonly name: string;
   /** Called for every case. */

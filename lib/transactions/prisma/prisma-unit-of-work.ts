@@ -90,10 +90,12 @@ export interface TransactionalPrismaClient<Transaction extends PrismaTransaction
   ): Promise<Result>;
 }
 
+/** The client of an interactive transaction, with the methods that the unit of work calls. */
 export interface PrismaTransaction {
   $queryRawUnsafe<Rows>(text: string, ...values: unknown[]): PromiseLike<Rows>;
 }
 
+/** Options of an interactive transaction of Prisma. */
 export interface PrismaTransactionOptions {
   /** Milliseconds to wait for a connection. */
   readonly maxWait?: number;
@@ -102,6 +104,7 @@ export interface PrismaTransactionOptions {
   readonly isolationLevel?: PrismaIsolationLevel;
 }
 
+/** The names of isolation levels in Prisma. */
 export type PrismaIsolationLevel = 'ReadCommitted' | 'RepeatableRead' | 'Serializable';
 
 function isPrismaClient(client: unknown): client is TransactionalPrismaClient<PrismaTransaction> {

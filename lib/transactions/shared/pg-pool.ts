@@ -17,6 +17,7 @@ export interface PgConnection {
   off(event: 'error' | 'end', listener: () => void): unknown;
 }
 
+/** What is read of a result of pg. */
 export interface PgResult {
   readonly rows: readonly object[];
   /** The command tag, such as `COMMIT`. */

@@ -98,6 +98,7 @@ export interface TypeOrmConnection {
   off(event: 'error' | 'end', listener: () => void): unknown;
 }
 
+/** The names of isolation levels in TypeORM. */
 export type TypeOrmIsolationLevel = 'READ COMMITTED' | 'REPEATABLE READ' | 'SERIALIZABLE';
 
 /** Not `aurora-postgres`, whose connections cannot be lost or closed. */

@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 
 /** Fields of a single exchange (contract C64–C67): generated for every response, or dangerous to replay. */
-const PER_EXCHANGE = new Set([
+export const PER_EXCHANGE: ReadonlySet<string> = new Set([
   // Framing and connection (RFC 9110 §7.6.1, RFC 9112 §6).
   'connection',
   'content-length',
@@ -32,7 +32,13 @@ const PER_EXCHANGE = new Set([
   'x-trace-id',
 ]);
 
-const PER_EXCHANGE_FAMILIES = ['access-control-', 'ratelimit', 'x-ratelimit-', 'x-rate-limit-'];
+/** The beginnings of further names. */
+export const PER_EXCHANGE_FAMILIES: readonly string[] = [
+  'access-control-',
+  'ratelimit',
+  'x-ratelimit-',
+  'x-rate-limit-',
+];
 
 /** Whether a field may be replayed; `name` in lower case. */
 export function isReplayable(name: string): boolean {

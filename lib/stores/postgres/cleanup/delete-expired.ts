@@ -135,6 +135,7 @@ export interface DeletionOptions {
   readonly onDeletionError?: ((error: Error) => void) | undefined;
 }
 
+/** How often expired records are deleted, and at what pace. */
 export interface DeletionInterval extends DeletionPace {
   /**
    * Milliseconds from one round to the next, shortened at random by up to half. What expires in between is deleted in

@@ -25,6 +25,7 @@ export interface PostgresConnection {
   off(event: 'error', listener: (error: Error) => void): unknown;
 }
 
+/** A statement as the store passes it to pg. */
 export interface PostgresQuery {
   readonly text: string;
   readonly name?: string;
@@ -32,6 +33,7 @@ export interface PostgresQuery {
   readonly types?: { getTypeParser(): (sent: unknown) => unknown };
 }
 
+/** What the store reads of a result of pg. */
 export interface PostgresResult {
   readonly rows: readonly object[];
 }

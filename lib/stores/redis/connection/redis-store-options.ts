@@ -39,6 +39,7 @@ export interface CommonOptions {
   readonly waitReplicas?: WaitReplicas | undefined;
 }
 
+/** How many replicas have to confirm a write, and how long the store waits for them. */
 export interface WaitReplicas {
   /** Number of replicas, 1 to 10. */
   readonly count: number;
