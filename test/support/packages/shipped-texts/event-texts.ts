@@ -2,11 +2,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { EVENT_SEVERITY } from 'nestjs-idempotency';
 import { projectRoot } from '../../project-root.js';
+import { generatedPage, table } from './markdown.js';
 import type { TextModule } from './option-texts.js';
 
 const DOCS = 'docs/reference/events.md';
 const SOURCE = 'lib/core/record/events.ts';
-const MARKERS = ['<!-- events: npm run texts -->', '<!-- end of events -->'] as const;
 
 /** A comment, and the event of a union that it describes. */
 const DESCRIBED =
@@ -14,19 +14,13 @@ const DESCRIBED =
 
 /** The page of all events: their names, severities and comments. */
 export function eventTexts(): TextModule[] {
-  const page = readFileSync(join(projectRoot, DOCS), 'utf8');
-  const [before, , after] = page.split(new RegExp(MARKERS.join('|')));
   const descriptions = descriptionsOf(readFileSync(join(projectRoot, SOURCE), 'utf8'));
   const rows = Object.entries(EVENT_SEVERITY).map(([type, severity]) => {
     const description = descriptions.get(type);
     if (description === undefined) throw new Error(`The event "${type}" has no description.`);
     return [`\`${type}\``, severity, description];
   });
-  const head = ['Event', 'Severity', 'Meaning'];
-  const table = [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`);
-  const body = `<!-- prettier-ignore-start -->\n\n${table.join('\n')}\n\n<!-- prettier-ignore-end -->`;
-  const source = `${before ?? ''}${MARKERS[0]}\n\n${body}\n\n${MARKERS[1]}${after ?? ''}`;
-  return [{ path: DOCS, source }];
+  return [generatedPage(DOCS, 'events', [table(['Event', 'Severity', 'Meaning'], rows)])];
 }
 
 function descriptionsOf(source: string): Map<string, string> {

@@ -1,16 +1,11 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { METRICS, prometheusName } from '../../internals/observability.js';
-import { projectRoot } from '../../project-root.js';
+import { generatedPage, table } from './markdown.js';
 import type { TextModule } from './option-texts.js';
 
 const DOCS = 'docs/operations/metrics.md';
-const MARKERS = ['<!-- metrics: npm run texts -->', '<!-- end of metrics -->'] as const;
 
 /** The page of all metrics: their names, attributes and the values of these. */
 export function metricTexts(): TextModule[] {
-  const page = readFileSync(join(projectRoot, DOCS), 'utf8');
-  const [before, , after] = page.split(new RegExp(MARKERS.join('|')));
   const metrics = METRICS.map((metric) => [
     `\`${metric.name}\``,
     `\`${prometheusName(metric)}\``,
@@ -28,13 +23,5 @@ export function metricTexts(): TextModule[] {
     table(['OpenTelemetry', 'Prometheus', 'Kind', 'Unit', 'Attributes', 'Meaning'], metrics),
     table(['Attribute', 'Values'], attributes),
   ];
-  const body = `<!-- prettier-ignore-start -->\n\n${parts.join('\n\n')}\n\n<!-- prettier-ignore-end -->`;
-  const source = `${before ?? ''}${MARKERS[0]}\n\n${body}\n\n${MARKERS[1]}${after ?? ''}`;
-  return [{ path: DOCS, source }];
-}
-
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  return [head, head.map(() => '---'), ...rows]
-    .map((cells) => `| ${cells.join(' | ')} |`)
-    .join('\n');
+  return [generatedPage(DOCS, 'metrics', parts)];
 }

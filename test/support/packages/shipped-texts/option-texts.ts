@@ -16,6 +16,7 @@ import { TABLE } from '../../internals/stores/postgres/sql.js';
 import { POSTGRES_OPTIONS } from '../../internals/stores/postgres.js';
 import { COMMON, OWN } from '../../internals/stores/redis/connection.js';
 import { projectRoot } from '../../project-root.js';
+import { inBrief } from './doc-comments.js';
 
 /** A text that is written by a script. */
 export interface TextModule {
@@ -217,17 +218,6 @@ function described({ node }: Declared): string {
     .replace(/\{@link (\w+)\}/g, '`$1`');
 }
 
-/** The first sentences, until they say enough for a table. */
-function inBrief(option: Declared): string {
-  const sentences = described(option).match(/[^]+?[.:](?=\s|$)/g) ?? [described(option)];
-  let brief = '';
-  for (const sentence of sentences) {
-    if (brief.length > 120) break;
-    brief += sentence;
-  }
-  return brief.replace(/:$/, '.');
-}
-
 const PLACES: Readonly<Record<string, string>> = {
   '': 'everywhere',
   module: 'module',
@@ -271,7 +261,7 @@ function table(options: readonly Declared[]): string {
       text,
       rangeOf(option),
       ...(isGrouped ? [] : [placesOf(option)]),
-      inBrief(option),
+      inBrief(described(option), 120),
     ];
   });
   return [head, head.map(() => '---'), ...rows]

@@ -2,9 +2,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { REJECTIONS } from '../../internals/core/util.js';
 import { projectRoot } from '../../project-root.js';
+import { errorTexts } from './error-texts.js';
 import { eventTexts } from './event-texts.js';
+import { exportTexts } from './export-texts.js';
+import { headerTexts } from './header-texts.js';
 import { metricTexts } from './metric-texts.js';
 import { optionTexts, type TextModule } from './option-texts.js';
+import { scriptTexts } from './script-texts.js';
 
 interface Texts {
   /** Of the exported object. */
@@ -17,8 +21,8 @@ interface Texts {
 
 /**
  * What `lua/` and `sql/` are in the library: it reads no file at run time, which a bundle would not contain. And what the
- * table of rejections is in the client, the package's version in telemetry, and the schema of options, the table of events
- * and that of metrics in their comments and documentation.
+ * table of rejections is in the client, the package's version in telemetry, and what the code says of options, events,
+ * metrics, errors, headers, scripts and exports in comments and documentation.
  */
 export function shippedTexts(): TextModule[] {
   return [
@@ -39,6 +43,10 @@ export function shippedTexts(): TextModule[] {
     ...optionTexts(),
     ...eventTexts(),
     ...metricTexts(),
+    ...errorTexts(),
+    ...headerTexts(),
+    ...scriptTexts(),
+    ...exportTexts(),
   ];
 }
 
