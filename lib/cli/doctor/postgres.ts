@@ -118,14 +118,16 @@ class PostgresDiagnosis {
   private async steps(): Promise<Finding[]> {
     const { store } = this;
     const checks = new StepChecks(store, PUSH_REMEDY);
-    try {
-      const found = await checks.run(this.describe);
-      if (found.some(({ verdict }) => verdict === 'error')) return found;
-      const ask = () => store.inspect(newProbeKey(nodeClock), { timeoutMs: TIMEOUT_MS });
-      return [...found, await checkLatency(ask)];
-    } finally {
-      await this.read(deleteSql(this.table), [checks.finished, checks.released].map(bytesOf));
-    }
+    const found = await checks.run(this.describe);
+    // Rejected steps may have written, too. If nothing may be written, there is nothing to delete.
+    const written = [checks.finished, checks.released].map(bytesOf);
+    const isWrong = found.some(({ verdict }) => verdict === 'error');
+    await this.read(deleteSql(this.table), written).catch((failure: unknown) => {
+      if (!isWrong) throw failure;
+    });
+    if (isWrong) return found;
+    const ask = () => store.inspect(newProbeKey(nodeClock), { timeoutMs: TIMEOUT_MS });
+    return [...found, await checkLatency(ask)];
   }
 
   private async read(text: string, ...values: unknown[]): Promise<Row> {

@@ -1,4 +1,3 @@
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { missingPeer } from '../../core/util/missing-peer.js';
 import { openConnection } from '../../stores/redis/connection/own-connection.js';
 import {
@@ -7,6 +6,7 @@ import {
 } from '../../stores/redis/connection/redis-store-options.js';
 import { RedisIdempotencyStore } from '../../stores/redis/redis-idempotency-store.js';
 import type { ServerAddress } from './server-address.js';
+import { within } from './within.js';
 
 export interface RedisDoctorOptions {
   readonly url: string;
@@ -90,7 +90,7 @@ export async function openCluster(
     redisOptions: { ...loginOf(address), connectTimeout: CONNECT_TIMEOUT_MS },
   });
   client.on('error', ignore);
-  await client.connect();
+  await within(2 * CONNECT_TIMEOUT_MS, client.connect());
   const store = new RedisIdempotencyStore({ keyPrefix, client: client as never });
   return {
     store,

@@ -55,14 +55,13 @@ class RedisDiagnosis {
   }
 
   /** What stops the store's start is an error; what INFO says is for {@link checkRedisInfo}. */
-  private async start({ store, client }: RedisSubject): Promise<Finding[]> {
+  private async start({ store }: RedisSubject): Promise<Finding[]> {
     try {
       const found = findingsOf(await store.open(), REDIS_WARNINGS, this.redact);
       return found.filter(({ check }) => check === 'connection' || check === 'configuration');
     } catch (failure) {
       if (hasCode(failure, 'idempotency_options_invalid')) throw failure;
-      const isConnected = (await infoOf(client)) !== undefined;
-      return [error(isConnected ? 'version' : 'connection', this.describe(failure))];
+      return [error('start', this.describe(failure))];
     }
   }
 
@@ -80,7 +79,7 @@ class RedisDiagnosis {
       return;
     }
     if (info?.get('cluster_enabled') === '1') {
-      yield* this.cluster();
+      yield* this.cluster(server.client);
       return;
     }
     const reached = this.options.sentinel === undefined ? shown : `the primary through ${shown}`;
@@ -89,8 +88,13 @@ class RedisDiagnosis {
     if (info?.get('role') !== 'slave') yield* this.operations(server);
   }
 
-  private async *cluster(): AsyncGenerator<Finding> {
+  /** @param client - of the server that the URL names. */
+  private async *cluster(client: AskedRedis): AsyncGenerator<Finding> {
     const { options, address } = this;
+    const state = await this.clusterState(client);
+    yield state;
+    // ioredis would wait until all slots are served.
+    if (state.verdict !== 'ok') return;
     let cluster: RedisSubject;
     try {
       cluster = await openCluster(options, address);
@@ -107,7 +111,6 @@ class RedisDiagnosis {
         'connection',
         `Connected to the ${primaries.length} primaries of the cluster of ${address.shown}. An application passes a Cluster of ioredis as "client": a "url" reaches one server.`,
       );
-      yield await this.clusterState(cluster.client);
       for (const primary of primaries) yield* await this.primary(primary);
       yield* this.operations(cluster);
     } finally {

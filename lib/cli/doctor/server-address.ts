@@ -40,7 +40,7 @@ export class ServerAddress {
 function parse(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   // Otherwise the host, which is shown, would be part of the password.
-  if (url === undefined || url.hash !== '' || (url.pathname + url.search).includes('@')) {
+  if (url?.hash !== '' || (url.pathname + url.search).includes('@')) {
     throw new IdempotencyOptionsError(
       'The URL is invalid. Encode special characters of the user name and the password: # as %23, / as %2F, ? as %3F, @ as %40.',
     );

@@ -57,9 +57,7 @@ describe('The doctor of Redis', () => {
   it('reports a wrong password without it, or the user', async () => {
     const { code, text } = await printed('--redis', as(redis.url, 'mallory', 's3cr3t-word'));
     expect(code).toBe(1);
-    expect(text).toMatch(
-      /^error {4}connection {4}.*WRONGPASS.* Check the user name and the password\./,
-    );
+    expect(text).toMatch(/^error {4}start {9}.*WRONGPASS.* Check the user name and the password\./);
     expect(text).not.toMatch(/mallory|s3cr3t/);
   });
 });

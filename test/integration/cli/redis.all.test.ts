@@ -87,7 +87,7 @@ describe('On a Redis server, the doctor', () => {
   it.each([
     ['-evalsha', 'steps', 'error', 'The user requires EVALSHA'],
     ['-eval', 'rights', 'error', 'The user requires EVAL'],
-    ['-time', 'steps', 'error', 'The user requires EVALSHA, EVAL, TIME'],
+    ['-time', 'steps', 'error', 'The user executing the script'],
     ['-scan', 'rights', 'warning', 'Only the reconciler requires SCAN'],
     ['-rename', 'rights', 'warning', 'Without SETRANGE, RENAME and UNLINK'],
     ['-subscribe', 'push', 'warning', 'The user requires SUBSCRIBE'],
@@ -110,8 +110,8 @@ describe('On a Redis server, the doctor', () => {
 
   it('reports a database that the server does not have', async () => {
     const found = await diagnose('--redis', `${server.url}/99`);
-    expect(found.complaints).toEqual({ connection: 'error' });
-    expect(found.messageOf('connection')).toContain('Cannot select database 99');
+    expect(found.complaints).toEqual({ start: 'error' });
+    expect(found.messageOf('start')).toContain('Cannot select database 99');
   });
 
   it('reports a server without TLS', async () => {
@@ -146,8 +146,8 @@ describe('On a Redis server, the doctor', () => {
   it('reports a server that is too old', async () => {
     const old = closeAfterTest(await startInfoServer('redis_version:6.0.16\r\n'));
     const found = await diagnose('--redis', old.url);
-    expect(found.complaints).toEqual({ version: 'error' });
-    expect(found.messageOf('version')).toContain('Redis 6.0.16 is too old');
+    expect(found.complaints).toEqual({ start: 'error' });
+    expect(found.messageOf('start')).toContain('Redis 6.0.16 is too old');
   });
 });
 
