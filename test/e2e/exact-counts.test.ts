@@ -51,6 +51,12 @@ class Payments {
     return this.pay();
   }
 
+  @Post('looked-up')
+  @Idempotent({ lease: { onTakeover: () => 'run', recoverOn: 'always' } })
+  lookedUp() {
+    return this.pay();
+  }
+
   /** Its record is above the size from which the store sends records by SET and GET. */
   @Post('large')
   large() {
@@ -166,6 +172,14 @@ describe.each(platforms)('on %s with Redis', (platform) => {
       await post('/payments', key);
       const sent = await commands.during(() => expectStatus(post('/payments', key), 201, true));
       expect(sent).toEqual(['evalsha']);
+    });
+
+    it("2 and 1 with a function that is asked before the attempt (lease.recoverOn: 'always')", async () => {
+      const key = newKey();
+      const first = () => expectStatus(post('/looked-up', key), 201);
+      expect(await commands.during(first)).toEqual(['evalsha', 'evalsha']);
+      const replay = () => expectStatus(post('/looked-up', key), 201, true);
+      expect(await commands.during(replay)).toEqual(['evalsha']);
     });
 
     it('1 command for a conflict', async () => {

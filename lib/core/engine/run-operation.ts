@@ -33,7 +33,7 @@ export type Reply =
 export type Entry =
   { readonly kind: 'run'; readonly attempt: Attempt; readonly scope: ExecutionScope } | Reply;
 
-/** How a request goes on after the engine's decision. The look-up at a takeover is part of the scope. */
+/** How a request goes on after the engine's decision. The look-up by `lease.onTakeover` is part of the scope. */
 export function entryOf(
   decision: Decision,
   request: OperationRequest,
@@ -45,8 +45,8 @@ export function entryOf(
     case 'run': {
       const { attempt } = decision;
       const scope = new ExecutionScope(request, attempt, handler, emissions);
-      if (attempt.isTakeover) {
-        const { onTakeover } = request.options.lease;
+      const { onTakeover, recoverOn } = request.options.lease;
+      if (typeof onTakeover === 'function' && (attempt.isTakeover || recoverOn === 'always')) {
         scope.recover = recoveryOf(onTakeover, attempt, scope.context, services);
       }
       return { kind: 'run', attempt, scope };

@@ -36,7 +36,7 @@ export class ExecutionScope implements OperationContext {
   private knownContext: IdempotencyContext | undefined;
   /** Is notified of the calls. `active`: the first of several starts; `idle`: the last of them has ended. */
   listener: { report(signal: OperationSignal): void } | undefined;
-  /** Called before the operation on a takeover. */
+  /** Called before the operation on a takeover, or with `lease.recoverOn: 'always'`. */
   recover: (() => Promise<Recovery>) | undefined;
 
   constructor(
@@ -75,7 +75,7 @@ export class ExecutionScope implements OperationContext {
     this.isUsed = false;
   }
 
-  /** Starts the operation by `enter`; on a takeover, looks up first what an earlier attempt has done. */
+  /** Starts the operation by `enter`; with {@link recover}, looks up first what was done before. */
   start<Result>(enter: (found: Recovery) => Result): Result | Promise<Awaited<Result>> {
     return this.recover === undefined ? enter('run') : this.lookUp(this.recover, enter);
   }
@@ -224,14 +224,13 @@ export function downstreamKey(operation: string, recordKey: RecordKey, name: str
   return digest([PURPOSE, recordKey, name]);
 }
 
-/** Returns the recovery of an attempt, or `undefined` if there is nothing to recover. */
+/** The look-up of an attempt by the function given as `lease.onTakeover`. */
 export function recoveryOf(
-  onTakeover: 'run' | 'reject' | Recover,
+  onTakeover: Recover,
   attempt: Attempt,
   context: IdempotencyContext,
   services: Services,
-): (() => Promise<Recovery>) | undefined {
-  if (typeof onTakeover !== 'function' || !attempt.isTakeover) return undefined;
+): () => Promise<Recovery> {
   return async () => {
     const found: unknown = await onTakeover(context, services);
     if (!isRecovery(found)) {

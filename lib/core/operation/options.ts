@@ -85,6 +85,13 @@ export interface LeaseOptions {
    * @defaultValue 'run'
    */
   readonly onTakeover?: 'run' | 'reject' | Recover;
+  /**
+   * When the function given as `onTakeover` is asked: `'takeover'`, when an attempt follows one whose outcome is unknown;
+   * `'always'`, before every attempt. So it finds what ran before this package did: the records of another library while
+   * you migrate, or business data that is older than the retention. `isTakeover` of its context tells the two apart.
+   * @defaultValue 'takeover'
+   */
+  readonly recoverOn?: 'takeover' | 'always';
 }
 
 /** What happens when the store does not reply. */
@@ -208,10 +215,18 @@ const LEASE: Group<LeaseOptions, ResolvedProtocolOptions['lease']> = {
     durationMs: integer({ default: 10_000, min: 100, max: 3_600_000 }),
     maxExecutionMs: integer(MAX_EXECUTION),
     onTakeover: choice(['run', 'reject'], { default: 'run', orFunction: true }),
+    recoverOn: choice(['takeover', 'always'], { default: 'takeover' }),
   },
-  check: ({ durationMs, maxExecutionMs }) => {
+  check: ({ durationMs, maxExecutionMs, onTakeover, recoverOn }) => {
     const field = integer({ ...MAX_EXECUTION, min: durationMs });
     field.check('lease.maxExecutionMs', maxExecutionMs);
+    if (recoverOn === 'always' && !isFunction(onTakeover)) {
+      throwOptionError(
+        'lease.onTakeover',
+        "a function, because lease.recoverOn is 'always'",
+        onTakeover,
+      );
+    }
   },
 };
 

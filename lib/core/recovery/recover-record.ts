@@ -39,13 +39,13 @@ export async function recoverRecord(
     return isEnd ? 'interrupted' : 'overtaken';
   }
   const { attempt } = decision;
-  const context = contextOf(request, attempt);
-  const recover = recoveryOf(withinAttempt(operation.recover, attempt), attempt, context, services);
-  if (recover === undefined) {
+  if (!attempt.isTakeover) {
     // The record had expired: there is no earlier attempt to look up.
     await attempt.release();
     return 'overtaken';
   }
+  const context = contextOf(request, attempt);
+  const recover = recoveryOf(withinAttempt(operation.recover, attempt), attempt, context, services);
   let found: Recovery;
   try {
     found = await executionScope.run({ context }, recover);

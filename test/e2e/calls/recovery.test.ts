@@ -4,6 +4,7 @@ import { Injectable } from '@nestjs/common';
 import {
   IdempotencyOptionsError,
   IdempotencyReconciler,
+  IdempotencyService,
   Idempotent,
   requireIdempotencyContext,
   type Recover,
@@ -88,6 +89,39 @@ describe('a method with an abandoned attempt', () => {
     const { key } = await abandon(store, OPERATION);
     now += LEASE_MS;
     expect(await payments.settle(key)).toEqual({ attempt: 2, isTakeover: true });
+  });
+});
+
+describe("with lease.recoverOn: 'always'", () => {
+  const lease = { onTakeover: lookUp, recoverOn: 'always' } as const;
+  const operation = 'payments.import';
+
+  it('run() returns what onTakeover finds before its first attempt, and stores it', async () => {
+    const key = randomUUID();
+    const call = { operation, key, scope: 'alice', lease };
+    const run = () =>
+      app.nest.get(IdempotencyService).run(call, () => {
+        ledger.begun.add();
+        return 'ran';
+      });
+    ledger.done.set(key, 'settled before');
+    expect(await run()).toBe('settled before');
+    ledger.done.delete(key);
+    expect(await run()).toBe('settled before');
+    expect(ledger.begun.count).toBe(0);
+    expect(app.events.map(({ type }) => type)).toEqual([
+      ...['acquired', 'recovered', 'completed', 'ended', 'replayed'],
+    ]);
+  });
+
+  it('run() runs where nothing is found, and is rejected without a function', async () => {
+    const service = app.nest.get(IdempotencyService);
+    const call = { operation, key: randomUUID(), scope: 'alice' };
+    expect(await service.run({ ...call, lease }, () => 'ran')).toBe('ran');
+    const without = { ...call, lease: { ...lease, onTakeover: 'run' } } as const;
+    await expect(service.run(without, () => 'never')).rejects.toBeInstanceOf(
+      IdempotencyOptionsError,
+    );
   });
 });
 

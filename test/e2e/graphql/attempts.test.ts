@@ -151,6 +151,12 @@ class TakeoverResolver {
   looksUpFirst(@InScenario() scenario: Scenario) {
     return charged(scenario, 5);
   }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ lease: { onTakeover: lookUp, recoverOn: 'always' } })
+  alwaysLooksUp(@InScenario() scenario: Scenario) {
+    return charged(scenario, 5);
+  }
 }
 
 describe('a mutation whose owner was lost', () => {
@@ -185,6 +191,16 @@ describe('a mutation whose owner was lost', () => {
     expect(second.data).toEqual({ looksUpFirst: { execution: 0, amount: 5 } });
     expect(await ask(scenario, document)).toEqual(second);
     expect(scenario.executions).toBe(1);
+  });
+
+  it("gets what it finds before a first attempt, with recoverOn: 'always'", async () => {
+    const scenario = app.scenario();
+    app.nest.get(Provider).paid.set(`alwaysLooksUp ${scenario.key}`, 5);
+    const document = 'mutation { alwaysLooksUp { execution amount } }';
+    const first = await ask(scenario, document);
+    expect(first.data).toEqual({ alwaysLooksUp: { execution: 0, amount: 5 } });
+    expect(await ask(scenario, document)).toEqual(first);
+    expect(scenario.executions).toBe(0);
   });
 
   it('gets the outcome that the reconciler finds when no client retries', async () => {

@@ -8,7 +8,7 @@ import {
 } from '@nestjs/common';
 import { ClientProxyFactory, MessagePattern, Payload, Transport } from '@nestjs/microservices';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { IdempotencyEvents, Idempotent, type Recovery } from 'nestjs-idempotency';
+import { IdempotencyEvents, Idempotent, type Recover, type Recovery } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { payloadField } from 'nestjs-idempotency/message';
 import { from, lastValueFrom, map, merge, take, type Observable } from 'rxjs';
@@ -164,5 +164,30 @@ describe('"lease.onTakeover" of a message handler', () => {
     expect(started.count).toBe(1);
     gate.open();
     expect(await late).toEqual({ wrapped: 'found' });
+  });
+
+  it("is called before the first delivery, with recoverOn: 'always'", async () => {
+    const started = new Tally();
+    const found = new Map([['a', 'priced before']]);
+    const onTakeover: Recover = ({ key, isTakeover }) =>
+      found.has(key) ? { value: `${found.get(key)}, ${isTakeover}` } : 'run';
+    @Controller()
+    class Prices {
+      @Idempotent({
+        key: payloadField('id'),
+        message: { consumer: 'prices' },
+        lease: { onTakeover, recoverOn: 'always' },
+      })
+      @MessagePattern('price.set')
+      set() {
+        return `run ${started.add()}`;
+      }
+    }
+    const { ask } = await startPrices(Prices, memoryStore());
+    expect(await ask('a')).toBe('priced before, false');
+    found.clear();
+    expect(await ask('a')).toBe('priced before, false');
+    expect(await ask('b')).toBe('run 1');
+    expect(started.count).toBe(1);
   });
 });

@@ -100,6 +100,21 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expect(await bank.committed(scenario)).toEqual([2]);
   });
 
+  it("looks up before the first attempt what was committed, with lease.recoverOn: 'always'", async () => {
+    const scenario = app.scenario();
+    await bank.pool.query('INSERT INTO transfers VALUES ($1, 7)', [scenario.key]);
+    events.length = 0;
+    const first = await scenario.post('/imported');
+    expect(first).toMatchObject({ status: 201, replayed: false, json: { execution: 7 } });
+    expectReplay(await scenario.post('/imported'), first);
+    expect(scenario.executions).toBe(0);
+    expect(await bank.committed(scenario)).toEqual([7]);
+    expect(eventTypes()).toContain('recovered');
+    const other = app.scenario();
+    expect((await other.post('/imported')).json).toEqual({ execution: 1 });
+    expect(await bank.committed(other)).toEqual([1]);
+  });
+
   it('rolls back when a failure is kept, and replays the failure', async () => {
     const scenario = app.scenario();
     scenario.plan = ['decline'];

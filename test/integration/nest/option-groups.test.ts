@@ -39,6 +39,8 @@ const codec = {
   decode: () => undefined,
 } as unknown as ResolvedOptions['outcome']['codec'];
 
+const onTakeover = () => 'run' as const;
+
 const GROUPS: { readonly [Name in Group]: Levels<Name> } = {
   key: {
     module: { from: 'X-Key', required: false, syntax: 'uuid', maxLength: 9 },
@@ -67,8 +69,8 @@ const GROUPS: { readonly [Name in Group]: Levels<Name> } = {
   lease: {
     module: { durationMs: 1_000, maxExecutionMs: 2_000 },
     class: { durationMs: 1_500 },
-    method: { onTakeover: 'reject' },
-    resolved: { durationMs: 1_500, maxExecutionMs: 2_000, onTakeover: 'reject' },
+    method: { onTakeover, recoverOn: 'always' },
+    resolved: { durationMs: 1_500, maxExecutionMs: 2_000, onTakeover, recoverOn: 'always' },
   },
   storeErrors: {
     module: { commandTimeoutMs: 5, saveTimeoutMs: 6 },

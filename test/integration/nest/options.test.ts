@@ -50,7 +50,12 @@ describe('options', () => {
         codec: JSON_CODEC,
       },
       duplicates: { mode: 'reject', timeoutMs: 10_000, retryAfterMs: 1_000 },
-      lease: { durationMs: 10_000, maxExecutionMs: 300_000, onTakeover: 'run' },
+      lease: {
+        durationMs: 10_000,
+        maxExecutionMs: 300_000,
+        onTakeover: 'run',
+        recoverOn: 'takeover',
+      },
       storeErrors: {
         whenUnavailable: 'reject',
         whenNotSaved: 'respond',

@@ -276,20 +276,23 @@ describe('A round of the reconciler', () => {
     expect(await running).toBe('by the client');
   });
 
-  it('does not run a recovery for a record that has expired since the list', async () => {
-    const { reconciler } = await started();
-    reconciler.register('settle', { lease: { onTakeover: never } });
-    const settled = await abandon(store, 'settle');
-    const list = store.abandoned.bind(store);
-    store.abandoned = async (command) => {
-      const page = await list(command);
-      now += 365 * 86_400_000;
-      return page;
-    };
-    untilLeftBehind();
-    expect(await reconciler.reconcile()).toMatchObject({ overtaken: 1, failed: 0 });
-    expect((await recordOf(store, settled))?.state).toBe('released');
-  });
+  it.each(['takeover', 'always'] as const)(
+    'does not run a recovery for a record that has expired since the list (recoverOn: %j)',
+    async (recoverOn) => {
+      const { reconciler } = await started();
+      reconciler.register('settle', { lease: { onTakeover: never, recoverOn } });
+      const settled = await abandon(store, 'settle');
+      const list = store.abandoned.bind(store);
+      store.abandoned = async (command) => {
+        const page = await list(command);
+        now += 365 * 86_400_000;
+        return page;
+      };
+      untilLeftBehind();
+      expect(await reconciler.reconcile()).toMatchObject({ overtaken: 1, failed: 0 });
+      expect((await recordOf(store, settled))?.state).toBe('released');
+    },
+  );
 
   it('yields to a late owner that completes during the recovery', async () => {
     const { reconciler, service, nest } = await started();

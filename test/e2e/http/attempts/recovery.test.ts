@@ -1,8 +1,18 @@
-import { Body, Controller, Injectable, NotFoundException, Post, Res } from '@nestjs/common';
+import {
+  Body,
+  ConflictException,
+  Controller,
+  Injectable,
+  InternalServerErrorException,
+  NotFoundException,
+  Post,
+  Res,
+} from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import {
   Idempotent,
   IdempotencyEvents,
+  IdempotencyMeter,
   IdempotencyReconciler,
   type IdempotencyContext,
   type IdempotencyEvent,
@@ -15,7 +25,8 @@ import { platforms, type Platform } from '../../../support/http/combinations.js'
 import { expectProblem } from '../../../support/http/expect-problem.js';
 import { expectReplay } from '../../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../../support/http/start-app.js';
+import { FaultyStore, unavailable } from '../../../support/stores/faulty-store.js';
+import { startApp, type StartAppOptions, type TestApp } from '../../../support/http/start-app.js';
 
 const LEASE_MS = 60_000;
 const DAY_MS = 86_400_000;
@@ -48,6 +59,14 @@ class RecoveryController {
     return { execution, body };
   }
 
+  @Post('imported')
+  @Idempotent({ lease: { durationMs: LEASE_MS, onTakeover: recover, recoverOn: 'always' } })
+  async imported(@InScenario() scenario: Scenario) {
+    const execution = await scenario.run();
+    if (scenario.planned(execution) === 'fail') throw new InternalServerErrorException();
+    return { execution };
+  }
+
   @Post('careless')
   @Idempotent({ lease: { durationMs: LEASE_MS, onTakeover: () => 'perhaps' as never } })
   careless(@InScenario() scenario: Scenario) {
@@ -69,10 +88,15 @@ class RecoveryController {
   }
 }
 
-function startedOn(platform: Platform, store: IdempotencyStore) {
+function startedOn(
+  platform: Platform,
+  store: IdempotencyStore,
+  options: StartAppOptions['options'] = {},
+) {
   return startApp({
     platform,
     store,
+    options,
     controllers: [RecoveryController],
     providers: [Payments],
   });
@@ -229,6 +253,110 @@ describe.each(platforms)('onTakeover on %s, by the clock of the store,', (platfo
     }
     const start = startApp({ platform, store: memoryStore(), controllers: [NativeController] });
     await expect(start).rejects.toThrow(/NativeController\.native uses @Res\(\).*onTakeover/);
+  });
+
+  describe("with lease.recoverOn: 'always'", () => {
+    const asked = ({ key }: Scenario) =>
+      payments.asked.filter((context) => context.key === key).map(attemptOf);
+    const attemptOf = ({ attempt, isTakeover }: IdempotencyContext) => ({ attempt, isTakeover });
+    const first = { attempt: 1, isTakeover: false };
+
+    function requestsBy(result: 'executed' | 'recovered') {
+      const { operations } = app.nest.get(IdempotencyMeter, { strict: false }).read();
+      return operations.get('RecoveryController.imported')?.requests.http?.[result] ?? 0;
+    }
+
+    it('is called before the first attempt, whose response is what it finds', async () => {
+      const scenario = app.scenario();
+      payments.found.set(scenario.key, () => ({ value: { paid: 'before' } }));
+      const before = { recovered: requestsBy('recovered'), executed: requestsBy('executed') };
+      events.length = 0;
+      const response = await scenario.post('/imported');
+      expect(response).toMatchObject({ status: 201, replayed: false, json: { paid: 'before' } });
+      expectReplay(await scenario.post('/imported'), response);
+      expect(scenario.executions).toBe(0);
+      expect(asked(scenario)).toEqual([first]);
+      expect(events.map(({ type }) => type)).toEqual([
+        ...['acquired', 'recovered', 'completed', 'ended', 'replayed'],
+      ]);
+      expect(events.find(({ type }) => type === 'ended')).toMatchObject({ how: 'recovered' });
+      expect(requestsBy('recovered')).toBe(before.recovered + 1);
+      expect(requestsBy('executed')).toBe(before.executed);
+    });
+
+    it("is called once where it returns 'run', and the handler runs", async () => {
+      const scenario = app.scenario();
+      const before = requestsBy('executed');
+      const response = await scenario.post('/imported');
+      expect(response).toMatchObject({ status: 201, replayed: false, json: { execution: 1 } });
+      expectReplay(await scenario.post('/imported'), response);
+      expect(asked(scenario)).toEqual([first]);
+      expect(requestsBy('executed')).toBe(before + 1);
+    });
+
+    it('is called again after a failure of the handler, and after its own', async () => {
+      const scenario = app.scenario();
+      scenario.plan = ['fail'];
+      expect((await scenario.post('/imported')).status).toBe(500);
+      payments.found.set(scenario.key, () => {
+        throw new ConflictException('still in progress there');
+      });
+      const rejected = await scenario.post('/imported');
+      expect(rejected).toMatchObject({ status: 409, replayed: false });
+      payments.found.set(scenario.key, () => ({ value: 'done there' }));
+      expect(await scenario.post('/imported')).toMatchObject({ status: 201, text: 'done there' });
+      expect(scenario.executions).toBe(1);
+      expect(asked(scenario)).toEqual([
+        first,
+        { attempt: 2, isTakeover: false },
+        { attempt: 3, isTakeover: false },
+      ]);
+    });
+
+    it('is called at a takeover, too, and not for a duplicate', async () => {
+      const { scenario, late } = await leaveBehind('/imported', 0);
+      expectProblem(await scenario.post('/imported', { json: { amount: 7 } }), 'in-progress');
+      now += LEASE_MS;
+      payments.found.set(scenario.key, () => ({ value: { paid: 'once' } }));
+      expect((await again(scenario, '/imported')).json).toEqual({ paid: 'once' });
+      expect(asked(scenario)).toEqual([{ attempt: 2, isTakeover: true }]);
+      scenario.gate.open();
+      expect((await late.response).json).toEqual({ paid: 'once' });
+      expect(scenario.executions).toBe(1);
+    });
+
+    it('is not called before a first attempt without the option', async () => {
+      const scenario = app.scenario();
+      payments.found.set(scenario.key, () => ({ value: 'not asked for' }));
+      expect((await again(scenario)).json).toMatchObject({ execution: 1 });
+      expect(asked(scenario)).toEqual([]);
+    });
+
+    it('is called before an attempt without a record, while the store is down', async () => {
+      const store = new FaultyStore(memoryStore());
+      store.always(unavailable, 'begin');
+      const storeErrors = { whenUnavailable: 'execute' } as const;
+      const alone = await startedOn(platform, store, { storeErrors });
+      const scenario = alone.scenario();
+      alone.nest.get(Payments).found.set(scenario.key, () => ({ value: { paid: 'before' } }));
+      const response = await scenario.post('/imported');
+      await alone.close();
+      expect(response).toMatchObject({ status: 201, json: { paid: 'before' } });
+      expect(scenario.executions).toBe(0);
+    });
+
+    it.each(['run', 'reject'] as const)('stops the start with onTakeover: "%s"', async (words) => {
+      @Controller()
+      class WithoutFunction {
+        @Post('without')
+        @Idempotent({ lease: { onTakeover: words, recoverOn: 'always' } })
+        without() {
+          return 'never';
+        }
+      }
+      const start = startApp({ platform, store: memoryStore(), controllers: [WithoutFunction] });
+      await expect(start).rejects.toThrow(/WithoutFunction.*"lease.onTakeover" must be a function/);
+    });
   });
 
   describe('after the reconciler', () => {

@@ -16,6 +16,7 @@ import {
   IdempotencyTransaction,
   Idempotent,
   requireIdempotencyTransaction,
+  type Recover,
 } from 'nestjs-idempotency';
 import type { PgTransaction } from 'nestjs-idempotency/pg';
 import type { Reply } from '../../../support/http/reply.js';
@@ -63,6 +64,15 @@ class FallsBack implements NestInterceptor {
     return next.handle().pipe(catchError(() => of({ fallback: true })));
   }
 }
+
+/** Looks a transfer up within the transaction of the attempt. */
+const findTransfer: Recover = async ({ key }) => {
+  const { rows } = await requireIdempotencyTransaction<Transaction>().query(
+    'SELECT execution FROM transfers WHERE key = $1',
+    [key],
+  );
+  return rows.length === 0 ? 'run' : { value: rows[0] };
+};
 
 @Controller()
 @Idempotent({ transaction: true })
@@ -167,6 +177,12 @@ export class TransfersController {
   @Post('careful')
   @Idempotent({ transaction: true, lease: { onTakeover: 'reject' } })
   async careful(@InScenario() scenario: Scenario) {
+    return this.#added(scenario);
+  }
+
+  @Post('imported')
+  @Idempotent({ lease: { onTakeover: findTransfer, recoverOn: 'always' } })
+  async imported(@InScenario() scenario: Scenario) {
     return this.#added(scenario);
   }
 

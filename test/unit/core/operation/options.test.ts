@@ -89,6 +89,23 @@ describe('a number', () => {
   });
 });
 
+it.each([undefined, 'run', 'reject'] as const)(
+  "lease.recoverOn: 'always' needs a function as lease.onTakeover, which %p is not",
+  (onTakeover) => {
+    const lease = { onTakeover, recoverOn: 'always' };
+    const text = `"lease.onTakeover" must be a function, because lease.recoverOn is 'always'`;
+    expect(messageOf({ lease })).toContain(text);
+  },
+);
+
+it('lease.recoverOn is "takeover" or "always"', () => {
+  const onTakeover = () => 'run';
+  for (const recoverOn of ['takeover', 'always']) {
+    expect(resolved({ lease: { onTakeover, recoverOn } }).lease).toMatchObject({ recoverOn });
+  }
+  expect(messageOf({ lease: { onTakeover, recoverOn: 'never' } })).toContain('"lease.recoverOn"');
+});
+
 it.each([
   ['duplicates', 'mode', 'reject', 'wait'],
   ['lease', 'onTakeover', 'run', 'reject'],
