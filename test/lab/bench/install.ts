@@ -5,6 +5,9 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
+/** The folder of the packages that this one is compared with. */
+export const PEERS = import.meta.dirname;
+
 /** Installs what the lockfile of a folder names, unless it is there. */
 export async function ensureInstalled(folder: string): Promise<void> {
   const wanted = join(folder, 'package-lock.json');
