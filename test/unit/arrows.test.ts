@@ -234,8 +234,11 @@ describe('the matrix of folders', () => {
   it.each(['client', 'stores/memory', 'codecs/plain', 'codecs/json', 'cli', 'testing/store'])(
     'lets lib/%s need no package',
     (folder) => {
-      const users = matrix.packages.flatMap((one) => one.users);
-      expect(users.filter((user) => `${user}/`.startsWith(`${folder}/`))).toEqual([]);
+      const users = matrix.packages
+        .flatMap((one) => one.users)
+        .filter((user) => `${user}/`.startsWith(`${folder}/`));
+      // It loads the client of the store that it is asked about.
+      expect(users.filter((user) => user !== 'cli/doctor')).toEqual([]);
     },
   );
 

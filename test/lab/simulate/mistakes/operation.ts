@@ -70,8 +70,13 @@ const RUN = [
     'lib/core/engine/run-operation.ts',
     [
       'a takeover does not look up what the earlier attempt has done',
-      'if (attempt.isTakeover) {',
-      'if (attempt.isTakeover && attempt.transaction !== undefined) {',
+      "(attempt.isTakeover || recoverOn === 'always')",
+      "((attempt.isTakeover && attempt.transaction !== undefined) || recoverOn === 'always')",
+    ],
+    [
+      'a first attempt looks up what an earlier one has done',
+      " && (attempt.isTakeover || recoverOn === 'always')",
+      '',
     ],
     [
       'the outcome of another attempt replaces nothing',
@@ -177,11 +182,6 @@ const RECOVERY = [
       'an operation runs again although its effect was found',
       'result = enter(await recover());',
       "await recover();\n      result = enter('run');",
-    ],
-    [
-      'a first attempt looks up what an earlier one has done',
-      "if (typeof onTakeover !== 'function' || !attempt.isTakeover) return undefined;",
-      "if (typeof onTakeover !== 'function') return undefined;",
     ],
     ['a found effect is not reported', "if (found !== 'run') attempt.recovered();", ''],
   ),
