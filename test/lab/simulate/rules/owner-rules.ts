@@ -18,6 +18,8 @@ interface Owner {
   readonly token: string;
   readonly fence: number;
   readonly deadline: number;
+  /** A copy of its begin was executed after the sender had given up: the server's clock was set back. */
+  readonly isLate: boolean;
   leaseMs: number;
   leaseUntil: number;
   /** By the scheduler's time. */
@@ -93,7 +95,7 @@ export class OwnerRules extends RuleBase {
       return;
     }
     if (reply.kind !== 'acquired' && reply.kind !== 'takeover') return;
-    this.checkInTime(step, key);
+    const isLate = this.checkInTime(step, key);
     if (reply.fence <= (this.fences.get(recordKey) ?? 0)) {
       this.object(`the fence of ${key} did not grow`);
     }
@@ -119,23 +121,28 @@ export class OwnerRules extends RuleBase {
       token,
       fence: reply.fence,
       deadline,
+      isLate,
       leaseMs,
       leaseUntil: Math.min(nowMs + leaseMs, deadline),
       renewedAt: this.world.scheduler.now,
     });
   }
 
-  /** By the server's clock, and by the time that has passed: both only once a reply has shown the sender that clock. */
-  private checkInTime({ command, nowMs }: Executed<'begin'>, key: string): void {
+  /**
+   * By the server's clock, and by the time that has passed: both only once a reply has shown the sender that clock.
+   * @returns whether its sender has given up.
+   */
+  private checkInTime({ command, nowMs }: Executed<'begin'>, key: string): boolean {
     const { args, sentAt, knowsClock } = command;
     if (args.notAfter !== 0 && Math.floor(nowMs) > args.notAfter) {
       this.object(`a begin acquired ${key} after its sender had given up`);
     }
     const giveUpAt = sentAt + args.timeoutMs + SLACK_MS;
-    const isLimited = knowsClock && !this.server.hasSteppedBack;
-    if (isLimited && this.world.scheduler.now > giveUpAt) {
+    const isLate = this.world.scheduler.now > giveUpAt;
+    if (isLate && knowsClock && !this.server.hasSteppedBack) {
       this.object(`a begin acquired ${key} long after its sender had given up`);
     }
+    return isLate;
   }
 
   /** A living owner loses its lease by a fault, or at its hard deadline: by the server's clock, or by its own, whichever is first. */
@@ -167,9 +174,10 @@ export class OwnerRules extends RuleBase {
   }
 
   /** A begin that got no reply may have acquired the key: it is released, so that a retry finds it unused. */
-  private checkReleased(key: string, recordKey: RecordKey, { process, token }: Owner): void {
+  private checkReleased(key: string, recordKey: RecordKey, owner: Owner): void {
+    const { process, token, isLate } = owner;
     const { isAlive, isDraining, busyUntil, store, engine } = process;
-    if (!isAlive || isDraining || busyUntil > this.world.scheduler.now - SLACK_MS) return;
+    if (isLate || !isAlive || isDraining || busyUntil > this.world.scheduler.now - SLACK_MS) return;
     if (store.isPending(token) || !store.unsureTokens.has(token)) return;
     // Then the attempt runs without protection, and tries to complete it.
     if (this.operationOf(recordKey).plan.whenUnavailable === 'execute') return;
