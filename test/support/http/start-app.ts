@@ -4,6 +4,7 @@ import {
   type CanActivate,
   type INestApplication,
   type ModuleMetadata,
+  type Provider,
   type Type,
 } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -20,7 +21,7 @@ import { Scenario } from './scenario.js';
 export interface StartAppOptions {
   readonly platform: Platform;
   readonly controllers: Type[];
-  readonly providers?: Type[];
+  readonly providers?: Provider[];
   /** Modules besides that of the package. */
   readonly imports?: ModuleMetadata['imports'];
   readonly store: IdempotencyModuleOptions['store'];

@@ -15,9 +15,12 @@ export class TalkingProcess<Message extends object> {
   private received = 0;
   private log = '';
 
-  /** @param settings - as JSON in the environment variable TEST_SETTINGS. */
-  constructor(script: URL, settings: object) {
-    const args = [...typescriptNodeOptions, fileURLToPath(script)];
+  /**
+   * @param settings - as JSON in the environment variable TEST_SETTINGS.
+   * @param nodeOptions - none for a script outside of this checkout.
+   */
+  constructor(script: URL, settings: object, nodeOptions = typescriptNodeOptions) {
+    const args = [...nodeOptions, fileURLToPath(script)];
     this.child = spawn(process.execPath, args, {
       env: { ...process.env, NODE_OPTIONS: '', TEST_SETTINGS: JSON.stringify(settings) },
       stdio: ['pipe', 'pipe', 'pipe'],

@@ -1,11 +1,11 @@
-import { Module, type INestMicroservice, type Type } from '@nestjs/common';
+import { Module, type INestMicroservice, type Provider, type Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { MicroserviceOptions } from '@nestjs/microservices';
 import { IdempotencyModule, type IdempotencyModuleOptions } from 'nestjs-idempotency';
 
 export interface StartConsumerOptions {
   readonly controllers: Type[];
-  readonly providers?: Type[];
+  readonly providers?: Provider[];
   /** The module's options. */
   readonly options: IdempotencyModuleOptions;
   /** Adds the pipes, filters and interceptors of an application. */
