@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Controller, type INestMicroservice, type Type } from '@nestjs/common';
-import { EventPattern, MessagePattern, Payload, ServerKafka } from '@nestjs/microservices';
+import { EventPattern, MessagePattern, Payload } from '@nestjs/microservices';
 import {
   IdempotencyEvents,
   Idempotent,
@@ -10,34 +10,13 @@ import {
 } from 'nestjs-idempotency';
 import { payloadField } from 'nestjs-idempotency/message';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import type { EachMessagePayload, KafkaMessage } from 'kafkajs';
+import type { KafkaMessage } from 'kafkajs';
 import { until } from '../../support/waiting/until.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { inStandingTime } from '../../support/clocks/standing-time.js';
+import { ServerWithoutBroker } from './support/server-without-broker.js';
 import { startConsumer } from './support/start-consumer.js';
-
-/**
- * Nest's own Kafka server without a broker: no package that the tests can install contains Kafka. Messages are passed
- * in as kafkajs passes them, in the shape of kafkajs' decoder. kafkajs commits the offset if the promise resolves, and
- * fetches the message again if it rejects.
- */
-class ServerWithoutBroker extends ServerKafka {
-  readonly sent: unknown[] = [];
-
-  override async listen(callback: (error?: unknown) => void): Promise<void> {
-    callback();
-  }
-
-  override async close(): Promise<void> {
-    // Nothing was opened.
-  }
-
-  override async sendMessage(message: object): Promise<[]> {
-    this.sent.push(message);
-    return [];
-  }
-}
 
 let app: INestMicroservice | undefined;
 afterEach(() => app?.close());
@@ -70,28 +49,17 @@ async function start(
   app.get(IdempotencyEvents).subscribe((event) => events.push(event), { replacesLog: true });
   let heartbeats = 0;
   let groupFailure: Error | undefined;
-  /** Settles like kafkajs' handler: commits the offset if it resolves, redelivers the message if it rejects. */
   const deliver = (offset: number, more: Partial<KafkaMessage> = {}, topic = 'orders.placed') =>
-    server.handleMessage({
+    server.deliver(
       topic,
-      partition: 0,
-      message: {
-        magicByte: 2,
-        attributes: 0,
-        timestamp: '1764000000000',
-        offset: String(offset),
-        key: Buffer.from('7'),
-        value: Buffer.from(JSON.stringify({ id: 7 })),
-        headers: {},
-        isControlRecord: false,
-        ...more,
-      },
-      heartbeat: async () => {
+      offset,
+      { key: Buffer.from('7'), value: Buffer.from(JSON.stringify({ id: 7 })), ...more },
+      async () => {
         heartbeats += 1;
         if (groupFailure !== undefined) throw groupFailure;
+        return Promise.resolve();
       },
-      pause: () => () => undefined,
-    } as unknown as EachMessagePayload);
+    );
   const loseGroup = () => {
     groupFailure = new Error('planned: the group is rebalancing');
   };
