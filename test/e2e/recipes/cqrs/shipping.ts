@@ -1,0 +1,3 @@
+export abstract class Shipping {
+  abstract prepare(orderId: string): Promise<void>;
+}
