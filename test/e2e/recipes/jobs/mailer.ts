@@ -1,0 +1,6 @@
+export abstract class Mailer {
+  abstract sendReport(options: {
+    readonly idempotencyKey: string;
+    readonly signal: AbortSignal;
+  }): Promise<void>;
+}
