@@ -42,9 +42,6 @@ const left: UncheckedByTests = {
       export interface Receipt { readonly id: string }
       export declare class Mailer { send(invoice: Invoice, signal?: AbortSignal): Promise<Receipt>; }
       export declare class Reports { make(): Promise<void>; }`,
-    'shop.ts': `
-      export interface Order { readonly id: string }
-      export declare class Shop { place(order: Order): Promise<{ placed: string }>; }`,
     'stripe.ts': `
       export interface Payment { readonly amount: number }
       export declare class Stripe {

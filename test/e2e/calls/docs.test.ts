@@ -6,25 +6,11 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import { PROTOCOL_DEFAULTS, REJECTION_CODES } from '../../support/internals/core/operation.js';
 import { methodRoute } from '../../support/internals/nest/registry.js';
-import { samplesOf } from '../../support/docs/documented-typescript.js';
 import { projectRoot } from '../../support/project-root.js';
 
 const PAGE = 'docs/guides/calls.md';
 const page = readFileSync(join(projectRoot, PAGE), 'utf8');
 
-/** The page shows these files unchanged. */
-const recipes = [
-  'sqs/sqs.ts',
-  'sqs/orders-consumer.ts',
-  'outbox/outbox-table.ts',
-  'outbox/orders.ts',
-  'outbox/outbox-relay.ts',
-].map((path) => ({
-  path,
-  code: readFileSync(join(projectRoot, 'test/e2e/recipes', path), 'utf8'),
-}));
-
-const blocks = samplesOf(PAGE);
 /** The rows of a page's table, without its header. */
 function tableOf(path: string): string[][] {
   const rows = readFileSync(join(projectRoot, path), 'utf8').matchAll(/^\| (.*) \|$/gm);
@@ -33,10 +19,6 @@ function tableOf(path: string): string[][] {
 }
 
 describe('the page about calls', () => {
-  it.each(recipes)('shows the tested recipe $path', ({ code }) => {
-    expect(blocks).toContain(code);
-  });
-
   it('names all options besides the protocol’s', () => {
     let known: string[] = [];
     try {
