@@ -1,4 +1,4 @@
-import { at, drawing, line, text, WIDTH } from './svg.js';
+import { at, drawing, line, text, WIDTH } from '../../../support/docs/svg.js';
 
 export interface Series {
   readonly name: string;

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { REJECTIONS } from '../../internals/core/util.js';
+import { pictures } from '../../docs/pictures/pictures.js';
 import { projectRoot } from '../../project-root.js';
 import { errorTexts } from './error-texts.js';
 import { eventTexts } from './event-texts.js';
@@ -22,7 +23,7 @@ interface Texts {
 /**
  * What `lua/` and `sql/` are in the library: it reads no file at run time, which a bundle would not contain. And what the
  * table of rejections is in the client, the package's version in telemetry, and what the code says of options, events,
- * metrics, errors, headers, scripts and exports in comments and documentation.
+ * metrics, errors, headers, scripts and exports in comments and documentation, with the drawings of the latter.
  */
 export function shippedTexts(): TextModule[] {
   return [
@@ -47,6 +48,7 @@ export function shippedTexts(): TextModule[] {
     ...headerTexts(),
     ...scriptTexts(),
     ...exportTexts(),
+    ...pictures(),
   ];
 }
 

@@ -1,4 +1,4 @@
-/** Looks of a chart on a page that is light, or dark. */
+/** Looks of a drawing on a page that is light, or dark. */
 const STYLE = `
   text { font: 12px system-ui, sans-serif; fill: #1f2328; }
   .title { font-size: 14px; font-weight: 600; }
@@ -23,12 +23,17 @@ const STYLE = `
 
 export const WIDTH = 760;
 
-/** A drawing with a title, for readers who see it and for those who have it read out. */
-export function drawing(title: string, height: number, elements: readonly string[]): string {
+/** A drawing with a title, for readers who see it and for those who have it read out. `style`: classes of its own. */
+export function drawing(
+  title: string,
+  height: number,
+  elements: readonly string[],
+  style = '',
+): string {
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img">`,
     `<title>${escaped(title)}</title>`,
-    `<style>${STYLE}</style>`,
+    `<style>${STYLE}${style}</style>`,
     text(0, 16, title, 'title'),
     ...elements,
     '</svg>',
