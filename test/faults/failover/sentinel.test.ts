@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { OperationRequest } from '../../support/internals/core/operation.js';
+import { sentinelStore } from '../../e2e/recipes/which-store/sentinel-store.js';
 import { success } from '../../support/engine/worker.js';
 import { labRequest } from '../store/support/requests.js';
 import { LONG_TIMEOUTS } from './support/long-timeouts.js';
@@ -29,5 +30,23 @@ describe('Sentinel failover, synced', () => {
     expect(await bob.request(running)).toEqual({ kind: 'success', execution, replayed: true });
     expect(await bob.request(before)).toEqual({ ...paid, replayed: true });
     expect(scene.objections()).toEqual([]);
+  });
+});
+
+describe('The store of docs/guides/which-store.md', () => {
+  it('finds the primary, and has a replica confirm begin and completion', async () => {
+    const { group, scene, alice } = used;
+    const primary = await group.primary();
+    await primary.call('CONFIG', 'RESETSTAT');
+    const carol = await scene.workerOn(sentinelStore(group.connection.sentinels, 'payments'));
+    const request = labRequest(LONG_TIMEOUTS);
+    const paid = await carol.insist(request);
+    expect(paid).toMatchObject({ kind: 'success', replayed: false });
+    expect(await alice.request(request)).toEqual({ ...paid, replayed: true });
+    const waits = /cmdstat_wait:calls=(\d+)/.exec(
+      String(await primary.call('INFO', 'commandstats')),
+    );
+    expect(Number(waits?.[1])).toBeGreaterThanOrEqual(2);
+    expect(scene.ledger.effectsOn(request)).toHaveLength(1);
   });
 });

@@ -27,8 +27,12 @@ export class FailoverScene {
   }
 
   /** A further process, connected. */
-  async worker(options: RedisStoreOptions, limits: LimitsOptions = {}): Promise<LedgerWorker> {
-    const store = redisStore(options);
+  worker(options: RedisStoreOptions, limits: LimitsOptions = {}): Promise<LedgerWorker> {
+    return this.workerOn(redisStore(options), limits);
+  }
+
+  /** The same with a store that was made elsewhere. */
+  async workerOn(store: RedisIdempotencyStore, limits: LimitsOptions = {}): Promise<LedgerWorker> {
     this.stores.push(store);
     await store.open();
     const worker = new LedgerWorker(store, this.ledger, { shutdownTimeoutMs: 0, ...limits });
