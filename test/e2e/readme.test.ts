@@ -1,26 +1,24 @@
-import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { connect } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { transform } from '@swc/core';
 import { keepResponses } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { fingerprint, newOwnerToken, recordKey } from '../support/internals/core/record.js';
 import { nodeClock } from '../support/internals/core/util.js';
 import { encodeResponse } from '../support/internals/transports/http/response.js';
+import { documentationPages } from '../support/docs/documented-code.js';
+import { projectRoot } from '../support/project-root.js';
 import { freePort } from '../support/servers/free-port.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
 import { useRedis, useRedisClient } from '../support/redis/use-redis.js';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
-let readme: string;
-
-beforeAll(async () => {
-  readme = await readFile(join(root, 'README.md'), 'utf8');
-});
+const run = promisify(execFile);
+const read = (page: string) => readFile(join(projectRoot, page), 'utf8');
+const server = useRedis();
 
 /** Nest reports its start before it listens. */
 async function untilListening(app: ChildProcess, port: number): Promise<void> {
@@ -38,53 +36,45 @@ async function untilListening(app: ChildProcess, port: number): Promise<void> {
 }
 
 describe('the example in the README', () => {
-  let folder: string;
   let app: ChildProcess;
-  let url: string;
+  let address: string;
 
   beforeAll(async () => {
-    const [, code = ''] = /```ts\n(.*?)```/s.exec(readme) ?? [];
-    const { code: javascript } = await transform(code, {
-      filename: 'main.ts',
-      jsc: {
-        parser: { syntax: 'typescript', decorators: true },
-        transform: { legacyDecorator: true, decoratorMetadata: true },
-        target: 'es2022',
-      },
-      module: { type: 'es6' },
-    });
-    // Inside the project, where Nest is found.
-    folder = await mkdtemp(join(root, 'test/.tmp-readme-'));
-    await writeFile(join(folder, 'main.mjs'), javascript);
     const port = await freePort();
-    url = `http://127.0.0.1:${String(port)}/payments`;
-    app = spawn(process.execPath, [...typescriptNodeOptions, join(folder, 'main.mjs')], {
-      env: { ...process.env, NODE_OPTIONS: '', PORT: String(port) },
+    address = `127.0.0.1:${String(port)}`;
+    const file = join(projectRoot, 'test/e2e/recipes/readme/main.ts');
+    app = spawn(process.execPath, [...typescriptNodeOptions, file], {
+      env: { ...process.env, NODE_OPTIONS: '', PORT: String(port), REDIS_URL: server.url },
       stdio: ['ignore', 'ignore', 'inherit'],
     });
     await untilListening(app, port);
   });
 
-  afterAll(async () => {
-    app.kill('SIGKILL');
-    await rm(folder, { recursive: true, force: true });
-  });
+  afterAll(() => app.kill('SIGKILL'));
 
-  it('charges once for two requests with one key', async () => {
-    const headers = { 'Idempotency-Key': 'k-1' };
-    const send = () =>
-      fetch(url, { method: 'POST', headers, body: new URLSearchParams({ amount: '1200' }) });
-    const first = await send();
-    const second = await send();
-    expect(first.headers.get('idempotent-replayed')).toBeNull();
-    expect(second.headers.get('idempotent-replayed')).toBe('true');
-    expect(await first.text()).toBe('{"charge":1,"amount":"1200"}');
-    expect(await second.text()).toBe('{"charge":1,"amount":"1200"}');
+  it('charges once for its two commands, which print what it shows', async () => {
+    const readme = await read('README.md');
+    const commands = readme.match(/^curl .+$/gm) ?? [];
+    expect(commands).toHaveLength(2);
+    const responses: string[] = [];
+    for (const command of commands) {
+      expect(command).toContain(' localhost:3000/payments ');
+      const { stdout } = await run('sh', ['-c', command.replace('localhost:3000', address)]);
+      responses.push(stdout);
+    }
+    const [first, second] = responses as [string, string];
+    const [, shown = ''] = /^```http\n(.*?)\n```$/ms.exec(readme) ?? [];
+    const withoutTime = (text: string) =>
+      text.replaceAll('\r\n', '\n').replace(/^Date: .+ GMT$/gm, 'Date: …');
+    expect(withoutTime(`${first}\n\n${second}`)).toBe(withoutTime(shown));
+    expect(first).not.toMatch(/^Idempotent-Replayed:/im);
+    expect(second).toMatch(/^Idempotent-Replayed: true\r$/m);
+    expect(responses.every((text) => text.endsWith('\r\n{"charge":1,"amount":"1200"}'))).toBe(true);
   });
 });
 
 it('docs/reference/options.md states which statuses are not kept', async () => {
-  const options = await readFile(join(root, 'docs/reference/options.md'), 'utf8');
+  const options = await read('docs/reference/options.md');
   const [, released = ''] = /4xx but ([\d, and]+)/.exec(options) ?? [];
   const statuses = Array.from({ length: 100 }, (_, i) => 400 + i);
   expect(released.match(/\d+/g)?.map(Number)).toEqual(
@@ -92,12 +82,10 @@ it('docs/reference/options.md states which statuses are not kept', async () => {
   );
 });
 
-/** The header bytes of the outcome that the README measures. */
+/** Of the outcome that is measured. */
 const HEADER_BYTES = 134;
 
-describe('the memory in the README', () => {
-  const server = useRedis();
-
+describe('the memory of a record in the documentation', () => {
   const client = useRedisClient(server);
 
   const bytes = async (key: string) => Number(await client.call('MEMORY', 'USAGE', key));
@@ -147,17 +135,23 @@ describe('the memory in the README', () => {
     return { running, done: await bytes(`idem:1:${key}`) };
   }
 
-  it('equals that of a record, and stays below the formula', async () => {
-    const isMeasuredVersion = (await client.info('server')).includes('redis_version:7.0');
-    const rows = [...readme.matchAll(/^ *\| +([\d,]+) B \| +([\d,]+) B \| +([\d,]+) B \|/gm)];
-    expect(rows.length).toBeGreaterThanOrEqual(4);
-    for (const row of rows) {
-      const [body = 0, running = 0, done = 0] = row
-        .slice(1)
-        .map((text) => Number(text.replace(',', '')));
-      const real = await measured(body);
-      expect(real.done).toBeLessThanOrEqual(1.25 * (body + HEADER_BYTES) + 350);
-      if (isMeasuredVersion) expect({ body, ...real }).toEqual({ body, running, done });
+  it.each([
+    { body: 0, running: 216, done: 328 },
+    { body: 200, running: 216, done: 552 },
+    { body: 1_000, running: 216, done: 1_384 },
+    { body: 4_000, running: 216, done: 5_224 },
+  ])('stays below its formula, with a body of $body bytes', async ({ body, running, done }) => {
+    const real = await measured(body);
+    const pages = await Promise.all(documentationPages().map(read));
+    const formula = /([\d.]+) × \(body \+ headers\) \+ (\d+) bytes/g;
+    const formulas = [...pages.join('\n').matchAll(formula)];
+    expect(formulas.length).toBeGreaterThanOrEqual(1);
+    for (const [, factor, rest] of formulas) {
+      expect(real.done).toBeLessThanOrEqual(Number(factor) * (body + HEADER_BYTES) + Number(rest));
+    }
+    // Other versions allocate otherwise.
+    if ((await client.info('server')).includes('redis_version:7.0')) {
+      expect(real).toEqual({ running, done });
     }
   });
 });

@@ -22,7 +22,12 @@ export function currentEvidence(read: ReadFile): string {
 
 /** Pages that may promise: first those that a user reads first. */
 function pages(): string[] {
-  const first = ['README.md', 'docs/explanation/reliability.md'];
+  const first = [
+    'README.md',
+    'docs/explanation/guarantees.md',
+    'docs/reference/situations.md',
+    'docs/explanation/reliability.md',
+  ];
   const docs = readdirSync(join(projectRoot, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`)
