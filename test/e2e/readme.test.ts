@@ -48,7 +48,7 @@ describe('the example in the README', () => {
       stdio: ['ignore', 'ignore', 'inherit'],
     });
     await untilListening(app, port);
-  });
+  }, 60_000);
 
   afterAll(() => app.kill('SIGKILL'));
 
