@@ -101,8 +101,11 @@ class Notes {
     transaction: true,
   })
   async add(amount: number): Promise<number> {
-    const { rawQuery } = requireIdempotencyTransaction<MyTransaction>();
-    await rawQuery('INSERT INTO ledger (payment, amount) VALUES ($1, $2)', ['8', amount]);
+    const transaction = requireIdempotencyTransaction<MyTransaction>();
+    await transaction.rawQuery('INSERT INTO ledger (payment, amount) VALUES ($1, $2)', [
+      '8',
+      amount,
+    ]);
     return amount;
   }
 }
