@@ -1,0 +1,28 @@
+/**
+ * What the recipe uses of a package that is not installed: npm does not resolve its peers beside Nest 12. The test
+ * installs it in a project of its own, and compares the recipe with the package's own types.
+ */
+declare module '@golevelup/nestjs-rabbitmq' {
+  import type { DynamicModule } from '@nestjs/common';
+  import type { Options } from 'amqplib';
+
+  /** A negative acknowledgement. */
+  export class Nack {
+    constructor(requeue?: boolean);
+    get requeue(): boolean;
+  }
+
+  export function RabbitSubscribe(config: {
+    readonly exchange: string;
+    readonly routingKey: string;
+    readonly queue: string;
+    readonly queueOptions?: Options.AssertQueue;
+  }): MethodDecorator;
+
+  export class RabbitMQModule {
+    static forRoot(config: {
+      readonly uri: string;
+      readonly exchanges: { readonly name: string; readonly type: string }[];
+    }): DynamicModule;
+  }
+}
