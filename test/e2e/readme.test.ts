@@ -23,8 +23,8 @@ const server = useRedis();
 /** Nest reports its start before it listens. */
 async function untilListening(app: ChildProcess, port: number): Promise<void> {
   for (;;) {
-    if (app.exitCode !== null)
-      throw new Error(`the application exited with ${String(app.exitCode)}`);
+    if (app.exitCode !== null || app.signalCode !== null)
+      throw new Error(`the application exited with ${String(app.exitCode ?? app.signalCode)}`);
     const socket = connect(port, '127.0.0.1');
     const isListening = await new Promise<boolean>((resolve) => {
       socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
