@@ -1,0 +1,106 @@
+import { mkdtempSync, readFileSync } from 'node:fs';
+import { cp, symlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { projectRoot } from '../support/project-root.js';
+import { requireServer } from '../support/servers/find-executable.js';
+import { freePort } from '../support/servers/free-port.js';
+import { useServer } from '../support/servers/use-server.js';
+import { useTarball } from './support/describe-consumers.js';
+import { environmentOf } from './support/run-command.js';
+import { stepsOf } from './support/walk/page.js';
+import { Terminal } from './support/walk/terminal.js';
+import { expectWithin, tableOf, walk, type Lap, type Surroundings } from './support/walk/walk.js';
+
+jest.setTimeout(900_000);
+
+/** Their commands are run and their files written, in an empty folder. */
+const PAGES = ['docs/getting-started/nest-11.md', 'docs/getting-started/nest-12.md'];
+
+/** Protected and replayed, a crash survived, a test of one's own: minutes from the first word. */
+const LIMITS = { '2. Protect': 5, '3. Survive': 10, '4. Test': 15 };
+
+/** The ports that the pages name: of the applications, and of Redis. */
+const PORTS = ['3000', '3001', '3002', '6379'];
+
+/** Spares the registry, and prints no advertisement. Nothing of it is needed for a page's commands to succeed. */
+const NPM = {
+  npm_config_prefer_offline: 'true',
+  npm_config_audit: 'false',
+  npm_config_fund: 'false',
+  npm_config_update_notifier: 'false',
+};
+
+const tarball = useTarball({ declarations: true });
+const tables: string[] = [];
+
+afterAll(() => {
+  process.stdout.write(`\n${tables.join('\n\n')}\n\n`);
+});
+
+describe.each(PAGES)('The page %s', (page) => {
+  const text = readFileSync(join(projectRoot, page), 'utf8');
+  const [beginning, ...others] = stepsOf(text);
+  const folder = mkdtempSync(join(tarball.folder, 'walk-'));
+  const project = join(folder, 'payments');
+  /** The project after the first step, without its packages. */
+  const pristine = join(folder, 'pristine');
+  const laps: Lap[] = [];
+  const terminal = useServer(() => openTerminal(folder));
+  let localize: Surroundings['localize'];
+
+  const surroundingsOf = (one: Terminal) => ({
+    terminal: one,
+    localize,
+    outputTimeoutMs: 60_000,
+  });
+
+  beforeAll(async () => {
+    localize = await localization(tarball.packed.tarball);
+    laps.push(...(await walk([beginning!], surroundingsOf(terminal))));
+    const isOwn = (path: string) => !path.endsWith('node_modules');
+    await cp(project, pristine, { recursive: true, filter: isOwn });
+  });
+
+  it('leads to a protected route, a survived crash and a passing test, in time', async () => {
+    laps.push(...(await walk(others, surroundingsOf(terminal))));
+    tables.push(tableOf(page, laps));
+    expectWithin(laps, LIMITS);
+  });
+
+  it.each([
+    ['a file is missing', /\*\*src\/payments\.controller\.ts\*\*[^]*?```\n(?=\n)/, 'TS2307'],
+    ['a command is missing', /^KEY=.*\n/m, 'idempotency_key_missing'],
+    ['a response has one header less', /^idempotent-replayed: .*\n/im, 'another output'],
+  ])('cannot be walked where %s', async (mistake, part, message) => {
+    const changed = text.replace(part, '');
+    expect(changed).not.toBe(text);
+    const copy = join(folder, mistake.replaceAll(' ', '-'));
+    await cp(pristine, copy, { recursive: true });
+    await symlink(join(project, 'node_modules'), join(copy, 'node_modules'));
+    const another = openTerminal(copy);
+    try {
+      const steps = stepsOf(changed).filter(({ name }) => name.startsWith('2.'));
+      await expect(walk(steps, surroundingsOf(another))).rejects.toThrow(message);
+    } finally {
+      another.close();
+    }
+  });
+});
+
+function openTerminal(cwd: string): Terminal {
+  const { PATH = '', ...env } = environmentOf(undefined);
+  const redis = dirname(requireServer('redis-server', 'REDIS_SERVER_BIN'));
+  return new Terminal(cwd, { ...env, ...NPM, PATH: `${PATH}:${redis}` });
+}
+
+/** The tarball in the place of the registry's package, and free ports in the place of the page's. */
+async function localization(packed: string): Promise<Surroundings['localize']> {
+  const free = new Map<string, number>();
+  for (const port of PORTS) free.set(port, await freePort());
+  const ports = new RegExp(`\\b(?:${PORTS.join('|')})\\b`, 'g');
+  return (text) =>
+    text
+      .replace(/(?<=^npm install\b.* )nestjs-idempotency\b/gm, packed)
+      .replace(ports, (port) => String(free.get(port)));
+}
