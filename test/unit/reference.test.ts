@@ -14,10 +14,13 @@ function filesIn(folder: string, ending: string): string[] {
     .sort();
 }
 
-const library = filesIn('lib', '.ts')
-  .filter((file) => !file.startsWith('cli/'))
-  .map((file) => read(`lib/${file}`))
-  .join('\n');
+const sources = (isWanted: (file: string) => boolean) =>
+  filesIn('lib', '.ts')
+    .filter(isWanted)
+    .map((file) => read(`lib/${file}`))
+    .join('\n');
+const library = sources((file) => !file.startsWith('cli/'));
+const doctor = sources((file) => file.startsWith('cli/doctor/'));
 
 function matches(text: string, pattern: RegExp): string[] {
   return [...new Set(Array.from(text.matchAll(pattern), ([, found]) => found!))];
@@ -84,6 +87,11 @@ const subjects: readonly Subject[] = [
     names: [...filesIn('lua', '.lua'), ...filesIn('sql', '.sql')]
       .filter((name) => !name.startsWith('shared/'))
       .map((name) => name.replace(/^migrations\//, '')),
+  },
+  {
+    what: 'check of the doctor',
+    page: '../operations/doctor.md',
+    names: matches(doctor, /\b(?:ok|warning|error)\(\s*'([a-z]+)',/g),
   },
   {
     what: 'page',
