@@ -157,7 +157,7 @@ export type IdempotencyEvent =
   | (AttemptSubject & { readonly type: 'acquired' })
   /** The lease of an earlier attempt of this key expired: its outcome is unknown, and this attempt runs. */
   | (AttemptSubject & Traced & { readonly type: 'takeover' })
-  /** `lease.onTakeover` found that the operation was done before. What it found is the outcome; the operation did not run. */
+  /** `lease.onTakeover` found that the operation was done before. That is the outcome; the operation did not run. */
   | (AttemptSubject & { readonly type: 'recovered' })
   /** The reconciler called `lease.onTakeover`, which threw `error` or timed out. */
   | (AttemptSubject & Caused & { readonly type: 'recovery_failed' })
