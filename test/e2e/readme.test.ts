@@ -50,7 +50,9 @@ describe('the example in the README', () => {
     await untilListening(app, port);
   }, 60_000);
 
-  afterAll(() => app.kill('SIGKILL'));
+  afterAll(() => {
+    app.kill('SIGKILL');
+  });
 
   it('charges once for its two commands, which print what it shows', async () => {
     const readme = await read('README.md');
