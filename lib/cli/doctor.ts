@@ -2,22 +2,7 @@ import { parseArgs } from 'node:util';
 import type { Finding, Verdict } from './doctor/finding.js';
 import { diagnosePostgres } from './doctor/postgres.js';
 import { diagnoseRedis } from './doctor/redis.js';
-import { UsageError } from './usage-error.js';
-
-export const DOCTOR_USAGE = `Usage: nestjs-idempotency doctor --redis URL [--key-prefix TEXT] [--sentinel NAME] [--json]
-       nestjs-idempotency doctor --postgres URL [--schema NAME] [--table NAME] [--no-prepared-statements] [--json]
-
-Checks the server of a store: connection, version, rights, durability, memory, latency and clock. Executes each step on
-two records of its own, which expire within seconds. Exits with 0 if all is ok, with 1 after a warning or an error.
-
-  --redis                   redis:// or rediss://, also of one server of a cluster
-  --key-prefix              as the option keyPrefix of redisStore         (idem)
-  --sentinel                the URL is that of a Sentinel; the name of the primary
-  --postgres                postgres://
-  --schema, --table         as the options of postgresStore               (public, idempotency_records)
-  --no-prepared-statements  as preparedStatements: false, behind PgBouncer
-  --json                    prints a JSON array, with check, verdict and message
-`;
+import { UsageError } from './usage.js';
 
 /**
  * @param args - after the command.

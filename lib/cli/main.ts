@@ -1,8 +1,7 @@
 #!/usr/bin/env node
 import { isIdempotencyError } from '../core/util/errors.js';
-import { DOCTOR_USAGE, runDoctor } from './doctor.js';
 import { MIGRATIONS_USAGE, migrationsOf } from './migrations.js';
-import { UsageError } from './usage-error.js';
+import { DOCTOR_USAGE, UsageError } from './usage.js';
 
 const USAGE = `${MIGRATIONS_USAGE}\n${DOCTOR_USAGE}`;
 
@@ -22,6 +21,8 @@ async function run([command, ...args]: string[]): Promise<number> {
   if ([command, ...args].some((word) => word === '--help' || word === '-h')) {
     print(USAGE);
   } else if (command === 'doctor') {
+    // It loads both stores, which no migration tool waits for.
+    const { runDoctor } = await import('./doctor.js');
     return runDoctor(args, print);
   } else if (command === 'migrations') {
     print(migrationsOf(args));

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { MIGRATIONS, migrationScript } from '../stores/postgres/schema/migrations.js';
 import { TableName } from '../stores/postgres/sql/table-name.js';
-import { UsageError } from './usage-error.js';
+import { UsageError } from './usage.js';
 
 export const MIGRATIONS_USAGE = `Usage: nestjs-idempotency migrations [--schema NAME] [--table NAME] [--from NUMBER]
 
