@@ -91,7 +91,7 @@ const packages = {
   'prom-client': { in: 'observability/prometheus' },
   '@nestjs/swagger': { in: 'swagger', only: 'type-only' },
   rxjs: { in: 'transports/** nest/** testing' },
-  ioredis: { in: 'stores/redis/connection cli/doctor', only: 'dynamic-import' },
+  ioredis: { in: 'stores/redis/connection', only: 'dynamic-import' },
   pg: { in: 'stores/postgres transactions/drizzle', only: 'dynamic-import type-only' },
   opossum: { in: 'wrappers/breaker', only: 'dynamic-import' },
   knex: { in: 'transactions/knex', only: 'type-only' },

@@ -1,5 +1,4 @@
-import { missingPeer } from '../../core/util/missing-peer.js';
-import { openConnection } from '../../stores/redis/connection/own-connection.js';
+import { loadIoredis, openConnection } from '../../stores/redis/connection/own-connection.js';
 import {
   checkConnectionOptions,
   type RedisConnectionOptions,
@@ -82,13 +81,13 @@ export async function openCluster(
   { keyPrefix }: RedisDoctorOptions,
   address: ServerAddress,
 ): Promise<RedisSubject> {
-  const Cluster = await loadCluster();
+  const { Cluster } = await loadIoredis();
   const client = new Cluster([{ host: address.host, port: address.port }], {
     lazyConnect: true,
     clusterRetryStrategy: () => null,
     slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
     redisOptions: { ...loginOf(address), connectTimeout: CONNECT_TIMEOUT_MS },
-  });
+  }) as ClusterClient;
   client.on('error', ignore);
   await within(2 * CONNECT_TIMEOUT_MS, client.connect());
   const store = new RedisIdempotencyStore({ keyPrefix, client: client as never });
@@ -102,14 +101,4 @@ export async function openCluster(
       client.disconnect();
     },
   };
-}
-
-/** @throws {@link IdempotencyOptionsError} when ioredis is not installed. */
-async function loadCluster(): Promise<new (...args: object[]) => ClusterClient> {
-  try {
-    const { Cluster } = await import('ioredis');
-    return Cluster as never;
-  } catch (error) {
-    throw missingPeer(error, 'ioredis', 'The doctor opens the connection with');
-  }
 }

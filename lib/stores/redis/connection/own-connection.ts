@@ -58,7 +58,7 @@ export async function openConnection(
   } = connection ?? {};
   // ioredis would resend before its database is checked.
   const settings = { ...DEFAULTS, ...others, autoResendUnfulfilledCommands: false };
-  const Redis = await loadIoredis();
+  const { Redis } = await loadIoredis();
   const client = url === undefined ? new Redis(settings) : new Redis(url, settings);
   checkDatabase(client);
   reportOutages(client, onConnectionError);
@@ -187,11 +187,16 @@ export class CorkedWrites {
 
 export type RedisConstructor = new (...args: (string | object)[]) => OwnRedisClient;
 
+interface Ioredis {
+  readonly Redis: RedisConstructor;
+  readonly Cluster: new (...args: object[]) => unknown;
+}
+
 /** @throws {@link IdempotencyOptionsError} when ioredis is not installed. */
-async function loadIoredis(): Promise<RedisConstructor> {
+export async function loadIoredis(): Promise<Ioredis> {
   try {
-    const { Redis } = await import('ioredis');
-    return Redis as never;
+    const { Redis, Cluster } = await import('ioredis');
+    return { Redis, Cluster } as never;
   } catch (error) {
     throw missingPeer(error, 'ioredis', 'redisStore opens the connection with');
   }
