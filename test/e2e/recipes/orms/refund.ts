@@ -1,0 +1,4 @@
+export interface RefundDto {
+  readonly payment: string;
+  readonly amount: number;
+}

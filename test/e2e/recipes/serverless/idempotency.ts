@@ -1,0 +1,17 @@
+import { IdempotencyModule } from 'nestjs-idempotency';
+import { redisStore } from 'nestjs-idempotency/redis';
+
+/** The time-out of the function, less a second to respond with an error of its own. */
+const TIMEOUT_MS = 29_000;
+
+export const idempotency = () =>
+  IdempotencyModule.forRoot({
+    store: redisStore({ url: process.env.REDIS_URL }),
+    storeErrors: {
+      commandTimeoutMs: 3_000, // longer than the store needs to replace a dead connection
+      saveTimeoutMs: 3_000,
+      whenNotSaved: 'error', // nothing is saved after the response: the process is frozen then
+    },
+    lease: { durationMs: 10_000, maxExecutionMs: TIMEOUT_MS },
+    duplicates: 'reject', // a waiting duplicate is paid for
+  });
