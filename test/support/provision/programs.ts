@@ -3,6 +3,7 @@ import { findChromium } from '../browser/chromium.js';
 import { findPostgres } from '../postgres/installed-postgres.js';
 import { findMosquitto } from '../servers/mosquitto-server.js';
 import { findNats } from '../servers/nats-server.js';
+import { findNginx } from '../servers/nginx-server.js';
 import { findPromtool } from '../prometheus/find-promtool.js';
 import { findRabbitMq } from '../rabbitmq/installation.js';
 import { findCompiler } from '../clocks/compiler.js';
@@ -19,6 +20,7 @@ export type ProgramName =
   | 'rabbitmq'
   | 'nats'
   | 'mosquitto'
+  | 'nginx'
   | 'promtool'
   | 'spin'
   | 'wrk';
@@ -96,6 +98,14 @@ export const programs: Readonly<Record<ProgramName, Program>> = {
     tests: 'The tests on MQTT',
     elsewhere: '"brew install mosquitto" (macOS)',
   },
+  nginx: {
+    name: 'nginx',
+    debianPackages: ['nginx'],
+    variable: 'NGINX_BIN',
+    find: () => versionOf(findNginx(), '-v', /nginx\/\S+/),
+    tests: 'The tests behind nginx',
+    elsewhere: '"brew install nginx" (macOS)',
+  },
   promtool: {
     name: 'promtool',
     debianPackages: ['prometheus'],
@@ -137,5 +147,7 @@ function findRedis(): string | undefined {
 
 function versionOf(program: string | undefined, option: string, pattern: RegExp) {
   if (program === undefined) return undefined;
-  return pattern.exec(spawnSync(program, [option], { encoding: 'utf8' }).stdout)?.[0];
+  const { stdout, stderr } = spawnSync(program, [option], { encoding: 'utf8' });
+  // nginx writes it to stderr.
+  return pattern.exec(`${stdout}${stderr}`)?.[0];
 }

@@ -10,6 +10,7 @@ import { headerTexts } from './header-texts.js';
 import { metricTexts } from './metric-texts.js';
 import { optionTexts, type TextModule } from './option-texts.js';
 import { scriptTexts } from './script-texts.js';
+import { triedWithTexts } from './tried-with-texts.js';
 
 interface Texts {
   /** Of the exported object. */
@@ -49,6 +50,7 @@ export function shippedTexts(): TextModule[] {
     ...scriptTexts(),
     ...exportTexts(),
     ...pictures(),
+    ...triedWithTexts(),
   ];
 }
 
