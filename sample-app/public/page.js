@@ -1,139 +1,142 @@
-import { idempotentFetch, newIdempotencyKey } from './client/index.js';
+import { idempotentFetch } from '../client/index.js';
+import { drawAxis } from './axis.js';
+import { demo } from './demo.js';
+import { Order } from './order.js';
+import { addResponse, showFacts } from './responses.js';
 
-const meanings = {
-  first: 'The operation ran, and this outcome is stored.',
-  replay: 'The stored response, byte for byte. Nothing ran.',
-  conflict: 'The first request is still in progress. Nothing else ran.',
-  mismatch: 'This key belongs to another order. Nothing ran.',
-  failed: 'The operation failed, nothing is stored: retry with the same key.',
-  rejected: 'Rejected before anything ran.',
-  lost: 'No response. Retry with the same key.',
-};
-
-const POLL_MS = 500;
+const COPIES = 10;
 
 const find = (selector) => document.querySelector(selector);
-const key = find('#key');
-let ledger = Promise.resolve();
-let activity = '';
+let order;
+let counting = Promise.resolve();
+let isDrawing = false;
 
 const actions = {
   // Buttons stay enabled during a request, so that duplicates reach the server.
-  pay: () => pay('Pay'),
-  twice: () => [pay('First of two'), pay('Second of two')],
-  retries: () => pay('With retries', { send: sendWithRetries }),
-  more: () => pay('1 EUR more', { extra: 100 }),
-  renew: () => (key.value = newIdempotencyKey()),
+  pay: () => payOnce('Pay'),
+  copies: () => {
+    for (let copy = 1; copy <= COPIES; copy += 1) payOnce(`Copy ${copy} of ${COPIES}`);
+  },
+  retries: () => payWithRetries('With retries'),
+  more: () => payOnce('1 EUR more', 100),
+  renew: startOrder,
+  lose: () => payWithFault('Lose the response', 'lose the response'),
+  kill: () => payWithFault('Kill the process', 'kill the process'),
+  store: () => demo.switchStore(),
 };
 
 find('form').addEventListener('submit', (event) => {
   event.preventDefault();
   actions[event.submitter.value]();
 });
-actions.renew();
-readLedger();
-watchActivity();
+demo.addEventListener('change', showDemo);
+startOrder();
 
-async function pay(action, { send = sendOnce, extra = 0 } = {}) {
-  const order = new FormData(find('form'));
-  const amount = Number(order.get('amount')) + extra;
-  const customer = order.get('customer');
-  const user = customer.toLowerCase();
-  const show = addResponse(`${action}: ${(amount / 100).toFixed(2)} EUR, ${customer}`);
+function startOrder() {
+  order = new Order();
+  find('#key').value = order.key;
+  find('#responses').replaceChildren();
+  find('#none').hidden = false;
+  demo.watch(order.key);
+  show();
+  readLedger();
+}
+
+/** The request that the form describes. */
+function requestOf({ description }, extra = 0) {
+  const form = new FormData(find('form'));
+  const customer = form.get('customer');
+  const amount = Number(form.get('amount')) + extra;
   const init = {
     method: 'POST',
-    headers: { authorization: `Bearer ${user}-demo-token`, 'content-type': 'application/json' },
-    body: JSON.stringify({ amount, currency: 'EUR' }),
+    headers: {
+      authorization: `Bearer ${customer.toLowerCase()}-demo-token`,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify({ amount, currency: 'EUR', description }),
   };
-  const { response, tries } = await send('payments', init, key.value);
-  const verdict = await verdictOn(response);
-  const charges = await readLedger();
-  show(verdict, {
-    Status: response?.status,
-    'Idempotent-Replayed': response?.headers.get('idempotent-replayed') ?? 'none',
-    'Retry-After': response?.headers.get('retry-after'),
-    Tries: tries,
-    [`Charges to ${customer}`]: charges[user],
-  });
+  return { init, subject: `${(amount / 100).toFixed(2)} EUR, ${customer}` };
 }
 
-async function sendOnce(url, init, key) {
-  const headers = { ...init.headers, 'idempotency-key': key };
-  return { response: await fetch(url, { ...init, headers }).catch(() => undefined) };
+function payOnce(action, extra) {
+  const { init, subject } = requestOf(order, extra);
+  const headers = { ...init.headers, 'idempotency-key': order.key };
+  return exchange(order, `${action}: ${subject}`, 'payments', { ...init, headers });
 }
 
-/** An error carries the same as a response: the last response, if any, and the number of tries. */
-function sendWithRetries(url, init, key) {
-  return idempotentFetch(url, init, { key, deadlineMs: 20_000 }).catch((error) => error);
+/** Shows each try of the library's client, whose last one is the result. */
+async function payWithRetries(action) {
+  const { init, subject } = requestOf(order);
+  const { key } = order;
+  const ofOrder = order;
+  let tries = 0;
+  const send = async (url, options) => {
+    tries += 1;
+    const title = tries === 1 ? action : `${action}, try ${tries}`;
+    const response = await exchange(ofOrder, `${title}: ${subject}`, url, options);
+    return response ?? Promise.reject(new TypeError('The response was lost'));
+  };
+  await idempotentFetch('payments', init, { key, deadlineMs: 20_000, fetch: send }).catch(
+    () => undefined,
+  );
 }
 
-async function verdictOn(response) {
-  if (response === undefined) return 'lost';
-  if (response.headers.get('idempotent-replayed') === 'true') return 'replay';
-  const { code } = await response.json();
-  if (code === 'idempotency_in_progress') return 'conflict';
-  if (code === 'idempotency_key_reused') return 'mismatch';
-  if (code?.startsWith('idempotency_')) return 'rejected';
-  return response.status < 500 ? 'first' : 'failed';
+async function payWithFault(action, fault) {
+  await demo.plan(fault, order.key);
+  await payWithRetries(action);
+}
+
+/** Sends one request, and shows it and its response. Returns the response unread; `undefined` if it was lost. */
+async function exchange(ofOrder, title, url, init) {
+  const sent = ofOrder.send(title, url, init);
+  const showResponse = ofOrder === order ? addResponse(sent) : () => undefined;
+  show();
+  const response = await fetch(url, init).catch(() => undefined);
+  const unread = response?.clone();
+  const body = await response?.text().catch(() => undefined);
+  if (body === undefined) sent.lose();
+  else sent.receive(response, body);
+  await readLedger();
+  showResponse();
+  show();
+  return body === undefined ? undefined : unread;
 }
 
 /** Counts sequentially, so that an older count never replaces a newer one. */
 function readLedger() {
-  ledger = ledger.then(async () => {
-    const { charges, chargedTwice } = await fetch('ledger').then((response) => response.json());
+  const { description } = order;
+  counting = counting.then(async () => {
+    const query = new URLSearchParams({ description });
+    const { charges, chargedTwice } = await fetch(`ledger?${query}`)
+      .then((response) => (response.ok ? response.json() : Promise.reject(new Error('No ledger'))))
+      .catch(() => ({ charges: { alice: 'unknown', bob: 'unknown' }, chargedTwice: 'unknown' }));
+    if (description !== order.description) return;
     for (const [user, count] of Object.entries(charges)) find(`#${user}`).value = count;
     find('#twice').value = chargedTwice;
-    return charges;
   });
-  return (ledger = ledger.catch(() => ({})));
+  return counting;
 }
 
-/** Adds a line for a pending request; returns a function that shows the response. */
-function addResponse(title) {
-  const item = find('template').content.firstElementChild.cloneNode(true);
-  item.querySelector('span').textContent = title;
-  find('ol').prepend(item);
-  find('#none').hidden = true;
-  return (verdict, facts) => {
-    item.className = item.querySelector('strong').textContent = verdict;
-    item.querySelector('.note').textContent = meanings[verdict];
-    showFacts(item.querySelector('dl'), facts);
-  };
+function show() {
+  showFacts(find('#counts'), order.counts);
+  if (!isDrawing) draw();
 }
 
-/** Polls while the page is visible, one request at a time. */
-async function watchActivity() {
-  for (;;) {
-    while (document.hidden) {
-      await new Promise((shown) =>
-        document.addEventListener('visibilitychange', shown, { once: true }),
-      );
-    }
-    find('#stale').hidden = await showActivity().then(
-      () => true,
-      () => false,
-    );
-    await new Promise((over) => setTimeout(over, POLL_MS));
-  }
+/** While something is under way, its bar grows. */
+function draw() {
+  const { executions } = demo;
+  drawAxis(find('#axis'), order.requests, executions);
+  isDrawing = [...order.requests, ...executions].some(({ endedAt }) => endedAt === undefined);
+  if (isDrawing) requestAnimationFrame(draw);
 }
 
-async function showActivity() {
-  const text = await fetch('activity').then((response) => response.text());
-  // Replaced numbers would lose a selection, and the place of a screen reader.
-  if (text === activity) return;
-  const { requests, ...attempts } = JSON.parse(text);
-  showFacts(find('#requests'), requests);
-  showFacts(find('#attempts'), attempts);
-  activity = text;
-}
-
-function showFacts(list, facts) {
-  const entries = Object.entries(facts).filter(([, value]) => value != null);
-  const rows = entries.map(([name, value]) => {
-    const row = document.createElement('div');
-    row.appendChild(document.createElement('dt')).textContent = name;
-    row.appendChild(document.createElement('dd')).textContent = value;
-    return row;
-  });
-  list.replaceChildren(...rows);
+function showDemo() {
+  find('#faults').disabled = !demo.isConnected;
+  find('#without').hidden = !demo.isAbsent;
+  find('#stale').hidden = demo.isConnected || !demo.isPresent;
+  find('[value=store]').textContent = demo.isStoreAvailable
+    ? 'Take the store away'
+    : 'Give the store back';
+  showFacts(find('#processes'), demo.facts);
+  show();
 }

@@ -4,8 +4,20 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { EXPOSED_HEADERS } from 'nestjs-idempotency';
 import { AppModule } from './app.module.js';
-import type { Platform } from './config/environment.js';
+import type { Environment, Platform } from './config/environment.js';
 import { serveDocs } from './docs.js';
+import { consumeOrders } from './orders/consume-orders.js';
+
+/** Creates the application, listens on 127.0.0.1, and consumes orders if there is a broker. */
+export async function startApp(environment: Environment): Promise<INestApplication> {
+  const { PLATFORM, CORS_ORIGIN, PORT, BROKER_URL: url, ORDERS_QUEUE: queue } = environment;
+  const app = await createApp(PLATFORM, CORS_ORIGIN);
+  app.enableShutdownHooks();
+  await app.listen(PORT, '127.0.0.1');
+  app.useLogger(['error', 'warn', 'log']);
+  if (url !== undefined) await consumeOrders(app, { url, queue });
+  return app;
+}
 
 /**
  * Creates the application on either platform, without listening.

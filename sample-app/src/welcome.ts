@@ -9,7 +9,8 @@ const places: Record<Store, string> = {
 
 /** The text that `npm start` prints: the API's address, a page to open, and three requests to paste. */
 export function welcome(url: string, environment: Environment): string {
-  const { PLATFORM, STORE } = environment;
+  const { PLATFORM, STORE, LEDGER_FILE } = environment;
+  const isRefundTransactional = STORE === 'postgres' && LEDGER_FILE === undefined;
   const key = `order-${randomUUID()}`;
   const pay = (token: string) =>
     [
@@ -40,7 +41,7 @@ The API's documentation: ${url}/docs
 What an operator sees: ${url}/metrics and ${url}/health/ready
 ${orders(environment)}
 The amounts 4020, 5000 and 9999 make the provider decline, fail and hang: see sample-app/README.md.
-${STORE === 'postgres' ? 'Each refund commits together with its record.\n' : ''}`;
+${isRefundTransactional ? 'Each refund commits together with its record.\n' : ''}`;
 }
 
 function orders({ BROKER_URL, ORDERS_QUEUE }: Environment): string {

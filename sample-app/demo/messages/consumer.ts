@@ -1,12 +1,12 @@
 import type { ApiProcess } from '../processes/api-process.js';
-import type { BrokerProxy } from './broker-proxy.js';
+import type { TcpProxy } from '../processes/tcp-proxy.js';
 
 /** A consumer of orders with its own proxy to the broker: one process after another. */
 export class Consumer {
   readonly #processes: ApiProcess[] = [];
 
   constructor(
-    readonly line: BrokerProxy,
+    readonly proxy: TcpProxy,
     private readonly startProcess: () => ApiProcess,
   ) {}
 
@@ -59,7 +59,7 @@ export class Consumer {
 
   /** How often the provider got a request for a charge that it had made. */
   get askedAgain(): number {
-    return this.#logged('[Provider] duplicate request');
+    return this.#logged('[Provider] duplicate');
   }
 
   #logged(text: string): number {

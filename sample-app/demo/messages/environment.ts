@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { ApiProcess } from '../processes/api-process.js';
 import { LedgerFile } from '../ledger-file.js';
 import { type RedisServer, startRedisServer } from '../processes/redis-server.js';
-import { BrokerProxy } from './broker-proxy.js';
+import { TcpProxy } from '../processes/tcp-proxy.js';
 import { BrokerQueues } from './broker-queues.js';
 import { Consumer } from './consumer.js';
 import { RabbitMqServer } from '../processes/rabbitmq-server.js';
@@ -57,13 +57,13 @@ export class DemoEnvironment {
 
   /** Does not consume yet, see {@link Consumer.start}. */
   async addConsumer(): Promise<Consumer> {
-    const proxy = await BrokerProxy.open(this.brokerUrl);
+    const proxy = await TcpProxy.open(this.brokerUrl);
     const consumer = new Consumer(proxy, () => this.#startProcess(proxy));
     this.#consumers.push(consumer);
     return consumer;
   }
 
-  #startProcess(proxy: BrokerProxy): ApiProcess {
+  #startProcess(proxy: TcpProxy): ApiProcess {
     if (this.#cleared !== undefined) throw new Error('The demo is over');
     return new ApiProcess({
       STORE: 'redis',
@@ -85,7 +85,7 @@ export class DemoEnvironment {
 
   async #clear(): Promise<void> {
     await Promise.all(this.#consumers.map((consumer) => consumer.kill()));
-    for (const consumer of this.#consumers) consumer.line.close();
+    for (const consumer of this.#consumers) consumer.proxy.close();
     await this.#own.stop();
     await this.#redisStart?.then((redis) => redis.stop());
     rmSync(this.#folder, { recursive: true, force: true });

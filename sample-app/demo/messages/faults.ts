@@ -12,7 +12,7 @@ interface Fault {
   readonly cause: (consumer: Consumer) => unknown;
 }
 
-const cut = ({ line: proxy }: Consumer) => proxy.cut();
+const cut = ({ proxy }: Consumer) => proxy.cut();
 
 const killAndStartAgain = async (consumer: Consumer) => {
   await consumer.kill();

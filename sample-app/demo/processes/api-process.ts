@@ -5,39 +5,49 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 // Compiled beside compiled, source beside source: tests run both as TypeScript.
-const program = (name: string) =>
+const source = (name: string) =>
   new URL(`../../src/${name}${extname(import.meta.url)}`, import.meta.url);
-const MAIN = fileURLToPath(program('main'));
-const INSTRUMENTATION = program('instrumentation').href;
+const MAIN = fileURLToPath(source('main'));
+const INSTRUMENTATION = source('instrumentation').href;
 
-/** One process of the payments API, just as `npm start` runs it. */
+/** Enough to see why a process ended. */
+const KEPT_LINES = 200;
+
+/** One process of the payments API, as `src/main.ts` starts it. */
 export class ApiProcess {
   readonly #child: ChildProcess;
   readonly #lines = new EventEmitter();
+  /** The last lines. */
   readonly #log: string[] = [];
+  /** How many lines began with the same logger and word. */
+  readonly #counts = new Map<string, number>();
   #url: string | undefined;
 
-  /** Not yet listening, see {@link untilListening}. */
+  /**
+   * Not yet listening, see {@link untilListening}.
+   *
+   * @param program - and what is loaded before it, if it is not the API alone.
+   */
   constructor(
     settings: Readonly<Record<string, string>>,
     nodeOptions: readonly string[] = process.execArgv,
+    program: readonly string[] = ['--import', INSTRUMENTATION, MAIN],
   ) {
-    const child = spawn(process.execPath, [...nodeOptions, '--import', INSTRUMENTATION, MAIN], {
+    const child = spawn(process.execPath, [...nodeOptions, ...program], {
       env: { ...process.env, NO_COLOR: '1', ...settings, PORT: '0' },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#child = child;
     for (const stream of [child.stdout, child.stderr]) {
       createInterface(stream).on('line', (line) => {
-        this.#log.push(line);
-        this.#lines.emit('line');
+        this.#read(line);
       });
     }
     child.once('exit', () => this.#lines.emit('line'));
   }
 
   async untilListening(): Promise<void> {
-    this.#url = await this.#firstMatch(/^Payments API on (\S+)/);
+    while (this.#url === undefined) await this.#nextLine();
   }
 
   get url(): string {
@@ -47,12 +57,12 @@ export class ApiProcess {
 
   /** How often the library reported an event of this type in this process. */
   reported(event: string): number {
-    return this.logged(`[Idempotency] ${event} `);
+    return this.logged(`[Idempotency] ${event}`);
   }
 
-  /** How many lines with this text it has logged. */
-  logged(text: string): number {
-    return this.#log.filter((line) => line.includes(text)).length;
+  /** How many lines of a logger it has logged that begin with this word: `[Logger] word`. */
+  logged(loggerAndWord: string): number {
+    return this.#counts.get(loggerAndWord) ?? 0;
   }
 
   async untilReported(event: string, times: number): Promise<void> {
@@ -80,14 +90,13 @@ export class ApiProcess {
     await closed;
   }
 
-  async #firstMatch(pattern: RegExp): Promise<string> {
-    for (;;) {
-      for (const line of this.#log) {
-        const found = pattern.exec(line)?.[1];
-        if (found !== undefined) return found;
-      }
-      await this.#nextLine();
-    }
+  #read(line: string): void {
+    this.#log.push(line);
+    if (this.#log.length > KEPT_LINES) this.#log.shift();
+    const [counted] = /\[\w+\] \w+/.exec(line) ?? [];
+    if (counted !== undefined) this.#counts.set(counted, this.logged(counted) + 1);
+    this.#url ??= /^Payments API on (\S+)/.exec(line)?.[1];
+    this.#lines.emit('line');
   }
 
   async #nextLine(): Promise<void> {

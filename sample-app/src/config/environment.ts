@@ -1,3 +1,4 @@
+import 'reflect-metadata';
 import { plainToInstance, Type } from 'class-transformer';
 import {
   IsIn,
@@ -63,8 +64,8 @@ export class Environment {
   OTEL?: 'console';
 
   /**
-   * The file of the ledger; by default the ledger is in memory, or with Redis in the temporary folder. With
-   * PostgreSQL it is a table.
+   * The file of the ledger; by default the ledger is in memory, with Redis a file in the temporary folder, and with
+   * PostgreSQL a table, in which a refund commits together with its record.
    */
   @IsOptional()
   @IsString()
@@ -106,9 +107,6 @@ export function validateEnvironment(variables: Record<string, unknown>): Environ
   );
   if (environment.STORE === 'redis' && environment.REDIS_URL === undefined) {
     problems.push('STORE=redis needs REDIS_URL, for example redis://127.0.0.1:6379');
-  }
-  if (environment.STORE === 'postgres' && environment.LEDGER_FILE !== undefined) {
-    problems.push('STORE=postgres keeps the ledger in a table: remove LEDGER_FILE');
   }
   if (problems.length > 0) {
     throw new Error(`Invalid environment: ${problems.join('; ')}`);

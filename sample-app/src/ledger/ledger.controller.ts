@@ -1,5 +1,5 @@
-import { Controller, Get } from '@nestjs/common';
-import { ApiOkResponse, ApiProperty } from '@nestjs/swagger';
+import { Controller, Get, Query } from '@nestjs/common';
+import { ApiOkResponse, ApiProperty, ApiQuery } from '@nestjs/swagger';
 import { demoTokens } from '../auth/user.js';
 import { Ledger } from './ledger.js';
 
@@ -21,10 +21,15 @@ export class LedgerView {
 export class LedgerController {
   constructor(private readonly ledger: Ledger) {}
 
+  /** @param description - counts only the charges of payments with this description. */
   @Get()
+  @ApiQuery({ name: 'description', required: false })
   @ApiOkResponse({ type: LedgerView })
-  async count(): Promise<LedgerView> {
-    const all = (await this.ledger.entries()).filter(({ kind }) => kind === 'charge');
+  async count(@Query('description') description?: string): Promise<LedgerView> {
+    const all = (await this.ledger.entries()).filter(
+      (entry) =>
+        entry.kind === 'charge' && (description === undefined || entry.description === description),
+    );
     const ofUser = (id: string) => all.filter(({ userId }) => userId === id).length;
     const charges = Object.fromEntries([...demoTokens.values()].map(({ id }) => [id, ofUser(id)]));
     const orders = new Set(all.map(({ reference }) => reference));

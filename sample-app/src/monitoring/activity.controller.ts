@@ -4,14 +4,14 @@ import { IdempotencyMeter } from 'nestjs-idempotency';
 
 /** The numbers of this process since its start, over all operations. */
 export interface Activity {
-  /** By result: the four that the page's buttons lead to, and others as soon as they occur. */
+  /** By result: the four most frequent, and others as soon as they occur. */
   readonly requests: Readonly<Record<string, number>>;
   readonly running: number;
   readonly waiting: number;
   readonly takeovers: number;
 }
 
-/** What the page shows live. It contains no key, no caller and no body; a real API still keeps it private. */
+/** Reads the library's meter. It shows no key, no caller and no body; a real API still keeps it private. */
 @Controller('activity')
 @ApiExcludeController()
 export class ActivityController {

@@ -9,9 +9,12 @@ const CLIENT = new URL('.', import.meta.resolve('nestjs-idempotency/client'));
 const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'";
 /** Prevents the browser from guessing another content type. */
 const NoSniffing = () => Header('X-Content-Type-Options', 'nosniff');
-const JAVASCRIPT = 'text/javascript; charset=utf-8';
+const types = new Map<string | undefined, string>([
+  ['css', 'text/css; charset=utf-8'],
+  ['js', 'text/javascript; charset=utf-8'],
+]);
 
-/** The page at `/`: sends payments, double clicks and retries, and shows the responses. */
+/** The page at `/`: sends payments, duplicates and retries, and shows the responses. */
 @Controller()
 @ApiExcludeController()
 export class PageController {
@@ -26,26 +29,22 @@ export class PageController {
     return readFile(new URL('index.html', PAGE), 'utf8');
   }
 
-  @Get('page.css')
+  @Get('page/:file')
   @NoSniffing()
-  @Header('Content-Type', 'text/css; charset=utf-8')
-  css(): Promise<string> {
-    return readFile(new URL('page.css', PAGE), 'utf8');
-  }
-
-  @Get('page.js')
-  @NoSniffing()
-  @Header('Content-Type', JAVASCRIPT)
-  javascript(): Promise<string> {
-    return readFile(new URL('page.js', PAGE), 'utf8');
+  asset(@Param('file') file: string): Promise<StreamableFile> {
+    return send(PAGE, file);
   }
 
   @Get('client/:file')
   @NoSniffing()
-  async client(@Param('file') file: string): Promise<StreamableFile> {
-    const module = /^[a-z-]+\.js$/.test(file) ? new URL(file, CLIENT) : undefined;
-    const source = module && (await readFile(module).catch(() => undefined));
-    if (source === undefined) throw new NotFoundException('Module not found');
-    return new StreamableFile(source, { type: JAVASCRIPT });
+  client(@Param('file') file: string): Promise<StreamableFile> {
+    return send(CLIENT, file);
   }
+}
+
+async function send(folder: URL, file: string): Promise<StreamableFile> {
+  const type = types.get(/^[a-z-]+\.(\w+)$/.exec(file)?.[1]);
+  const text = type && (await readFile(new URL(file, folder)).catch(() => undefined));
+  if (text === undefined) throw new NotFoundException('File not found');
+  return new StreamableFile(text, { type });
 }

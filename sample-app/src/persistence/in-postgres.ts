@@ -3,6 +3,7 @@ import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { Pool } from 'pg';
 import type { Environment } from '../config/environment.js';
+import { FileLedger } from '../ledger/file-ledger.js';
 import { PostgresLedger } from '../ledger/postgres-ledger.js';
 import { startEmbeddedPostgres } from './embedded-postgres.js';
 import { Persistence } from './persistence.js';
@@ -10,7 +11,7 @@ import { Persistence } from './persistence.js';
 /** A separate schema, apart from the database's other tables. */
 const SCHEMA = 'payments_sample';
 
-/** Records and ledger in one database, so that a transaction commits both. */
+/** Records and ledger in one database, so that a transaction commits both; with LEDGER_FILE the records alone. */
 export async function inPostgres(config: ConfigService<Environment, true>): Promise<Persistence> {
   const embedded =
     config.get('DATABASE_URL', { infer: true }) === undefined
@@ -27,6 +28,8 @@ export async function inPostgres(config: ConfigService<Environment, true>): Prom
   try {
     const store = postgresStore({ url, schema: SCHEMA });
     await store.migrate();
+    const file = config.get('LEDGER_FILE', { infer: true });
+    if (file !== undefined) return new Persistence({ store }, new FileLedger(file), close);
     const ledger = new PostgresLedger(pool, SCHEMA);
     await ledger.createTable();
     return new Persistence(

@@ -33,15 +33,16 @@ describe('npm run demo:messages', () => {
     const child = spawn(process.execPath, [...typescriptNodeOptions, DEMO], {
       cwd: folder,
       env: { ...process.env, TMPDIR: folder, ...settings },
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['ignore', 'pipe', 'pipe'],
       timeout: 100_000,
     });
     demo = child;
-    return { child, output: text(child.stdout), exited: once(child, 'exit') };
+    const [output, progress] = [text(child.stdout), text(child.stderr)];
+    return { child, output, progress, exited: once(child, 'exit') };
   }
 
   it('charges every order once, and leaves nothing behind', async () => {
-    const { output, exited } = start({ DEMO_ORDERS: '60', DEMO_SEED: '7' });
+    const { output, progress, exited } = start({ DEMO_ORDERS: '60', DEMO_SEED: '7' });
     const [exitCode] = await exited;
 
     const printed = await output;
@@ -52,6 +53,7 @@ describe('npm run demo:messages', () => {
     expect(count('replayed')).toBeGreaterThan(0);
     expect(printed).toMatch(/^✓ every order was charged once$/m);
     expect(printed).not.toContain('✗');
+    expect(await progress).toMatch(/^\d+ of 60 orders charged, after \d+ deliveries$/m);
     expect(exitCode).toBe(0);
     expect(processesIn(folder)).toEqual([]);
     expect(readdirSync(folder)).toEqual([]);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { faults } from '../../../sample-app/demo/messages/faults.js';
 import { copiesOf, placedOrders } from '../../../sample-app/demo/messages/orders.js';
+import { Progress } from '../../../sample-app/demo/messages/progress.js';
 import { randomOf } from '../../../sample-app/demo/messages/random.js';
 import { demoSettings } from '../../../sample-app/demo/messages/settings.js';
 import {
@@ -80,6 +81,33 @@ describe('the verdict of npm run demo:messages', () => {
   ])('is bad when %s', (_, wrong, row, check) => {
     expect(failuresOf({ ...good, ...wrong })).toContain(check);
     expect(summaryOf({ ...good, ...wrong })).toMatch(row);
+  });
+});
+
+describe('the progress of npm run demo:messages', () => {
+  const MINUTE_MS = 60_000;
+  const counts = (charged: number) => ({ orders: 1000, charged, deliveries: 2 * charged });
+
+  it('is printed for each tenth of the orders', () => {
+    const progress = new Progress();
+    const tenths = [0, 99, 100, 150, 420, 1000].map(
+      (charged) => progress.next(counts(charged), 0).isNewTenth,
+    );
+    expect(tenths).toEqual([false, false, true, false, true, true]);
+    expect(progress.next(counts(1000), 0).line).toBe(
+      '1,000 of 1,000 orders charged, after 2,000 deliveries',
+    );
+  });
+
+  it('may take any time, but may not stand still', () => {
+    const progress = new Progress();
+    for (let minute = 0; minute < 100; minute += 1) {
+      progress.next(counts(minute), minute * MINUTE_MS);
+    }
+    progress.next(counts(99), 100 * MINUTE_MS);
+    expect(() => progress.next(counts(99), 100 * MINUTE_MS + 1)).toThrow(
+      'Nothing has happened for 60 s: 99 of 1,000 orders charged',
+    );
   });
 });
 

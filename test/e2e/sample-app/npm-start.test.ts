@@ -1,55 +1,85 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { cp, mkdtemp, rm, symlink } from 'node:fs/promises';
+import { appendFile, cp, mkdtemp, readFile, realpath, rm, stat, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from '@jest/globals';
-import { builtPackage } from '../../support/packages/built-package.js';
+import { text } from 'node:stream/consumers';
+import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
+import { SOURCES } from '../../support/packages/digest.js';
 import { outsideEnvironment } from '../../support/processes/outside-environment.js';
 import { projectRoot } from '../../support/project-root.js';
-import { compileTree } from '../../support/typescript/to-javascript.js';
+import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import { until } from '../../support/waiting/until.js';
 
-/** What `npm run build:all` makes; `npm start` runs it. */
-let built: string;
+const COPIED = [
+  ...SOURCES,
+  'sample-app/src',
+  'sample-app/demo',
+  'sample-app/public',
+  'test/support',
+];
+const PAGE = 'sample-app/public/page.css';
+
+/** A checkout whose sample app nothing else builds. */
+let checkout: string;
+const builds = new Set<string>();
 let npm: ChildProcess | undefined;
 let output = '';
 
-beforeEach(async () => {
-  built = await mkdtemp(join(tmpdir(), 'idempotency-npm-start-'));
-  const sample = join(projectRoot, 'sample-app');
-  await Promise.all([
-    cp(join(projectRoot, 'package.json'), join(built, 'package.json')),
-    symlink(join(projectRoot, 'node_modules'), join(built, 'node_modules')),
-    symlink(join(await builtPackage(), 'dist'), join(built, 'dist')),
-    compileTree(join(sample, 'src'), join(built, 'sample-app/dist/src')),
-    cp(join(sample, 'public'), join(built, 'sample-app/dist/public'), { recursive: true }),
-  ]);
-});
+beforeAll(async () => {
+  checkout = await mkdtemp(join(tmpdir(), 'idempotency-npm-start-'));
+  await symlink(join(projectRoot, 'node_modules'), join(checkout, 'node_modules'));
+  for (const name of COPIED) {
+    await cp(join(projectRoot, name), join(checkout, name), { recursive: true });
+  }
+  await changePage();
+}, START_HOOK_MS);
 
 afterEach(async () => {
-  if (npm?.pid !== undefined) {
-    const closed = once(npm, 'close');
-    // npm, its shell and the application.
-    process.kill(-npm.pid, 'SIGKILL');
-    await closed;
-  }
-  await rm(built, { recursive: true });
+  if (npm?.pid === undefined) return;
+  const closed = once(npm, 'close');
+  // npm, its shell and the application.
+  process.kill(-npm.pid, 'SIGKILL');
+  await closed;
+  npm = undefined;
 });
+
+afterAll(async () => {
+  for (const build of builds) await rm(join(build, '../..'), { recursive: true });
+  await rm(checkout, { recursive: true });
+});
+
+async function changePage(): Promise<void> {
+  await appendFile(join(checkout, PAGE), `/* ${randomUUID()} */\n`);
+}
+
+/** @returns what it prints. */
+async function build(): Promise<string> {
+  const script = ['run', '--silent', 'build:sample'];
+  const child = spawn('npm', script, { cwd: checkout, env: outsideEnvironment() });
+  const [printed, [exitCode]] = await Promise.all([text(child.stderr), once(child, 'exit')]);
+  expect(exitCode).toBe(0);
+  builds.add(await currentBuild());
+  return printed;
+}
+
+const currentBuild = () => realpath(join(checkout, 'sample-app/dist'));
 
 /** @returns the address of the API. */
 async function start(settings: Readonly<Record<string, string>>): Promise<string> {
-  npm = spawn('npm', ['start', '--ignore-scripts'], {
-    cwd: built,
+  output = '';
+  npm = spawn('npm', ['start'], {
+    cwd: checkout,
     env: {
       ...outsideEnvironment(),
       NO_COLOR: '1',
       PORT: '0',
       PROVIDER_DELAY_MS: '20',
+      STORE: 'memory',
       ...settings,
     },
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'ignore'],
     detached: true,
   });
   npm.stdout!.on('data', (chunk: Buffer) => (output += chunk.toString()));
@@ -57,6 +87,27 @@ async function start(settings: Readonly<Record<string, string>>): Promise<string
   await until(() => address() !== undefined, 60_000);
   return address()!;
 }
+
+it('npm start builds what has changed, once, and leaves a running application its own build', async () => {
+  expect(await build()).toMatch(/^Building/);
+  const first = await currentBuild();
+  const builtAt = async () => (await stat(join(first, 'src/main.js'))).mtimeMs;
+  const firstBuiltAt = await builtAt();
+  const url = await start({});
+  const page = async () => (await fetch(`${url}/page/page.css`)).text();
+  const served = await page();
+  expect(served).toBe(await readFile(join(checkout, PAGE), 'utf8'));
+  expect(await build()).toBe('');
+  expect([await currentBuild(), await builtAt()]).toEqual([first, firstBuiltAt]);
+
+  await changePage();
+  expect(await build()).toMatch(/^Building/);
+  const second = await currentBuild();
+  expect(second).not.toBe(first);
+  expect(await readFile(join(second, 'public/page.css'), 'utf8')).not.toBe(served);
+  expect(await page()).toBe(served);
+  expect(await builtAt()).toBe(firstBuiltAt);
+}, 90_000);
 
 /** What ConsoleSpanExporter has printed. */
 const spans = () => output.match(/^\{\n[^]*?^\}$/gm) ?? [];
@@ -91,4 +142,4 @@ it('npm start with OTEL=console prints each span, and links a replay to the firs
   expect(context.slice(1)).toEqual([traceId, spanId]);
   expect(replay).not.toContain(`\n  traceId: '${traceId!}'`);
   for (const secret of [key, description, 'alice']) expect(spans().join()).not.toContain(secret);
-});
+}, 90_000);

@@ -293,12 +293,12 @@ describe('the settings of the sample app', () => {
     expect(validateEnvironment({ ...settings, STORE: 'postgres' })).toMatchObject(settings);
   });
 
-  it.each([
-    [{ DATABASE_URL: 'mysql://127.0.0.1/shop' }, 'DATABASE_URL must be'],
-    [{ LEDGER_FILE: '/tmp/ledger.jsonl' }, 'remove LEDGER_FILE'],
-  ])('reject %j for PostgreSQL', (settings, complaint) => {
-    expect(() => validateEnvironment({ ...settings, STORE: 'postgres' })).toThrow(complaint);
-  });
+  it.each([[{ DATABASE_URL: 'mysql://127.0.0.1/shop' }, 'DATABASE_URL must be']])(
+    'reject %j for PostgreSQL',
+    (settings, complaint) => {
+      expect(() => validateEnvironment({ ...settings, STORE: 'postgres' })).toThrow(complaint);
+    },
+  );
 
   it('accept the origin of another page', () => {
     const { CORS_ORIGIN } = validateEnvironment({ CORS_ORIGIN: 'https://shop.example.com' });

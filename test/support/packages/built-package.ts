@@ -9,7 +9,8 @@ import { compileTree } from '../typescript/to-javascript.js';
 import { withLock } from '../processes/with-lock.js';
 import { DIGEST_FILE, SHIPPED, digestOfSources } from './digest.js';
 
-const CACHE = join(projectRoot, 'node_modules/.cache/nestjs-idempotency');
+/** Folders that are named by the digest of what they were built from. */
+export const CACHE = join(projectRoot, 'node_modules/.cache/nestjs-idempotency');
 const KEPT_MS = 86_400_000;
 
 const run = promisify(execFile);

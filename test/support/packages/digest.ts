@@ -18,7 +18,7 @@ export const SHIPPED = [
 ] as const;
 
 /** The inputs of the build. */
-const SOURCES = [
+export const SOURCES: readonly string[] = [
   ...SHIPPED,
   'lib',
   'nest-cli.json',
@@ -33,8 +33,13 @@ export const DIGEST_FILE = join(projectRoot, 'build/digest');
 
 /** The digest of all inputs of the package. */
 export function digestOfSources(): string {
+  return digestOf(SOURCES);
+}
+
+/** @param paths - files and folders of the project. */
+export function digestOf(paths: readonly string[]): string {
   const hash = createHash('sha256');
-  for (const file of SOURCES.flatMap(filesIn).sort()) {
+  for (const file of paths.flatMap(filesIn).sort()) {
     hash
       .update(`${file}\0`)
       .update(readFileSync(join(projectRoot, file)))
