@@ -9,6 +9,8 @@ export type Fault =
   /** Its process is killed after the card was charged, before the response. */
   | 'kill the process';
 
+const HOP_BY_HOP = new Set<string | undefined>(['connection', 'keep-alive', 'transfer-encoding']);
+
 /** Forwards each request to one of the processes, in turn. */
 export class LoadBalancer {
   readonly #faults = new Map<string, Fault>();
@@ -44,7 +46,7 @@ export class LoadBalancer {
         responded.resume().once('close', breakOff);
         return;
       }
-      response.writeHead(responded.statusCode!, endToEnd(responded.rawHeaders));
+      response.writeHead(responded.statusCode ?? 502, endToEnd(responded.rawHeaders));
       pipeline(responded, response, () => undefined);
     });
     upstream.on('error', breakOff);
@@ -93,12 +95,6 @@ function reject(response: ServerResponse): void {
 
 /** Without the headers that are about the connection to the process. */
 function endToEnd(rawHeaders: readonly string[]): string[] {
-  const pairs = rawHeaders.flatMap((name, index) =>
-    index % 2 === 0 ? [[name, rawHeaders[index + 1]!] as const] : [],
-  );
-  return pairs
-    .filter(
-      ([name]) => !['connection', 'keep-alive', 'transfer-encoding'].includes(name.toLowerCase()),
-    )
-    .flat();
+  const names = rawHeaders.map((text, index) => (index % 2 === 0 ? text : rawHeaders[index - 1]));
+  return rawHeaders.filter((_, index) => !HOP_BY_HOP.has(names[index]?.toLowerCase()));
 }

@@ -141,7 +141,7 @@ export class PageDemo {
   ): void {
     const isJson = incoming.headers['content-type'] === 'application/json';
     const body: Promise<unknown> = isJson ? json(incoming) : Promise.resolve(undefined);
-    body
+    void body
       .then((command) => typeof command === 'object' && command !== null && run({ ...command }))
       .catch(() => false)
       .then((isDone) => response.writeHead(isDone ? 204 : 400).end());

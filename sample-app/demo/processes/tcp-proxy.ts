@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
-const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'amqp:': 5672, 'postgres:': 5432 };
+const AMQP_PORT = 5672;
 
 /** A proxy to a server whose connections can be cut, and which can be shut so that no new one comes through. */
 export class TcpProxy {
@@ -13,6 +13,7 @@ export class TcpProxy {
     this.#listener = createServer((client) => this.#connect(client));
   }
 
+  /** @param serverUrl - with a port, unless it is a broker's. */
   static async open(serverUrl: string): Promise<TcpProxy> {
     const proxy = new TcpProxy(new URL(serverUrl));
     proxy.#listener.listen(0, '127.0.0.1');
@@ -57,8 +58,8 @@ export class TcpProxy {
       client.destroy();
       return;
     }
-    const { hostname, protocol, port } = this.server;
-    const server = connect(port === '' ? DEFAULT_PORTS[protocol]! : Number(port), hostname);
+    const { hostname, port } = this.server;
+    const server = connect(port === '' ? AMQP_PORT : Number(port), hostname);
     server.on('error', () => undefined);
     this.#connections.add(client);
     for (const socket of [client, server]) socket.setNoDelay();

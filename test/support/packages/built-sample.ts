@@ -17,11 +17,11 @@ const BUILT = ['src', 'demo', 'public'].map((name) => `sample-app/${name}`);
  *
  * @param onBuild - called before it builds what is not built.
  */
-export async function builtSample(onBuild = () => {}): Promise<string> {
+export async function builtSample(onBuild?: () => void): Promise<string> {
   const digest = digestOf([...SOURCES, ...BUILT]);
   const target = join(CACHE, `sample-${digest.slice(0, 16)}`);
   if (!existsSync(target)) {
-    onBuild();
+    onBuild?.();
     const from = await builtPackage();
     await mkdir(CACHE, { recursive: true });
     await withLock(`${target}.lock`, async () => {
