@@ -206,7 +206,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
 
     it('charges again for a new order', async () => {
       const charges = await chargesDuring(async () => {
-        for (const _ of ['first order', 'second order']) {
+        for (let orders = 0; orders < 2; orders += 1) {
           await press('Pay');
           expect(await responses(1)).toMatchObject([{ verdict: 'first' }]);
           await press('New order');

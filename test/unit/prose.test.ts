@@ -13,19 +13,6 @@ const GUIDING = /^(?:README\.md|docs\/README\.md|docs\/(?:getting-started|guides
 const MOST_WORDS = 90;
 const MOST_LINES = 250;
 
-/** What is still too long; an entry that is no longer needed fails, too. */
-const LONG_PARAGRAPHS: readonly string[] = [
-  'docs/guides/calls.md',
-  'docs/guides/messages.md',
-  'docs/guides/recovery.md',
-  'docs/guides/transactions.md',
-  'docs/operations/postgres.md',
-];
-const LONG_PAGES: readonly string[] = [
-  'docs/explanation/one-request.md',
-  'docs/explanation/reliability.md',
-];
-
 describe('A page', () => {
   it(`has no paragraph of more than ${MOST_WORDS} words where it guides`, () => {
     const guiding = pages.filter((page) => GUIDING.test(page));
@@ -33,14 +20,11 @@ describe('A page', () => {
     const long = guiding.flatMap((page) =>
       longParagraphs(read(page)).map(({ line, words }) => `${page}:${line}: ${words} words`),
     );
-    const isListed = (place: string) => LONG_PARAGRAPHS.includes(place.split(':')[0]!);
-    expect(long.filter((place) => !isListed(place))).toEqual([]);
-    const found = long.map((place) => place.split(':')[0]);
-    expect(LONG_PARAGRAPHS.filter((page) => !found.includes(page))).toEqual([]);
+    expect(long).toEqual([]);
   });
 
   it(`has no more than ${MOST_LINES} lines of prose: code, and tables that a script writes, do not count`, () => {
-    expect(pages.filter((page) => isLong(read(page)))).toEqual(LONG_PAGES);
+    expect(pages.filter((page) => isLong(read(page)))).toEqual([]);
   });
 });
 

@@ -67,10 +67,9 @@ export class ApiWorker extends EventEmitter<Events> {
     for (;;) {
       await ended;
       do {
-        if (this.#isClosing) return;
         await sleep(PAUSE_MS);
+        if (this.#isClosing) return;
       } while (!this.mayStart());
-      if (this.#isClosing) return;
       ended = this.#spawn();
     }
   }

@@ -39,16 +39,16 @@ async function startAlone(): Promise<void> {
   await import('../../src/main.js');
 }
 
-async function startDemo({ url, stop }: EmbeddedServer): Promise<void> {
+async function startDemo(server: EmbeddedServer): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'nestjs-idempotency-sample-'));
   // The provider is another company: its ledger is not in the API's database.
   const LEDGER_FILE = join(folder, 'ledger.jsonl');
   const settings = { LEASE_MS, LEDGER_FILE, ...process.env, STORE: 'postgres' };
   const environment = validateEnvironment(settings);
-  const demo = new PageDemo(environment, url, settings.LEDGER_FILE);
+  const demo = new PageDemo(environment, server.url, settings.LEDGER_FILE);
   const end = async () => {
     await demo.close();
-    await stop();
+    await server.stop();
     rmSync(folder, { recursive: true });
     process.exit();
   };

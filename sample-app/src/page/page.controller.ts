@@ -44,7 +44,8 @@ export class PageController {
 
 async function send(folder: URL, file: string): Promise<StreamableFile> {
   const type = types.get(/^[a-z-]+\.(\w+)$/.exec(file)?.[1]);
-  const text = type && (await readFile(new URL(file, folder)).catch(() => undefined));
+  if (type === undefined) throw new NotFoundException('File not found');
+  const text = await readFile(new URL(file, folder)).catch(() => undefined);
   if (text === undefined) throw new NotFoundException('File not found');
   return new StreamableFile(text, { type });
 }

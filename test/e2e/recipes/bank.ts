@@ -3,11 +3,11 @@ export interface Order {
   readonly amount: number;
 }
 
-/** The bank refuses this order, now and later. */
-export class OrderRefusedError extends Error {}
+/** The bank rejects this order, now and later. */
+export class OrderRejectedError extends Error {}
 
 /** The client of a bank that charges once per idempotency key. */
 export abstract class Bank {
-  /** @throws {@link OrderRefusedError} */
+  /** @throws {@link OrderRejectedError} */
   abstract charge(order: Order, options: { readonly idempotencyKey: string }): Promise<void>;
 }

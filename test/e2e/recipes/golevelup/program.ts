@@ -25,10 +25,10 @@ class PrintedBank extends Bank {
     { idempotencyKey }: { readonly idempotencyKey: string },
   ): Promise<void> {
     const { attempt, isTakeover } = requireIdempotencyContext();
-    const isRefused = amount < 0;
-    const said = isRefused ? 'refused' : 'charged';
+    const isRejected = amount < 0;
+    const said = isRejected ? 'refused' : 'charged';
     report({ said, id, amount, idempotencyKey, attempt, isTakeover });
-    if (isRefused) throw new Error('planned: refused');
+    if (isRejected) throw new Error('planned: refused');
     if (id === hangsAt) await new Promise(() => undefined);
   }
 }
@@ -40,7 +40,7 @@ class NackingSubscriber {
   @Idempotent({
     key: (_order: Order, { properties }: ConsumeMessage) => String(properties.messageId),
   })
-  async refuse({ id }: Order, _message: ConsumeMessage): Promise<Nack> {
+  async reject({ id }: Order, _message: ConsumeMessage): Promise<Nack> {
     report({ said: 'returned a Nack', id });
     return Promise.resolve(new Nack(true));
   }

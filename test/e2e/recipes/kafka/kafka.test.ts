@@ -5,7 +5,7 @@ import type { KafkaContext } from '@nestjs/microservices';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { ServerWithoutBroker } from '../../messages/support/server-without-broker.js';
 import { startConsumer } from '../../messages/support/start-consumer.js';
-import { Bank, OrderRefusedError, type Order } from '../bank.js';
+import { Bank, OrderRejectedError, type Order } from '../bank.js';
 import { OrdersConsumer } from './orders.consumer.js';
 import { ParkedMessages } from './parked-messages.js';
 
@@ -84,7 +84,7 @@ it('An order whose charge failed is not committed, and charged when it is fetche
 
 it('What can never be handled is parked, and its offset is committed', async () => {
   const order = newOrder();
-  bank.failures = [new OrderRefusedError('planned: refused')];
+  bank.failures = [new OrderRejectedError('planned: refused')];
   await deliver(1, order);
   await deliver(2, newOrder(), '');
   await deliver(3, order);

@@ -2,7 +2,7 @@ import { Catch, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common'
 import type { KafkaContext } from '@nestjs/microservices';
 import { OperationRejectedError } from 'nestjs-idempotency';
 import { defer, of, switchMap, throwError, type Observable } from 'rxjs';
-import { OrderRefusedError } from '../bank.js';
+import { OrderRejectedError } from '../bank.js';
 import { ParkedMessages } from './parked-messages.js';
 
 /** Parks a message that can never be handled, so that its partition continues. */
@@ -22,5 +22,5 @@ export class ParkingFilter implements ExceptionFilter {
 function isPermanent(error: unknown): boolean {
   // No key, the key of another message, an unknown outcome: these have no time after which to retry.
   if (error instanceof OperationRejectedError) return error.retryAfterMs === undefined;
-  return error instanceof OrderRefusedError;
+  return error instanceof OrderRejectedError;
 }

@@ -51,7 +51,7 @@ describe('A payment whose process is killed after the charge', () => {
       });
       expect(await response!.json()).toEqual(provider.ledger[0]);
       expect([provider.ledger.length, provider.asked.length]).toEqual([1, times]);
-      expect([provider.looked, new Set(provider.asked).size]).toEqual([[provider.asked[0]], 1]);
+      expect([provider.lookUps, new Set(provider.asked).size]).toEqual([[provider.asked[0]], 1]);
     },
     180_000,
   );

@@ -12,9 +12,9 @@ export type Plan = 'respond' | 'decline' | 'fail' | 'cut' | 'hang';
 export class ProviderServer {
   /** The money that has moved. */
   readonly ledger: Charge[] = [];
-  /** All requests that asked for a charge, and all that looked for one. */
+  /** All requests that asked for a charge, and all that looked one up. */
   readonly asked: string[] = [];
-  readonly looked: string[] = [];
+  readonly lookUps: string[] = [];
   plan: Plan[] = [];
   /** Whether it finds charges by their reference. */
   canFind = true;
@@ -43,7 +43,7 @@ export class ProviderServer {
   private async respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (request.method === 'GET') {
       const reference = request.url!.split('/').at(-1)!;
-      this.looked.push(reference);
+      this.lookUps.push(reference);
       const charge = this.canFind ? this.known.get(reference) : undefined;
       return send(response, charge === undefined ? 404 : 200, charge);
     }

@@ -8,7 +8,7 @@ export type StepName = 'reserve' | 'charge' | 'ship' | 'refund' | 'release';
 export type StopsAt = `${'before' | 'after'} ${StepName}` | 'never';
 
 export interface ServiceSettings {
-  readonly refuses: 'nothing' | 'charge' | 'ship';
+  readonly rejects: 'nothing' | 'charge' | 'ship';
   /** Whether the services act once per key, or at every call. */
   readonly keys: 'honoured' | 'ignored';
 }
@@ -31,11 +31,11 @@ export class ListedServices {
   }
 
   private async act(name: StepName, { id }: Order, { idempotencyKey }: Call): Promise<Decision> {
-    const { refuses, keys } = this.settings;
+    const { rejects, keys } = this.settings;
     await this.reached(`before ${name}`);
     await this.redis.rpush(`calls:${id}`, name);
     const isFirst = (await this.redis.set(`key:${idempotencyKey}`, name, 'NX')) === 'OK';
-    const accepted = name !== refuses;
+    const accepted = name !== rejects;
     if (accepted && (isFirst || keys === 'ignored')) await this.redis.rpush(`effects:${id}`, name);
     await this.reached(`after ${name}`);
     return { accepted };

@@ -33,7 +33,7 @@ async function saga(
   services: Partial<ServiceSettings> = {},
   reached?: (place: StopsAt) => Promise<void>,
 ): Promise<OrderSaga> {
-  const settings = { refuses: 'nothing', keys: 'honoured', ...services } as const;
+  const settings = { rejects: 'nothing', keys: 'honoured', ...services } as const;
   const { providers } = new ListedServices(ledger, settings, reached);
   const options = { store: redisStore({ url: redis.url }), ...MODULE_OPTIONS };
   const app = await callingApp({ providers: [OrderSaga, ...providers] }, options);
@@ -55,8 +55,8 @@ const WAYS = {
   ship: { effects: ['reserve', 'charge', 'refund', 'release'], end: 'cancelled' },
 } as const;
 
-describe.each(Object.entries(WAYS))('A saga in which %s is refused', (refuses, way) => {
-  const services = { refuses: refuses as keyof typeof WAYS };
+describe.each(Object.entries(WAYS))('A saga in which %s is refused', (rejects, way) => {
+  const services = { rejects: rejects as keyof typeof WAYS };
 
   it('has each effect once, also when it is run again, and twice at a time', async () => {
     const order = newOrder();
@@ -75,8 +75,8 @@ it('A saga keeps its way though the bank would decide otherwise by now', async (
     place === 'before release'
       ? Promise.reject(new Error('planned: the stock service is down'))
       : Promise.resolve();
-  await expect((await saga({ refuses: 'charge' }, stops)).run(order)).rejects.toThrow('planned');
-  expect(await (await saga({ refuses: 'nothing' })).run(order)).toBe('cancelled');
+  await expect((await saga({ rejects: 'charge' }, stops)).run(order)).rejects.toThrow('planned');
+  expect(await (await saga({ rejects: 'nothing' })).run(order)).toBe('cancelled');
   expect(await effectsOf(ledger, order)).toEqual(WAYS.charge.effects);
 });
 
@@ -90,7 +90,7 @@ describe('A saga that is interrupted', () => {
   it.each(places)(
     'by the death of its process %s has each effect once after the next run',
     async (stopsAt) => {
-      const services = { refuses: 'ship', keys: 'honoured' } as const;
+      const services = { rejects: 'ship', keys: 'honoured' } as const;
       const order = newOrder();
       await crash(order, stopsAt, services);
       expect(await (await saga(services)).run(order)).toBe('cancelled');
@@ -105,7 +105,7 @@ describe('A saga that is interrupted', () => {
   );
 
   it('has an effect twice if a service ignores the key: the guide warns of it', async () => {
-    const services = { refuses: 'nothing', keys: 'ignored' } as const;
+    const services = { rejects: 'nothing', keys: 'ignored' } as const;
     const order = newOrder();
     const fails = (place: StopsAt) =>
       place === 'after charge'

@@ -55,8 +55,8 @@ const TRIED: readonly (readonly [folder: string, imported: string, ...others: st
 export function triedWithTexts(): TextModule[] {
   const page = readFileSync(join(projectRoot, DOCS), 'utf8');
   const [before, , after] = page.split(new RegExp(MARKERS.join('|')));
-  const { peerDependencies } = readJson<Manifest>('package.json');
-  const { packages } = readJson<Lockfile>('package-lock.json');
+  const { peerDependencies } = readJson('package.json') as Manifest;
+  const { packages } = readJson('package-lock.json') as Lockfile;
   const versionOf = (name: string) => {
     const version = packages[`node_modules/${name}`]?.version;
     if (version === undefined) throw new Error(`${name} is not installed.`);
@@ -96,8 +96,8 @@ function isImportedIn(folder: string, name: string): boolean {
     .some((file) => readFileSync(join(root, file), 'utf8').includes(`'${name}'`));
 }
 
-function readJson<Content>(path: string): Content {
-  return JSON.parse(readFileSync(join(projectRoot, path), 'utf8')) as Content;
+function readJson(path: string): unknown {
+  return JSON.parse(readFileSync(join(projectRoot, path), 'utf8'));
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
