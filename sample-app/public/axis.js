@@ -1,6 +1,6 @@
 /** A pause longer than this is drawn as a gap, so that the bars on both sides keep their width. */
 const LONGEST_PAUSE_MS = 1500;
-const GAP_MS = 300;
+const SPACE_MS = 300;
 /** The shortest time that the axis shows. */
 const SHORTEST_MS = 2000;
 
@@ -46,7 +46,7 @@ function scaleOf(lanes) {
     end = Math.max(end, to);
   }
   const shortened = (at) =>
-    pauses.reduce((sum, [from, to]) => (at >= to ? sum - (to - from) + GAP_MS : sum), at - start);
+    pauses.reduce((sum, [from, to]) => (at >= to ? sum - (to - from) + SPACE_MS : sum), at - start);
   const whole = Math.max(shortened(end), SHORTEST_MS);
   return { start, now, share: (at) => shortened(at) / whole };
 }

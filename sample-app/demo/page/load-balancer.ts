@@ -14,7 +14,7 @@ const HOP_BY_HOP = new Set<string | undefined>(['connection', 'keep-alive', 'tra
 /** Forwards each request to one of the processes, in turn. */
 export class LoadBalancer {
   readonly #faults = new Map<string, Fault>();
-  #turn = 0;
+  #nextIndex = 0;
 
   /** @param killAfterMs - kills the process of a payment that is not charged by then. */
   constructor(
@@ -57,7 +57,7 @@ export class LoadBalancer {
 
   #next(): ApiWorker | undefined {
     const listening = this.workers.filter(({ url }) => url !== undefined);
-    return listening[this.#turn++ % listening.length];
+    return listening[this.#nextIndex++ % listening.length];
   }
 
   #faultOf({ method, headers }: IncomingMessage): Fault | undefined {

@@ -236,8 +236,8 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
 
   it.each([
     ['/', 'text/html; charset=utf-8'],
-    ['/page.css', 'text/css; charset=utf-8'],
-    ['/page.js', 'text/javascript; charset=utf-8'],
+    ['/page/page.css', 'text/css; charset=utf-8'],
+    ['/page/page.js', 'text/javascript; charset=utf-8'],
   ])('serves %s as %s', async (path, type) => {
     const { status, headers } = await fetch(url + path);
     expect([status, headers.get('content-type')]).toEqual([200, type]);
