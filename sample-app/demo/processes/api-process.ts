@@ -93,7 +93,7 @@ export class ApiProcess {
   #read(line: string): void {
     this.#log.push(line);
     if (this.#log.length > KEPT_LINES) this.#log.shift();
-    const [counted] = /\[\w+\] \w+/.exec(line) ?? [];
+    const [counted] = /\[(?!Nest\])\w+\] \w+/.exec(line) ?? [];
     if (counted !== undefined) this.#counts.set(counted, this.logged(counted) + 1);
     this.#url ??= /^Payments API on (\S+)/.exec(line)?.[1];
     this.#lines.emit('line');

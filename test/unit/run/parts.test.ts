@@ -171,7 +171,7 @@ it('The parts of this project are complete, and repeat nothing', () => {
 
 /** Variables that choose a program, that Node, npm, Jest and CI set, or that a test sets for others. */
 const NEUTRAL =
-  /_BIN$|^(?:CC|CI|JEST_WORKER_ID|NODE_ENV|NODE_OPTIONS|PATH|SHARED_SERVERS_URL|DATABASE_URL|CART_SECRET|PICTURES|MSGPACKR_NATIVE_ACCELERATION_DISABLED)$/;
+  /_BIN$|^(?:CC|CI|JEST_WORKER_ID|NODE_ENV|NODE_OPTIONS|PATH|SHARED_SERVERS_URL|DATABASE_URL|REDIS_URL|VALKEY_URL|CART_SECRET|PICTURES|MSGPACKR_NATIVE_ACCELERATION_DISABLED)$/;
 
 it('The variables that change what runs are those that tests read', () => {
   const names = readdirSync(join(projectRoot, 'test'), { recursive: true, encoding: 'utf8' });
