@@ -19,10 +19,10 @@ declare module '@golevelup/nestjs-rabbitmq' {
     readonly queueOptions?: Options.AssertQueue;
   }): MethodDecorator;
 
-  export class RabbitMQModule {
-    static forRoot(config: {
+  export const RabbitMQModule: {
+    forRoot(config: {
       readonly uri: string;
       readonly exchanges: { readonly name: string; readonly type: string }[];
     }): DynamicModule;
-  }
+  };
 }

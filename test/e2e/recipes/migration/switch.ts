@@ -39,9 +39,9 @@ export interface Deployment {
   /** The planted mistake: it looks only at a takeover. */
   readonly mistaken: string;
   /** The oracle. */
-  charges(order: string): Promise<number>;
+  readonly charges: (order: string) => Promise<number>;
   /** Lets a held payment of the order continue. */
-  open(order: string): Promise<unknown>;
+  readonly open: (order: string) => Promise<unknown>;
 }
 
 /** What holds for every switch from an old library on HTTP: one charge, by the count of the ledger. */

@@ -45,14 +45,21 @@ export class ProviderServer {
       const reference = request.url!.split('/').at(-1)!;
       this.lookUps.push(reference);
       const charge = this.canFind ? this.known.get(reference) : undefined;
-      return send(response, charge === undefined ? 404 : 200, charge);
+      send(response, charge === undefined ? 404 : 200, charge);
+      return;
     }
     const { card, amount } = (await json(request)) as Payment;
     const key = String(request.headers['idempotency-key']);
     this.asked.push(key);
     const plan = this.plan.shift() ?? 'respond';
-    if (plan === 'decline') return send(response, 402);
-    if (plan === 'fail') return send(response, 500);
+    if (plan === 'decline') {
+      send(response, 402);
+      return;
+    }
+    if (plan === 'fail') {
+      send(response, 500);
+      return;
+    }
     const charge = this.known.get(key) ?? this.book({ id: randomUUID(), card, amount }, key);
     if (plan === 'cut') response.destroy();
     if (plan === 'respond') send(response, 201, charge);

@@ -10,7 +10,9 @@ import { Shop } from './shop.js';
 import { ShopController } from './shop.controller.js';
 
 process.env.CART_SECRET = 'a secret of this test';
-afterAll(() => void delete process.env.CART_SECRET);
+afterAll(() => {
+  delete process.env.CART_SECRET;
+});
 
 describe.each(platforms)('A route without a user on %s', (platform) => {
   const app = useServer(() =>

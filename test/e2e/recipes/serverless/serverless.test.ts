@@ -14,7 +14,9 @@ const redis = useRedis();
 /** Stands for the network, which forgets the connections of a frozen process. */
 const network = useServer(() => TcpRelay.start(redis.port));
 beforeAll(() => void (process.env.REDIS_URL = network.through(redis.url)));
-afterAll(() => void delete process.env.REDIS_URL);
+afterAll(() => {
+  delete process.env.REDIS_URL;
+});
 
 let charges = 0;
 

@@ -11,7 +11,9 @@ import { idempotency } from './valkey.module.js';
 const server = useRedis();
 const admin = useRedisClient(server);
 beforeAll(() => void (process.env.VALKEY_URL = server.url));
-afterAll(() => void delete process.env.VALKEY_URL);
+afterAll(() => {
+  delete process.env.VALKEY_URL;
+});
 
 let charges = 0;
 

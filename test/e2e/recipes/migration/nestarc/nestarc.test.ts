@@ -20,9 +20,9 @@ interface OldRecord {
 interface OldStore {
   readonly name: string;
   readonly reader: Recover;
-  write(key: string, record: OldRecord): Promise<unknown>;
+  readonly write: (key: string, record: OldRecord) => Promise<unknown>;
   /** The status of the record that the old package finds. */
-  status(key: string): Promise<string | undefined>;
+  readonly status: (key: string) => Promise<string | undefined>;
 }
 
 const payment = (

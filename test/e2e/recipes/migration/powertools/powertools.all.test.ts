@@ -17,7 +17,7 @@ type Pay = (payment: Payment) => Promise<unknown>;
 
 /** The parts of Powertools that a function uses. */
 interface Powertools {
-  makeIdempotent(pay: Pay, options: object): Pay;
+  readonly makeIdempotent: (pay: Pay, options: object) => Pay;
   readonly IdempotencyConfig: new (options: object) => {
     registerLambdaContext(context: object): void;
   };
@@ -63,7 +63,7 @@ describe('from Powertools for AWS Lambda, on Redis', () => {
       { store: redisStore({ url: server.url }), caller: { anonymous: 'shared' } },
     );
     const { createClient } = loadPackage('@redis/client') as {
-      createClient(options: object): RedisClient;
+      readonly createClient: (options: object) => RedisClient;
     };
     client = createClient({ url: server.url });
     await client.connect();
