@@ -47,11 +47,15 @@ const leaves = leavesOf([], schema).map(({ path, leaf }) => ({
   leaf,
 }));
 
-/** The options with only this one, in a lease that leaves room for its deadline. */
+/** The options with only this one, and what it requires of others. */
 function given(path: readonly string[], value: unknown): object {
   const [group = '', field] = path;
   if (field === undefined) return { [group]: value };
-  const room = { durationMs: { maxExecutionMs: 86_400_000 }, maxExecutionMs: { durationMs: 100 } };
+  const room = {
+    durationMs: { maxExecutionMs: 86_400_000 },
+    maxExecutionMs: { durationMs: 100 },
+    recoverOn: { onTakeover: () => 'run' },
+  };
   return { [group]: { ...room[field as keyof typeof room], [field]: value } };
 }
 

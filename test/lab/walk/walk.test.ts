@@ -70,7 +70,9 @@ describe('npm run lab -- walk', () => {
 
 /** The names of files of `lib` in a text, and what its links lead to. */
 function filesIn(text: string): string[] {
-  const names = [...text.matchAll(/[\w./-]+\.ts\b/g)].map(([name]) => name.replace('../lib/', ''));
+  const names = [...text.matchAll(/[\w./-]+\.ts\b/g)].map(([name]) =>
+    name.replace('../../lib/', ''),
+  );
   return [...new Set(names)].sort();
 }
 

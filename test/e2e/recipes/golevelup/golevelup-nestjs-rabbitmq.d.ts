@@ -1,6 +1,5 @@
 /**
- * What the recipe uses of a package that is not installed: npm does not resolve its peers beside Nest 12. The test
- * installs it in a project of its own, and compares the recipe with the package's own types.
+ * What the recipe uses of a package that is not installed: npm does not resolve its peers beside Nest 12.
  */
 declare module '@golevelup/nestjs-rabbitmq' {
   import type { DynamicModule } from '@nestjs/common';
