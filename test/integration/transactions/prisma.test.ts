@@ -33,7 +33,7 @@ export const created: Promise<{ id: string }> = prismaUnitOfWork(client).run(
 );
 export const handle = unitOfWork.run({ isolation: undefined, timeoutMs: 1 }, async (transaction) => {
   // @ts-expect-error There is no such model.
-  transaction.handle.refund;
+  transaction.handle.shipment;
   // @ts-expect-error It is not the client, but a transaction of it.
   transaction.handle.$disconnect;
 });
