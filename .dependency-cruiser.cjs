@@ -95,10 +95,13 @@ module.exports = {
       'nothing-unresolvable',
       'Every import must resolve, or the other rules cannot check it.',
       {},
-      // The package's own name leads to dist, which is there after a build only; the benchmark's peers to packages of its own.
+      // The package's own name leads to dist, which is there after a build only; the benchmark's peers to packages of its own; a recipe declares its own.
       {
         couldNotResolve: true,
-        pathNot: ['^nestjs-idempotency(/|$)', '^@node-idempotency/nestjs$'],
+        pathNot: [
+          '^nestjs-idempotency(/|$)',
+          '^@(?:node-idempotency/nestjs|golevelup/nestjs-rabbitmq)$',
+        ],
       },
     ),
     forbid(
