@@ -13,8 +13,9 @@ export interface Services {
 
 /**
  * Looks up in the business data what an earlier attempt, whose outcome is unknown, has done; with
- * `lease.recoverOn: 'always'`, what was done before this attempt at all. Called instead of the operation. Its errors go to the caller and are never kept, whatever the outcome policy: the next attempt looks up
- * again. The reconciler, which has no caller, emits `recovery_failed`.
+ * `lease.recoverOn: 'always'`, what was done before this attempt at all. Called instead of the operation. Its errors go
+ * to the caller and are never kept, whatever the outcome policy: the next attempt looks up again. The reconciler, which
+ * has no caller, emits `recovery_failed`.
  * @param services - the application's providers, such as a repository or the client of a payment provider.
  */
 export type Recover = (
