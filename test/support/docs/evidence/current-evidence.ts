@@ -1,6 +1,7 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot } from '../../project-root.js';
+import { documentationPages } from '../documented-code.js';
 import { withEvidence } from './evidence-page.js';
 import { existing, type ReadFile } from './holdings.js';
 import { promisesIn } from './promises.js';
@@ -28,9 +29,6 @@ function pages(): string[] {
     'docs/reference/situations.md',
     'docs/explanation/reliability.md',
   ];
-  const docs = readdirSync(join(projectRoot, 'docs'), { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.md'))
-    .map((name) => `docs/${name}`)
-    .sort();
-  return [...first, ...docs.filter((path) => !first.includes(path) && path !== EVIDENCE_PAGE)];
+  const others = documentationPages().filter((path) => !first.includes(path));
+  return [...first, ...others.filter((path) => path !== EVIDENCE_PAGE)];
 }
