@@ -142,7 +142,7 @@ function extraExecutionsOf(
   const { deaths, ledger, lostOutcomes, lostRecords, takenOver } = world;
   const hasDied = ledger.some((effect) => effect.key === key && deaths.has(effect.worker));
   const isLost = lostRecords.has(key);
-  // Fences do not grow then: which attempt was first is not known.
+  // After a loss, and a step back of the clock, fences do not grow: which attempt was first is not known.
   if (isLost && world.serverOf(recordKeyOf(world, key)).hasSteppedBack) {
     return 'any, with equal tokens';
   }

@@ -7,7 +7,7 @@ import type {
   ExtendReply,
 } from '../../../support/internals/core/store.js';
 import type { SimulatedProcess } from '../world/simulated-process.js';
-import { attemptOf, RuleBase, SLACK_MS } from './rule-base.js';
+import { attemptOf, attemptsOf, RuleBase, SLACK_MS } from './rule-base.js';
 
 /** What a worker sends for its attempts, and what it does with the replies. */
 export class AttemptRules extends RuleBase {
@@ -27,11 +27,10 @@ export class AttemptRules extends RuleBase {
     const own = process.store.leases.of(recordKey, reply.fence);
     if (own === undefined || process.clock.now() < own.deadline) return;
     // Another begin, or one without a reply whose operation runs without protection, may have the record.
-    if (process.store.isBeginning(recordKey) || attemptOf(process, recordKey, 0)) return;
-    // The reply was slow: the process has taken the record over since.
-    for (const { fencingToken, request } of process.engine.running()) {
-      if (request.recordKey === recordKey && fencingToken > reply.fence) return;
-    }
+    if (process.store.isBeginning(recordKey)) return;
+    // With a later token, the reply was slow: the process has taken the record over since.
+    const mayHaveIt = (fence: number) => fence === 0 || fence > reply.fence;
+    if (attemptsOf(process, recordKey).some((own) => mayHaveIt(own.fencingToken))) return;
     this.begunTokens.delete(token);
     this.next(process, () => {
       const hasBegun = this.begunTokens.has(token);

@@ -71,13 +71,15 @@ export abstract class RuleBase {
   }
 }
 
+/** Those of a record that the engine has not ended. */
+export function attemptsOf({ engine }: SimulatedProcess, recordKey: RecordKey): EngineAttempt[] {
+  return [...engine.running()].filter(({ request }) => request.recordKey === recordKey);
+}
+
 export function attemptOf(
-  { engine }: SimulatedProcess,
+  process: SimulatedProcess,
   recordKey: RecordKey,
   fence: number,
 ): EngineAttempt | undefined {
-  for (const attempt of engine.running()) {
-    if (attempt.fencingToken === fence && attempt.request.recordKey === recordKey) return attempt;
-  }
-  return undefined;
+  return attemptsOf(process, recordKey).find(({ fencingToken }) => fencingToken === fence);
 }
