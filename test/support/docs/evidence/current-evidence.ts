@@ -6,6 +6,7 @@ import { withEvidence } from './evidence-page.js';
 import { existing, type ReadFile } from './holdings.js';
 import { promisesIn } from './promises.js';
 import { PROMISES } from './promises-evidence.js';
+import { SERVERS } from './servers-evidence.js';
 import { SITUATIONS } from './situations-evidence.js';
 
 export const EVIDENCE_PAGE = 'docs/explanation/evidence.md';
@@ -18,7 +19,12 @@ export const readProjectFile: ReadFile = (path) => {
 /** docs/explanation/evidence.md as it should be. */
 export function currentEvidence(read: ReadFile): string {
   const promises = pages().flatMap((path) => promisesIn({ path, text: existing(read, path) }));
-  return withEvidence(existing(read, EVIDENCE_PAGE), promises, [...PROMISES, ...SITUATIONS], read);
+  return withEvidence(
+    existing(read, EVIDENCE_PAGE),
+    promises,
+    [...PROMISES, ...SITUATIONS, ...SERVERS],
+    read,
+  );
 }
 
 /** Pages that may promise: first those that a user reads first. */
