@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { Client } from 'pg';
 import { afterTest } from '../support/jest/after-test.js';
@@ -88,12 +88,19 @@ describe('A server that test files share', () => {
   );
 
   it(
-    'is a new one after a file has killed it',
+    'is a new one after a file has killed it, and the log of the old one is printed',
     async () => {
-      const pid = await pidOf(clientOf(await provide('redis', 'one')));
+      const printed = jest.spyOn(console, 'error').mockReturnValue(undefined);
+      afterTest(() => printed.mockRestore());
+      const keeper = new Keeper();
+      afterTest(() => keeper.stop());
+      const pid = await pidOf(clientOf(await keeper.provide('redis', 'one')));
       process.kill(pid, 'SIGKILL');
       await until(() => !isRunning(pid));
-      expect(await pidOf(clientOf(await provide('redis', 'one')))).not.toBe(pid);
+      expect(await pidOf(clientOf(await keeper.provide('redis', 'one')))).not.toBe(pid);
+      expect(printed.mock.calls).toEqual([
+        [expect.stringContaining('Ready to accept connections')],
+      ]);
     },
     START_HOOK_MS,
   );

@@ -45,8 +45,11 @@ export class Keeper {
   }
 }
 
+const LOG_LENGTH = 5_000;
+
 interface StartedServer extends SharedServer {
   readonly pid: number;
+  readonly log: readonly string[];
   stop(): Promise<void>;
 }
 
@@ -73,10 +76,12 @@ class KeptServer {
   }
 
   async #provide(): Promise<SharedServer> {
-    // The file that killed it must not fail those after it.
-    if (this.#server === undefined || !isRunning(this.#server.pid)) {
-      this.#server = await this.start();
+    // The file that killed it must not fail those after it. Why it ended is in no other message.
+    if (this.#server !== undefined && !isRunning(this.#server.pid)) {
+      console.error(`A shared server has ended:\n${this.#server.log.join('').slice(-LOG_LENGTH)}`);
+      this.#server = undefined;
     }
+    this.#server ??= await this.start();
     await this.empty(this.#server);
     const { url, port, dir } = this.#server;
     return { url, port, ...(dir !== undefined && { dir }) };
