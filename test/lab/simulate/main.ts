@@ -54,7 +54,7 @@ function print(summary: Summary): void {
   const coverage = new Coverage();
   coverage.add(counts);
   for (const line of coverage.lines()) console.log(line);
-  const missing = untried(summary);
+  const missing = untried(counts, summary.requests);
   if (missing.length > 0) console.log(`not tried: ${missing.join(', ')}`);
 }
 

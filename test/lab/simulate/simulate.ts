@@ -41,8 +41,7 @@ export async function simulate(seed: number, requests: number, most = requests):
     digest.update(result.digest);
     coverage.add(result.counts);
     if (result.objections.length > 0) failure = result;
-    const hasTried =
-      sent >= most || untried({ counts: coverage.counts, requests: sent }).length === 0;
+    const hasTried = sent >= most || untried(coverage.counts, requests).length === 0;
     if (failure !== undefined || (sent >= requests && hasTried)) break;
   }
   const { user, system } = process.cpuUsage(cpu);
@@ -62,8 +61,11 @@ export async function simulate(seed: number, requests: number, most = requests):
   };
 }
 
-/** What a run of so many requests must have tried: a generator that does nothing finds nothing. */
-export function untried({ counts, requests }: Pick<Summary, 'counts' | 'requests'>): string[] {
+/**
+ * What a run must have tried: a generator that does nothing finds nothing.
+ * @param requests - how many the run was to send, at least.
+ */
+export function untried(counts: Counts, requests: number): string[] {
   const coverage = new Coverage();
   coverage.add(counts);
   const missing: string[] = [];
@@ -76,6 +78,7 @@ export function untried({ counts, requests }: Pick<Summary, 'counts' | 'requests
     if (coverage.of('faults', fault) === 0) missing.push(fault);
   }
   const crashes = coverage.of('faults', 'crash');
-  if (crashes < requests / 20) missing.push(`a crash for each 20 requests: there were ${crashes}`);
+  const wanted = Math.floor(requests / 20);
+  if (crashes < wanted) missing.push(`${wanted} crashes: there were ${crashes}`);
   return missing;
 }

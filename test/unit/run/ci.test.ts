@@ -59,6 +59,6 @@ esac`);
     const limits = [...stdout.matchAll(/^true limit (\d+)$/gm)].map(([, minutes]) =>
       Number(minutes),
     );
-    expect(limits).toEqual([30, 76]);
+    expect(limits).toEqual([30, 78]);
   });
 });
