@@ -5,6 +5,7 @@ import { Order } from './order.js';
 import { addResponse, showFacts } from './responses.js';
 
 const COPIES = 10;
+const ACTIVITY_EVERY_MS = 500;
 
 const find = (selector) => document.querySelector(selector);
 let order;
@@ -31,6 +32,7 @@ find('form').addEventListener('submit', (event) => {
 });
 demo.addEventListener('change', showDemo);
 startOrder();
+showActivity();
 
 function startOrder() {
   order = new Order();
@@ -115,6 +117,20 @@ function readLedger() {
     find('#twice').value = chargedTwice;
   });
   return counting;
+}
+
+/** Shows the meter, then again after a pause: also what other pages cause. */
+async function showActivity() {
+  const response = await fetch('activity').catch(() => undefined);
+  if (response?.ok) {
+    const { requests, ...others } = await response.json();
+    const results = Object.entries(requests).map(([name, count]) => [
+      name.replaceAll('_', ' '),
+      count,
+    ]);
+    showFacts(find('#activity'), { ...Object.fromEntries(results), ...others });
+  }
+  setTimeout(showActivity, ACTIVITY_EVERY_MS);
 }
 
 function show() {

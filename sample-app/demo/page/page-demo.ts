@@ -9,12 +9,14 @@ import { TcpProxy } from '../processes/tcp-proxy.js';
 import { ApiWorker } from './api-worker.js';
 import { Executions } from './executions.js';
 import { type Fault, LoadBalancer } from './load-balancer.js';
+import { totalActivity } from './total-activity.js';
 
 const FAULTS: ReadonlySet<unknown> = new Set<Fault>(['lose the response', 'kill the process']);
 
 /**
  * Two processes of the API behind a load balancer, which share a PostgreSQL and a ledger's file, and the faults of the page:
- * `/demo/events` shows it what the processes do, `/demo/faults` and `/demo/store` are its buttons.
+ * `/demo/events` shows it what the processes do, `/activity` what they have counted together, `/demo/faults` and `/demo/store` are its
+ * buttons.
  */
 export class PageDemo {
   readonly #server = createServer((incoming, response) => this.#handle(incoming, response));
@@ -83,6 +85,7 @@ export class PageDemo {
     const { pathname, searchParams } = new URL(incoming.url ?? '/', 'http://localhost');
     const route = `${incoming.method ?? ''} ${pathname}`;
     if (route === 'GET /demo/events') this.#events(searchParams.get('key') ?? '', response);
+    else if (route === 'GET /activity') void this.#activity(response);
     else if (route === 'POST /demo/faults') this.#command(incoming, response, this.#planFault);
     else if (route === 'POST /demo/store') this.#command(incoming, response, this.#switchStore);
     else if (this.#balancer === undefined) response.writeHead(503, { 'retry-after': '1' }).end();
@@ -101,6 +104,12 @@ export class PageDemo {
     this.#pages.add(show);
     response.on('close', () => this.#pages.delete(show));
     show();
+  }
+
+  async #activity(response: ServerResponse): Promise<void> {
+    const urls = this.#workers.flatMap(({ url }) => url ?? []);
+    const activity = JSON.stringify(await totalActivity(urls));
+    response.writeHead(200, { 'content-type': 'application/json' }).end(activity);
   }
 
   #stateFor(key: string) {

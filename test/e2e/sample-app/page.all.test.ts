@@ -53,7 +53,12 @@ describeInBrowser('the page of npm start', () => {
     const file = join(folder, 'ledger.jsonl');
     writeFileSync(file, '');
     ledger = new LedgerFile(file);
-    demo = await startDemo({ LEDGER_FILE: file, PROVIDER_DELAY_MS: '400', LEASE_MS: '1500' });
+    demo = await startDemo({
+      LEDGER_FILE: file,
+      PROVIDER_DELAY_MS: '400',
+      LEASE_MS: '1500',
+      MAX_EXECUTION_MS: '5000',
+    });
     browser = await launchChromium(chromium!);
   }, START_HOOK_MS);
   afterAll(async () => {
@@ -139,6 +144,7 @@ describeInBrowser('the page of npm start', () => {
       expect.stringMatching(/^Execution 1, process [AB]\s.*process killed$/s),
       expect.stringMatching(/^Execution 2, process [AB], takeover\s.*outcome stored$/s),
     ]);
+    await until(async () => /^takeovers\s+[1-9]/m.test(await text('#activity')));
     await untilBothRun();
     const after = await pids();
     expect(after.filter((pid) => before.includes(pid))).toHaveLength(1);
@@ -163,6 +169,33 @@ describeInBrowser('the page of npm start', () => {
     await press('Pay with retries');
     await until(async () => (await verdicts()).at(-1) === 'first', TAKEOVER_MS);
     expect(await charges()).toBe(1);
+  });
+
+  it('shows the numbers of the meter over both processes', async () => {
+    /** Those of the page; 0 before it has read them. */
+    const numbers = async () => {
+      const pairs = (await text('#activity')).matchAll(/^([a-z ]+)\s+(\d+)$/gm);
+      const shown = new Map(Array.from(pairs, ([, name, count]) => [name, Number(count)] as const));
+      return (name: string) => shown.get(name) ?? 0;
+    };
+    await until(async () => /^takeovers/m.test(await text('#activity')));
+    const before = await numbers();
+    await press('Ten copies at once');
+    await untilNoneIsPending(10);
+    await until(async () => {
+      const after = await numbers();
+      const added = (name: string) => after(name) - before(name);
+      return added('executed') === 1 && added('in progress') + added('replayed') === 9;
+    });
+
+    await page.locator('#amount').selectOption('9999');
+    for (let order = 1; order <= 4; order += 1) {
+      await press('New order');
+      await press('Pay');
+    }
+    await until(async () => (await numbers())('running') === 4);
+    await until(async () => (await numbers())('running') === 0, TAKEOVER_MS);
+    expect((await numbers())('executed')).toBe(before('executed') + 5);
   });
 
   it('counts each order by itself', async () => {
