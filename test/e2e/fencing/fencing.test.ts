@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { Client } from 'pg';
 import { startRedis, type RedisServer } from '../../support/redis/redis-server.js';
@@ -11,6 +12,8 @@ import type { WorkerSettings } from './shipping-worker.js';
 type Worker = TalkingProcess<Record<string, unknown>>;
 
 const SHIPPING = new URL('shipping-worker.ts', import.meta.url);
+
+const FENCE_COLUMN = new URL('../recipes/fencing/fence-column.sql', import.meta.url);
 
 const LEASE_MS = 60_000;
 
@@ -28,9 +31,8 @@ describeWithClock('the fencing token in a PostgreSQL row', () => {
     postgresUrl = await postgres.newDatabase();
     database = new Client(postgresUrl);
     await database.connect();
-    await database.query(
-      'CREATE TABLE shipments (order_id text PRIMARY KEY, label text, fence bigint NOT NULL DEFAULT 0)',
-    );
+    await database.query('CREATE TABLE shipments (order_id text PRIMARY KEY, label text)');
+    await database.query(await readFile(FENCE_COLUMN, 'utf8'));
   }, START_HOOK_MS);
 
   afterAll(async () => {
@@ -68,17 +70,17 @@ describeWithClock('the fencing token in a PostgreSQL row', () => {
   }
 
   /**
-   * The first worker reads, and is paused beyond its lease. The second takes over, reads, writes and returns.
-   * Then the first resumes and writes.
+   * The first worker begins, and is paused beyond its lease while the carrier prints. The second takes over, writes and
+   * responds. Then the first resumes and writes.
    */
-  async function pausedBetweenReadingAndWriting(order: string, isFenced: boolean) {
+  async function pausedBeforeWriting(order: string, isFenced: boolean) {
     await database!.query('INSERT INTO shipments (order_id) VALUES ($1)', [order]);
     const first = worker(order, 'label of the first', isFenced);
-    const firstRead = await first.next();
+    const firstBegan = await first.next();
     first.signal('SIGSTOP');
     clock.pass(LEASE_MS);
     const second = worker(order, 'label of the second', isFenced);
-    const secondRead = await second.next();
+    const secondBegan = await second.next();
     second.goOn();
     const secondWrote = await second.next();
     const secondResponded = await second.next();
@@ -87,19 +89,18 @@ describeWithClock('the fencing token in a PostgreSQL row', () => {
     first.signal('SIGCONT');
     const firstWrote = await first.next();
     const firstResponded = await first.next();
-    expect(firstRead).toMatchObject({ read: [{ label: null }], attempt: 1, isTakeover: false });
-    expect(secondRead).toMatchObject({ read: [{ label: null }], attempt: 2, isTakeover: true });
-    expect(secondRead.fencingToken).toBeGreaterThan(firstRead.fencingToken as number);
+    expect([firstBegan.began, secondBegan.began]).toEqual(['acquired', 'takeover']);
+    expect(secondBegan.fencingToken).toBeGreaterThan(firstBegan.fencingToken as number);
     expect(secondWrote).toEqual({ rowsWritten: 1 });
-    expect(inBetween).toEqual({ label: 'label of the second', fence: secondRead.fencingToken });
-    // The record is fenced in any case: both workers get the same label for the key.
-    expect(secondResponded).toEqual({ shipped: 'label of the second' });
-    expect(firstResponded).toEqual({ shipped: 'label of the second' });
+    expect(inBetween).toEqual({ label: 'label of the second', fence: secondBegan.fencingToken });
+    // The record is fenced in any case: both clients get the same label for the key.
+    const responded = { responded: { label: 'label of the second', written: true } };
+    expect([secondResponded, firstResponded]).toEqual([responded, responded]);
     return { firstWrote, inBetween, afterwards: await shipment(order) };
   }
 
   it('rejects the late write of an attempt that lost its lease: UPDATE … WHERE fence < $1 changes no row', async () => {
-    const { firstWrote, inBetween, afterwards } = await pausedBetweenReadingAndWriting('a', true);
+    const { firstWrote, inBetween, afterwards } = await pausedBeforeWriting('a', true);
     expect(firstWrote).toEqual({ rowsWritten: 0 });
     expect(afterwards).toEqual(inBetween);
   });
@@ -108,7 +109,7 @@ describeWithClock('the fencing token in a PostgreSQL row', () => {
   if (!isTestAll) return;
 
   it('lets the late write overwrite the reported label without that clause', async () => {
-    const { firstWrote, afterwards } = await pausedBetweenReadingAndWriting('b', false);
+    const { firstWrote, afterwards } = await pausedBeforeWriting('b', false);
     expect(firstWrote).toEqual({ rowsWritten: 1 });
     expect(afterwards).toMatchObject({ label: 'label of the first' });
   });

@@ -1,14 +1,16 @@
 /**
- * A process that makes a shipping label once per order: it reads the order, makes the label, and writes it to the
- * database. Between reading and writing it waits for a line on its standard input.
+ * A process of the guide's controller, which makes the label of one order. Its carrier waits for a line on the standard
+ * input.
  */
 import 'reflect-metadata';
 import { once } from 'node:events';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { IdempotencyModule, IdempotencyService, type IdempotencyContext } from 'nestjs-idempotency';
+import { IdempotencyEvents, IdempotencyModule } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { Client } from 'pg';
+import { Pool } from 'pg';
+import { Carrier } from '../recipes/fencing/carrier.js';
+import { ShipmentsController } from '../recipes/fencing/shipments.controller.js';
 
 /** The settings of the worker. */
 export interface WorkerSettings {
@@ -26,8 +28,24 @@ const { redisUrl, postgresUrl, order, label, isFenced, leaseMs } = JSON.parse(
   process.env.TEST_SETTINGS ?? '',
 ) as WorkerSettings;
 
-const FENCED = 'UPDATE shipments SET label = $2, fence = $3 WHERE order_id = $1 AND fence < $3';
-const UNFENCED = 'UPDATE shipments SET label = $2, fence = $3 WHERE order_id = $1';
+const database = new Pool({ connectionString: postgresUrl });
+
+/** Reports how many rows each statement changes, and leaves the clause out for the counter-check. */
+const reportingDatabase = {
+  async query(text: string, values: unknown[]) {
+    const sent = isFenced ? text : text.replace(' AND fence < $1', '');
+    const result = await database.query(sent, values);
+    report({ rowsWritten: result.rowCount });
+    return result;
+  },
+};
+
+class WaitingCarrier extends Carrier {
+  override async print(): Promise<string> {
+    await once(process.stdin, 'data');
+    return label;
+  }
+}
 
 @Module({
   imports: [
@@ -38,31 +56,32 @@ const UNFENCED = 'UPDATE shipments SET label = $2, fence = $3 WHERE order_id = $
       duplicates: { mode: 'wait', timeoutMs: 20_000 },
     }),
   ],
+  controllers: [ShipmentsController],
+  providers: [
+    { provide: Pool, useValue: reportingDatabase },
+    { provide: Carrier, useClass: WaitingCarrier },
+  ],
 })
 class ShippingModule {}
 
-const app = await NestFactory.createApplicationContext(ShippingModule, { logger: false });
-const database = new Client(postgresUrl);
-await database.connect();
+const app = await NestFactory.create(ShippingModule, { logger: false });
+app.use((request: { user?: object }, _response: unknown, next: () => void) => {
+  request.user = { id: 'warehouse' };
+  next();
+});
+app.get(IdempotencyEvents).subscribe((event) => {
+  if (event.type === 'acquired' || event.type === 'takeover') {
+    report({ began: event.type, fencingToken: event.fencingToken });
+  }
+});
+await app.listen(0, '127.0.0.1');
 
-const shipped = await app
-  .get(IdempotencyService)
-  .run({ operation: 'ship', key: order, scope: 'warehouse' }, ship);
-report({ shipped });
+const response = await fetch(`${await app.getUrl()}/shipments/${order}/label`, { method: 'POST' });
+report({ responded: await response.json() });
 
 await app.close();
 await database.end();
 process.stdin.destroy();
-
-async function ship({ attempt, isTakeover, fencingToken }: IdempotencyContext): Promise<string> {
-  const { rows } = await database.query('SELECT label FROM shipments WHERE order_id = $1', [order]);
-  report({ read: rows, attempt, isTakeover, fencingToken });
-  await once(process.stdin, 'data');
-  const write = isFenced ? FENCED : UNFENCED;
-  const { rowCount } = await database.query(write, [order, label, fencingToken]);
-  report({ rowsWritten: rowCount });
-  return label;
-}
 
 function report(what: object): void {
   console.log(JSON.stringify(what));

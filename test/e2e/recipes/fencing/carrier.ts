@@ -1,0 +1,4 @@
+/** Prints labels. */
+export abstract class Carrier {
+  abstract print(order: string): Promise<string>;
+}

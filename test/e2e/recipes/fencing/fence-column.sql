@@ -1,0 +1,1 @@
+ALTER TABLE shipments ADD COLUMN fence bigint NOT NULL DEFAULT 0;
