@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { GeneratedSources } from './generated-sources.js';
 
 /** How Nest's users bundle a built application into one file. */
@@ -11,7 +12,7 @@ export interface Bundler {
 }
 
 /** What Nest requires if installed: the recipe of its documentation leaves it out of bundles. */
-const LAZY = [
+export const LAZY = [
   '@nestjs/microservices',
   '@nestjs/microservices/microservices-module',
   '@nestjs/microservices/microservices-module.js',
@@ -44,25 +45,14 @@ export const esbuildModule: Bundler = {
   output: 'bundle/main.mjs',
 };
 
-/** From Nest's documentation of serverless functions. */
+/** That of the guide, which is from Nest's documentation of serverless functions. */
 export const nestWebpack: Bundler = {
   name: 'nest build --webpack, without externals',
   files: {
-    'webpack.one-file.js': `const lazy = ${JSON.stringify(LAZY)};
-module.exports = (options, webpack) => ({
-  ...options,
-  externals: [],
-  output: { ...options.output, libraryTarget: 'commonjs2', filename: '../bundle/main.js' },
-  plugins: [
-    ...options.plugins,
-    new webpack.IgnorePlugin({ checkResource: (resource) => lazy.includes(resource) }),
-    new webpack.optimize.LimitChunkCountPlugin({ maxChunks: 1 }),
-  ],
-});
-`,
+    'webpack.one-file.js': readFileSync(new URL('webpack.one-file.cjs', import.meta.url), 'utf8'),
   },
   command: ['npx', 'nest', 'build', '--webpack', '--webpackPath', 'webpack.one-file.js'],
-  output: 'bundle/main.js',
+  output: 'dist/main.js',
 };
 
 export const webpackModule: Bundler = {
