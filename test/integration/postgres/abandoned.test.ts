@@ -5,6 +5,7 @@ import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Begin } from '../../support/internals/core/store.js';
 import type { Lease } from '../../support/internals/core/record.js';
 import { loadStatements, TableName } from '../../support/internals/stores/postgres/sql.js';
+import { documentedSql } from '../../support/docs/documented-sql.js';
 import { watchedPool } from '../../support/postgres/watched-pool.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { beginCommand, releaseCommand, TIMEOUT_MS } from '../../support/stores/commands.js';
@@ -82,6 +83,15 @@ describe('PostgreSQL lists', () => {
     expect(keysOf(await store.abandoned(command))).toHaveLength(1);
     const other = { ...begins[0]!, token: beginCommand().token };
     expect(await store.begin(other)).toMatchObject({ kind: 'takeover' });
+  });
+
+  it('the records whose leases ended to an operator, as documented', async () => {
+    const { pool, store, begins } = await abandoned(2);
+    expect(await store.begin(beginCommand())).toMatchObject({ kind: 'acquired' });
+    const { rows } = await pool.query(documentedSql('encode(record_key'));
+    const keys = begins.map(({ recordKey }) => Buffer.from(recordKey, 'base64url').toString('hex'));
+    expect(rows.map(({ encode }) => encode as string).sort()).toEqual(keys.sort());
+    expect(rows[0]).toMatchObject({ state: 'in_progress', attempt: 1, takeovers: 0 });
   });
 
   it('records by an index without finished records', async () => {
