@@ -19,7 +19,6 @@ const ENGINE = [
       'a begin without a reply is not released',
       "await this.events.counted('release', () =>\n        this.store.release({ recordKey, token, fence: UNKNOWN_FENCE }, command),\n      );",
       'void command;',
-      'The key is free again with the lease, as it is where the release is lost, too.',
     ],
     [
       'a begin that has been answered still counts as in progress',

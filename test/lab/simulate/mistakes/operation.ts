@@ -172,6 +172,7 @@ const WAITING = mistakesIn(
     'a record that ended before the store watched it is not noticed',
     'if (this.isWatched) notify();',
     '',
+    'The next poll notices it: later only where the network is slow, and how late responses are is not judged there.',
   ],
 );
 

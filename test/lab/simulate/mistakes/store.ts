@@ -64,6 +64,7 @@ const RECORD = mistakesIn(
     'the fence is not compared',
     '(lease.fence === UNKNOWN_FENCE || record.fence === lease.fence)',
     '(lease.fence === UNKNOWN_FENCE || record.fence > 0)',
+    'A token belongs to one attempt: a late copy of its begin that acquires the record again acquires it for that attempt.',
   ],
   [
     'an attempt whose fence is unknown holds nothing',
@@ -110,6 +111,7 @@ const RECORD = mistakesIn(
     'a release removes an outcome',
     "  if (record.token !== lease.token) return unchanged('lost');\n  return",
     "  if (record.token !== lease.token) return unchanged('lost');\n  if (record.state !== 'released') {\n    return { reply: { kind: 'ok' }, record: { ...record, expiresAt: now } };\n  }\n  return",
+    'An attempt completes or releases. Only a transaction whose COMMIT got no reply does both, and there are none here.',
   ],
   [
     'any attempt extends the lease',

@@ -131,6 +131,7 @@ export class RecordRules extends RuleBase {
     if ((before.fingerprint !== args.fingerprint) !== (kind === 'mismatch')) {
       this.object(`begin of ${key} compared contents to ${kind}`);
     }
+    if (kind === 'mismatch') this.world.mismatches.add(`${key} ${args.fingerprint}`);
     if (before.state !== 'in_progress') return;
     if (isOwn && kind !== 'owned' && kind !== 'mismatch') {
       this.object(`the owner of ${key} got the reply ${kind}`);

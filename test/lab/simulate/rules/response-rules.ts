@@ -1,3 +1,4 @@
+import { fingerprint } from '../../../support/internals/core/record.js';
 import type { Response, SimulatedRequest } from '../world/request.js';
 import { RuleBase, SLACK_MS } from './rule-base.js';
 
@@ -9,11 +10,19 @@ export class ResponseRules extends RuleBase {
       this.object('a success has no outcome');
     }
     this.checkContent(request, response);
+    if (response.code === 'idempotency_key_reused') this.checkMismatch(request);
     const isUnavailable = response.code === 'idempotency_store_unavailable';
     if (isUnavailable && this.isUntroubled(process)) {
       this.object('the store is reported as unavailable without a fault');
     }
     if (!process.isDraining) this.checkAttempt(request, response);
+  }
+
+  private checkMismatch({ intent, world }: SimulatedRequest): void {
+    const { key, content, operation } = intent;
+    if (!world.mismatches.has(`${key} ${fingerprint([operation.name, content])}`)) {
+      this.object(`a request for ${key} got a mismatch that no server has found`);
+    }
   }
 
   /** It is of its own key and content; a stored outcome is marked as such, an own one is not. */

@@ -64,6 +64,8 @@ export class World {
   readonly expiredAt = new Map<string, number>();
   /** Keys of which a server has replied that an earlier attempt's outcome is unknown, or that of other content. */
   readonly unknownOutcomes = new Set<string>();
+  /** Contents that a server has found to differ from those of their key's record: `key fingerprint`. */
+  readonly mismatches = new Set<string>();
   readonly takenOver = new Set<string>();
   readonly finishedAt = new Map<string, number>();
   readonly objections: string[] = [];
