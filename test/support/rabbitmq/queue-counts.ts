@@ -8,19 +8,31 @@ const SOCKET = 'queue-counts';
 
 /**
  * An extension of the broker: a client that connects and names a queue of the virtual host `/` receives the
- * number of ready messages, unacknowledged messages and consumers. `rabbitmqctl list_queues` reports the
- * same, but starts an Erlang for each call.
+ * number of ready messages, unacknowledged messages and consumers. One that names none receives what the broker has
+ * done with the messages of all quorum queues. `rabbitmqctl` reports the same, but starts an Erlang for each call.
  */
 const REPORT_COUNTS = `
 Columns = [messages_ready, messages_unacknowledged, consumers],
+OfQueue = fun(Name) ->
+  case rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, Name)) of
+    {ok, Found} -> [Count || {_, Count} <- rabbit_amqqueue:info(Found, Columns)];
+    {error, not_found} -> []
+  end
+end,
+Totals = [messages_delivered_total, messages_redelivered_total, messages_acknowledged_total,
+  messages_dead_lettered_rejected_total, messages_dead_lettered_delivery_limit_total],
+OfQuorumQueues = fun() ->
+  Counters = [Of || {Labels, Of} <- maps:to_list(rabbit_global_counters:overview()),
+    lists:member({queue_type, rabbit_quorum_queue}, Labels)],
+  [lists:sum([maps:get(Total, Of, 0) || Of <- Counters]) || Total <- Totals]
+end,
 Tell = fun(Client) ->
   {ok, Line} = gen_tcp:recv(Client, 0),
-  Queue = rabbit_misc:r(<<"/">>, queue, string:trim(Line)),
-  Counts = case rabbit_amqqueue:lookup(Queue) of
-    {ok, Found} -> [integer_to_list(Count) || {_, Count} <- rabbit_amqqueue:info(Found, Columns)];
-    {error, not_found} -> []
+  Counts = case string:trim(Line) of
+    <<>> -> OfQuorumQueues();
+    Name -> OfQueue(Name)
   end,
-  gen_tcp:send(Client, lists:join(" ", Counts)),
+  gen_tcp:send(Client, lists:join(" ", [integer_to_list(Count) || Count <- Counts])),
   gen_tcp:close(Client)
 end,
 spawn(fun() ->
@@ -53,10 +65,38 @@ export async function queueCounts(
   dir: string,
   queue: string,
 ): Promise<readonly [ready: number, unacked: number, consumers: number] | undefined> {
+  const [ready, unacked, consumers] = await ask(dir, queue);
+  return ready === undefined ? undefined : [ready, unacked!, consumers!];
+}
+
+/** What a broker has done with the messages of its quorum queues since it started. */
+export interface QuorumTotals {
+  /** The repeated deliveries among them. */
+  readonly delivered: number;
+  readonly redelivered: number;
+  readonly acknowledged: number;
+  /** Dead-lettered because a consumer rejected them. */
+  readonly rejected: number;
+  /** Dead-lettered because they were delivered too often. */
+  readonly overLimit: number;
+}
+
+/** Needs RabbitMQ 3.10. */
+export async function quorumTotals({ dir }: { readonly dir: string }): Promise<QuorumTotals> {
+  const [delivered, redelivered, acknowledged, rejected, overLimit] = await ask(dir, '');
+  if (overLimit === undefined) throw new Error('the broker does not count');
+  return {
+    delivered: delivered!,
+    redelivered: redelivered!,
+    acknowledged: acknowledged!,
+    rejected: rejected!,
+    overLimit,
+  };
+}
+
+async function ask(dir: string, line: string): Promise<number[]> {
   const socket = connect(join(dir, SOCKET));
-  socket.write(`${queue}\n`);
+  socket.write(`${line}\n`);
   const counts = await text(socket);
-  if (counts === '') return undefined;
-  const [ready, unacked, consumers] = counts.split(' ').map(Number);
-  return [ready!, unacked!, consumers!];
+  return counts === '' ? [] : counts.split(' ').map(Number);
 }
