@@ -1,5 +1,6 @@
 /**
- * What the recipe uses of a package that is not installed: npm does not resolve its peers beside Nest 12.
+ * What the recipe uses of a package that is not installed: npm does not resolve its peers beside Nest 12. A test
+ * installs it in an application, and compiles the recipe with the package's own types.
  */
 declare module '@golevelup/nestjs-rabbitmq' {
   import type { DynamicModule } from '@nestjs/common';

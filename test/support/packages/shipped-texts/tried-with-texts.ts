@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot } from '../../project-root.js';
+import { golevelupVersion } from '../golevelup-version.js';
 import { nestVersions } from '../nest-versions.js';
 import type { TextModule } from './option-texts.js';
 
@@ -21,6 +22,11 @@ interface Lockfile {
 const OTHER_VERSIONS: Readonly<Record<string, readonly string[]>> = {
   bullmq: ['bullmq-5'],
   ioredis: ['ioredis-5', 'ioredis-5.4'],
+};
+
+/** What is not in the lockfile. */
+const IN_APPLICATIONS: Readonly<Record<string, string>> = {
+  '@golevelup/nestjs-rabbitmq': golevelupVersion,
 };
 
 /** A folder of tests, a package that they import, and what comes with it. */
@@ -49,6 +55,7 @@ const TRIED: readonly (readonly [folder: string, imported: string, ...others: st
   ['test/e2e/recipes/clients', 'axios'],
   ['test/e2e/recipes/clients', 'ky'],
   ['test/e2e/recipes/clients', '@tanstack/query-core'],
+  ['test/package', '@golevelup/nestjs-rabbitmq'],
 ];
 
 /** The page of all packages that the tests use as an application would, with their versions. */
@@ -58,7 +65,7 @@ export function triedWithTexts(): TextModule[] {
   const { peerDependencies } = readJson('package.json') as Manifest;
   const { packages } = readJson('package-lock.json') as Lockfile;
   const versionOf = (name: string) => {
-    const version = packages[`node_modules/${name}`]?.version;
+    const version = IN_APPLICATIONS[name] ?? packages[`node_modules/${name}`]?.version;
     if (version === undefined) throw new Error(`${name} is not installed.`);
     return version;
   };
