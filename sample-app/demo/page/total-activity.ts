@@ -1,9 +1,9 @@
 import type { Activity } from '../../src/monitoring/activity.controller.js';
 
-/** The sum of what the processes at these addresses have counted. One that does not answer counts nothing. */
+/** The sum of what the processes at these addresses have counted. One that does not respond counts nothing. */
 export async function totalActivity(urls: readonly URL[]): Promise<Activity> {
-  const answers = urls.map((url) => read(url).catch(() => undefined));
-  const activities = (await Promise.all(answers)).filter((activity) => activity !== undefined);
+  const responses = urls.map((url) => read(url).catch(() => undefined));
+  const activities = (await Promise.all(responses)).filter((activity) => activity !== undefined);
   const requests: Record<string, number> = {};
   for (const [result, count] of activities.flatMap((one) => Object.entries(one.requests))) {
     requests[result] = (requests[result] ?? 0) + count;
