@@ -8,6 +8,7 @@ import {
   type Context,
   type Span,
   type Tracer,
+  type TracerProvider,
 } from '@opentelemetry/api';
 import type { SurroundedRequest, Surrounding } from '../../core/telemetry/telemetry.js';
 import { errorTypeOf } from '../../core/util/errors.js';
@@ -20,9 +21,21 @@ export type SpanPolicy = 'auto' | 'always';
 /** Where the active span is the own span of the request that is handled. */
 const OWN_SPAN = createContextKey('nestjs-idempotency own span');
 
-/** Not kept: a tracer of a provider that was shut down has no successor. */
-export function currentTracer(): Tracer {
-  return trace.getTracer(SCOPE.name, SCOPE.version);
+/**
+ * Not kept: a tracer of a provider that was shut down has no successor.
+ * @returns `undefined` if there is no SDK: the API's own provider would make a tracer and a span for no exporter, which
+ * takes ten times as long as to find that out.
+ */
+export function currentTracer(): Tracer | undefined {
+  const provider: DelegatingProvider = trace.getTracerProvider();
+  return provider.getDelegateTracer === undefined
+    ? provider.getTracer(SCOPE.name, SCOPE.version)
+    : provider.getDelegateTracer(SCOPE.name, SCOPE.version);
+}
+
+/** The API's own is one of these. */
+interface DelegatingProvider extends TracerProvider {
+  getDelegateTracer?(name: string, version: string): Tracer | undefined;
 }
 
 /** A span that lasts as long as the handling of its request. */
@@ -37,9 +50,10 @@ export class OwnSpan implements Surrounding {
 
   /** @returns `undefined` if another span speaks for the request, or there is no SDK. */
   static start(policy: SpanPolicy, request: SurroundedRequest): OwnSpan | undefined {
-    if (policy === 'auto' && hasSpeaker(request)) return undefined;
+    const tracer = currentTracer();
+    if (tracer === undefined || (policy === 'auto' && hasSpeaker(request))) return undefined;
     const { operation, transport } = request;
-    const span = currentTracer().startSpan(`idempotent ${operation}`, {
+    const span = tracer.startSpan(`idempotent ${operation}`, {
       attributes: { [ATTRIBUTE.operation]: operation, [ATTRIBUTE.transport]: transport },
     });
     // An unsampled one becomes active, too: what the operation calls inherits the decision.

@@ -173,7 +173,7 @@ export class SpanWriter {
     // An inner span may end before the response: only what took longer than the request has a span of its own.
     if (savedSince === undefined && fencingToken !== UNKNOWN_FENCE) return;
     const spanContext = span.spanContext();
-    const save = currentTracer().startSpan(
+    const save = currentTracer()?.startSpan(
       'idempotency save',
       {
         startTime: savedSince ?? Date.now(),
@@ -181,6 +181,7 @@ export class SpanWriter {
       },
       trace.setSpanContext(ROOT_CONTEXT, spanContext),
     );
+    if (save === undefined) return;
     this.describe(save, event);
     save.setAttribute(ATTRIBUTE.attempt, event.attempt);
     save.setAttribute(ATTRIBUTE.end, event.how);
@@ -197,7 +198,7 @@ export class SpanWriter {
       attributes[`${ATTRIBUTE.reconcile}.${result}`] = number;
     }
     currentTracer()
-      .startSpan('idempotency reconcile', {
+      ?.startSpan('idempotency reconcile', {
         startTime: Date.now() - durationMs,
         attributes,
         links,
