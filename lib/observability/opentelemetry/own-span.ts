@@ -50,8 +50,9 @@ export class OwnSpan implements Surrounding {
 
   /** @returns `undefined` if another span speaks for the request, or there is no SDK. */
   static start(policy: SpanPolicy, request: SurroundedRequest): OwnSpan | undefined {
+    if (policy === 'auto' && hasSpeaker(request)) return undefined;
     const tracer = currentTracer();
-    if (tracer === undefined || (policy === 'auto' && hasSpeaker(request))) return undefined;
+    if (tracer === undefined) return undefined;
     const { operation, transport } = request;
     const span = tracer.startSpan(`idempotent ${operation}`, {
       attributes: { [ATTRIBUTE.operation]: operation, [ATTRIBUTE.transport]: transport },
