@@ -1,4 +1,3 @@
-import { fingerprint } from '../../../support/internals/core/record.js';
 import type { Response, SimulatedRequest } from '../world/request.js';
 import { RuleBase, SLACK_MS } from './rule-base.js';
 
@@ -20,7 +19,7 @@ export class ResponseRules extends RuleBase {
 
   private checkMismatch({ intent, world }: SimulatedRequest): void {
     const { key, content, operation } = intent;
-    if (!world.mismatches.has(`${key} ${fingerprint([operation.name, content])}`)) {
+    if (!world.mismatches.has(`${key} ${operation.fingerprintOf(content)}`)) {
       this.object(`a request for ${key} got a mismatch that no server has found`);
     }
   }

@@ -7,7 +7,12 @@ import {
   type ProtocolOptions,
   type ResolvedProtocolOptions,
 } from '../../../support/internals/core/operation.js';
-import { recordKey, type RecordKey } from '../../../support/internals/core/record.js';
+import {
+  fingerprint,
+  recordKey,
+  type Fingerprint,
+  type RecordKey,
+} from '../../../support/internals/core/record.js';
 import { resolve } from '../../../support/internals/core/util.js';
 import type { OutcomeBody, SimulatedRequest } from './request.js';
 import type { World } from './world.js';
@@ -52,6 +57,10 @@ export class SimulatedOperation {
 
   recordKeyOf(key: string): RecordKey {
     return recordKey({ scope: [CALLER], operation: this.name, key });
+  }
+
+  fingerprintOf(content: string): Fingerprint {
+    return fingerprint([this.name, content]);
   }
 
   /** Runs it once. Not by the library's word: what it did stands in the ledger. */

@@ -1,5 +1,4 @@
 import { JSON_CODEC } from '../../../support/internals/codecs/json.js';
-import { fingerprint } from '../../../support/internals/core/record.js';
 import { REJECTIONS } from '../../../support/internals/core/util.js';
 import { valueFormat, type Call } from '../../../support/internals/transports/call.js';
 import { CALLER } from '../../faults/client.js';
@@ -17,7 +16,7 @@ export async function serveCall(request: SimulatedRequest): Promise<void> {
     keyOperation: name,
     key,
     scope: [CALLER],
-    fingerprint: fingerprint([name, content]),
+    fingerprint: operation.fingerprintOf(content),
     keep: options.outcome.keep,
     format: valueFormat(JSON_CODEC),
     maxOutcomeBytes: options.outcome.storeBody ? options.outcome.maxBytes : 'none',

@@ -1,6 +1,5 @@
 import { entryOf, type Entry } from '../../../support/internals/core/engine.js';
 import { executionScope } from '../../../support/internals/core/operation.js';
-import { fingerprint } from '../../../support/internals/core/record.js';
 import {
   HttpExecution,
   problems,
@@ -60,7 +59,7 @@ export async function serveHttp(request: SimulatedRequest): Promise<void> {
   const { signal: clientSignal } = request.disconnection;
   const operationRequest = {
     recordKey: operation.recordKeyOf(key),
-    fingerprint: fingerprint([operation.name, content]),
+    fingerprint: operation.fingerprintOf(content),
     operation: operation.name,
     transport: 'http' as const,
     scope: [CALLER],

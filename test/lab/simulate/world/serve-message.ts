@@ -1,7 +1,6 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { defer } from 'rxjs';
 import { executionScope, ExecutionScope } from '../../../support/internals/core/operation.js';
-import { fingerprint } from '../../../support/internals/core/record.js';
 import type { MessageRoute } from '../../../support/internals/transports/message.js';
 import { CALLER } from '../../faults/client.js';
 import { handle } from './handle.js';
@@ -21,7 +20,7 @@ function routeOf(operation: SimulatedOperation, content: string): MessageRoute {
     handler: name,
     consumer: CALLER,
     isEventHandler: false,
-    fingerprint: () => fingerprint([name, content]),
+    fingerprint: () => operation.fingerprintOf(content),
     maxOutcomeBytes: options.outcome.storeBody ? options.outcome.maxBytes : 'none',
     options: {
       ...options,
