@@ -66,7 +66,7 @@ class NackingSubscriber {
     IdempotencyModule.forRoot({
       store: redisStore({ url: redisUrl }),
       lease: { durationMs: 2_000, onTakeover },
-      // The limit of five deliveries allows for an outage of some seconds.
+      // The limit of five redeliveries allows for an outage of some seconds.
       duplicates: { retryAfterMs: 1_000 },
     }),
   ],
