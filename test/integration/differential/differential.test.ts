@@ -7,7 +7,7 @@ import { checkStore } from './check-store.js';
 import { LUA_MISTAKES } from './mutants.js';
 import { redisSubject } from './subjects/redis-subject.js';
 
-const runs = isTestAll ? 20_000 : 5_000;
+const runs = isTestAll ? 20_000 : 2_000;
 
 // Its memory is limited.
 const server = useServer(startRedis);
@@ -27,7 +27,8 @@ describe('the scripts and the reference state machine', () => {
     async (_, options) => {
       const subject = await redisSubject(redis, options);
       const { coverage, checked } = await checkStore(subject, { runs });
-      expect(coverage.missing(Math.floor(checked / 200))).toEqual({});
+      // The rarest situation occurs in every hundredth sequence: by chance, it is far from missing.
+      expect(coverage.missing(Math.floor(checked / 400))).toEqual({});
     },
     600_000,
   );
