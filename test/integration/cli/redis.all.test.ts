@@ -87,7 +87,7 @@ describe('On a Redis server, the doctor', () => {
   it.each([
     ['-evalsha', 'steps', 'error', 'The user requires EVALSHA'],
     ['-eval', 'rights', 'error', 'The user requires EVAL'],
-    ['-time', 'steps', 'error', 'The user executing the script'],
+    ['-time', 'steps', 'error', 'The user requires EVALSHA, EVAL, TIME'],
     ['-scan', 'rights', 'warning', 'Only the reconciler requires SCAN'],
     ['-rename', 'rights', 'warning', 'Without SETRANGE, RENAME and UNLINK'],
     ['-subscribe', 'push', 'warning', 'The user requires SUBSCRIBE'],

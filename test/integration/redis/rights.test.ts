@@ -80,4 +80,16 @@ describe('The rights that the documentation names', () => {
       expect(denied).toContain(rule.slice(1));
     },
   );
+
+  it.each(['+evalsha', '+time', '+set'])(
+    'are named in the error of a begin without one of them: %s',
+    async (rule) => {
+      const others = documented.filter((other) => other !== rule);
+      await admin.call('ACL', 'SETUSER', user, 'reset', ...others);
+      const store = ownStore(`redis://${user}:secret@127.0.0.1:${server.port}/1`);
+      await expect(store.begin(beginCommand())).rejects.toThrow(
+        'The user requires EVALSHA, EVAL, TIME',
+      );
+    },
+  );
 });

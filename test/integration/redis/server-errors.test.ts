@@ -209,6 +209,7 @@ describe('A server that can never execute the commands', () => {
     '-ERR syntax error',
     '-ERR DB index is out of range',
     "-ERR The user executing the script can't run this command or subcommand script",
+    "-ERR ACL failure in script: User app has no permissions to run the 'time' command",
     '-ERR user_script:5: Script attempted to access nonexistent global variable',
   ])('returns %s, which is a configuration error', async (error) => {
     const server = closeAfterTest(await startScriptedServer([error]));

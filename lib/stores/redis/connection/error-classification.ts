@@ -85,7 +85,7 @@ export function classifyFailure(error: unknown): SendFailure {
 
 /** Replies with the generic code `ERR` that persist until the configuration is fixed. */
 const STAYS =
-  /^ERR (?:un(?:known|supported) (?:sub)?command|wrong number of arguments|syntax error|invalid (?:password|DB index)|Client sent AUTH|AUTH <password>|DB index is out of range|operation not permitted|The user executing the script|Error compiling script)|user_script/i;
+  /^ERR (?:un(?:known|supported) (?:sub)?command|wrong number of arguments|syntax error|invalid (?:password|DB index)|Client sent AUTH|AUTH <password>|DB index is out of range|operation not permitted|Error compiling script)|user_script/i;
 
 /** Redis kills a script only before its first write. */
 const KILLED = /Script killed by user/i;
@@ -111,8 +111,12 @@ export function isErrorReply(error: unknown): error is ErrorReply {
   return types.isNativeError(error) && error.name === 'ReplyError';
 }
 
+/** What servers say of a command or a key within a script that the user may not use. */
+const DENIED_IN_SCRIPT = /The user executing the script can't|ACL failure in script/;
+
 /** The first word of an error reply, also of one that aborted a script. */
 export function replyCode(message: string): string {
+  if (DENIED_IN_SCRIPT.test(message)) return 'NOPERM';
   if (message.includes('max number of clients')) return 'TRYAGAIN';
   // Before Redis 7, an error inside a script is "ERR Error running script (…): @user_script: 5: -OOM …".
   const inScript = /^ERR Error running script .*@user_script: ?\d+: -?([A-Z]+) /s.exec(message);
