@@ -12,7 +12,7 @@ import { TESTS_FAILED, runJest } from './run-jest.mjs';
 const HELP = `
 npm test [-- PATH… and options of Jest]      every clause, script and kind of fault once
 npm run test:load [-- the same]              the same beside two busy loops
-npm run test:all [-- PART… or the same]      more seeds, pairs, versions and injections, by the parts of test/parts.json
+npm run test:all [-- PART… or the same]      the parts of test/parts.json: more seeds, pairs, versions and injections; recipes; tools
 npm run test:all -- --changed                only the parts whose digest differs from that in .ci/verified
 
 A file that fails is run once more by itself. If that passes, it is flaky: it is named, and more than two fail the run.
