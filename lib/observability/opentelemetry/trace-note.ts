@@ -1,27 +1,35 @@
-import { isSpanContextValid, TraceFlags, type Span, type SpanContext } from '@opentelemetry/api';
+import {
+  INVALID_SPANID,
+  INVALID_TRACEID,
+  TraceFlags,
+  type Span,
+  type SpanContext,
+} from '@opentelemetry/api';
 
-/** Trace id, span id and flags are 25 bytes: 34 characters of base64url. */
+/** Trace id, span id and flags. */
+const BYTES = 25;
+const FLAGS_AT = BYTES - 1;
+/** The same as base64url. */
 const NOTE_LENGTH = 34;
+
+/** One for all: a buffer of each span's own took a third longer, and twice as long to read. */
+const bytes = Buffer.alloc(BYTES);
 
 /** What a record keeps of the span of its execution; `undefined` of one that is not exported: no link could lead to it. */
 export function noteOf(span: Span | undefined): string | undefined {
   if (span?.isRecording() !== true) return undefined;
   const { traceId, spanId, traceFlags } = span.spanContext();
   if ((traceFlags & TraceFlags.SAMPLED) === 0) return undefined;
-  const flags = (traceFlags & 0xff).toString(16).padStart(2, '0');
-  const note = Buffer.from(traceId + spanId + flags, 'hex').toString('base64url');
-  return note.length === NOTE_LENGTH ? note : undefined;
+  if (bytes.write(traceId + spanId, 'hex') !== FLAGS_AT) return undefined;
+  bytes.writeUInt8(traceFlags & 0xff, FLAGS_AT);
+  return bytes.toString('base64url');
 }
 
 /** What {@link noteOf} has encoded; `undefined` for the note of another telemetry. */
 export function contextIn(note: string | undefined): SpanContext | undefined {
-  if (note?.length !== NOTE_LENGTH) return undefined;
-  const hex = Buffer.from(note, 'base64url').toString('hex');
-  const context = {
-    traceId: hex.slice(0, 32),
-    spanId: hex.slice(32, 48),
-    traceFlags: Number.parseInt(hex.slice(48), 16),
-    isRemote: true,
-  };
-  return isSpanContextValid(context) ? context : undefined;
+  if (note?.length !== NOTE_LENGTH || bytes.write(note, 'base64url') !== BYTES) return undefined;
+  const ids = bytes.toString('hex', 0, FLAGS_AT);
+  const [traceId, spanId] = [ids.slice(0, 32), ids.slice(32)];
+  if (traceId === INVALID_TRACEID || spanId === INVALID_SPANID) return undefined;
+  return { traceId, spanId, traceFlags: bytes.readUInt8(FLAGS_AT), isRemote: true };
 }
