@@ -15,16 +15,16 @@ import { Contender, TASKS, type Task } from './contender.js';
 
 /**
  * The CPU time that `telemetry` adds to a request: the engine with a store that replies at once, in blocks with and
- * without it that alternate in one process. Every request has a span if there is an SDK. The blocks are short: a busy
- * machine is then equally slow for both.
+ * without it that alternate in one process. Every request has a span if there is an SDK. A block is long enough for
+ * several garbage collections: in shorter ones, now one contender pays for both, now the other.
  */
 const WARM_UP_BLOCKS = 4;
 /** So many blocks in a row decide. */
 const STRETCH = 20;
 
 const { report, blocks, requests } = fromCommandLine(
-  'npm run lab -- measure telemetry [--blocks 200] [--requests 1000] [--report NAME]',
-  valuesOf({ blocks: 200, requests: 1_000 }),
+  'npm run lab -- measure telemetry [--blocks 40] [--requests 10000] [--report NAME]',
+  valuesOf({ blocks: 40, requests: 10_000 }),
 );
 
 /** At most so many microseconds a request. */
