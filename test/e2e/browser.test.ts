@@ -74,8 +74,8 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
         const isAResponse = message.text().startsWith('Failed to load resource');
         if (message.type() === 'error' && !isAResponse) complaints.push(message.text());
       });
-      // The page's other requests are no exchanges of the proxy, whose plans count the payments.
-      await page.route(/\/(ledger|demo\/events)\b/, (route) => {
+      // The page's other requests, which a timer may send, are no exchanges of the proxy: its plans count the payments.
+      await page.route(/\/(activity|ledger|demo\/events)\b/, (route) => {
         const { pathname, search } = new URL(route.request().url());
         return route.continue({ url: api.url + pathname + search });
       });
