@@ -112,7 +112,7 @@ export function isErrorReply(error: unknown): error is ErrorReply {
 }
 
 /** What servers say of a command or a key within a script that the user may not use. */
-const DENIED_IN_SCRIPT = /The user executing the script can't|ACL failure in script/;
+const DENIED_IN_SCRIPT = /The user executing the script|ACL failure in script/i;
 
 /** The first word of an error reply, also of one that aborted a script. */
 export function replyCode(message: string): string {
