@@ -26,13 +26,21 @@ const BY_THE_CLIENT = 'client|';
 const server = useServer(startRedis);
 const admin = useRedisClient(server);
 
+const without = (rule: string) => documented.filter((other) => other !== rule);
+
+/** @returns the URL of the user, who has these rules from now on. */
+async function userWith(given: readonly string[]): Promise<string> {
+  await admin.call('ACL', 'SETUSER', user, 'reset', ...given);
+  return `redis://${user}:secret@127.0.0.1:${server.port}/1`;
+}
+
 /** Lets a store do all that stores do, as a user with these rules; returns what the server denied. */
 async function deniedTo(given: readonly string[]): Promise<string[]> {
   await admin.flushall();
   await admin.script('FLUSH');
-  await admin.call('ACL', 'SETUSER', user, 'reset', ...given);
+  const url = await userWith(given);
   await admin.call('ACL', 'LOG', 'RESET');
-  await everything(`redis://${user}:secret@127.0.0.1:${server.port}/1`).catch(() => undefined);
+  await everything(url).catch(() => undefined);
   const log = (await admin.call('ACL', 'LOG', '100')) as (string | number)[][];
   const objects = log.map((entry) => String(entry[entry.indexOf('object') + 1]));
   return objects.filter((object) => !object.startsWith(BY_THE_CLIENT));
@@ -76,7 +84,7 @@ describe('The rights that the documentation names', () => {
   it.each(documented.filter((rule) => rule.startsWith('+')))(
     'are no more than it uses: %s',
     async (rule) => {
-      const denied = await deniedTo(documented.filter((other) => other !== rule));
+      const denied = await deniedTo(without(rule));
       expect(denied).toContain(rule.slice(1));
     },
   );
@@ -84,9 +92,7 @@ describe('The rights that the documentation names', () => {
   it.each(['+evalsha', '+time', '+set'])(
     'are named in the error of a begin without one of them: %s',
     async (rule) => {
-      const others = documented.filter((other) => other !== rule);
-      await admin.call('ACL', 'SETUSER', user, 'reset', ...others);
-      const store = ownStore(`redis://${user}:secret@127.0.0.1:${server.port}/1`);
+      const store = ownStore(await userWith(without(rule)));
       await expect(store.begin(beginCommand())).rejects.toThrow(
         'The user requires EVALSHA, EVAL, TIME',
       );
