@@ -99,6 +99,12 @@ const describeRabbitMq = () => {
     await channel.waitForConfirms();
   }
 
+  it('has no monitor that starts a second Erlang each minute, which outlives it', async () => {
+    server = ending(await startRabbitMq());
+    const monitor = () => server.control('eval', 'whereis(rabbit_epmd_monitor).');
+    await until(async () => (await monitor()) === 'undefined\n');
+  }, 60_000);
+
   it('reports ready messages, unacknowledged messages, and a missing queue', async () => {
     server = ending(await startRabbitMq());
     await open();

@@ -10,6 +10,13 @@ const LOOPBACK_ONLY = '-kernel inet_dist_use_interface {127,0,0,1}';
 /** One is already running; and one that Erlang starts itself would outlive the broker. */
 const WITHOUT_EPMD = '-start_epmd false';
 
+/**
+ * It starts a second Erlang each minute, which outlives a killed broker, writes into its folder and starts an epmd.
+ * Without spaces, at which the broker's script splits it.
+ */
+const WITHOUT_EPMD_MONITOR =
+  '-eval spawn(fun()->rabbit:await_startup(),supervisor:terminate_child(rabbit_sup,rabbit_epmd_monitor_sup)end).';
+
 /** For rabbitmq-server. */
 export function brokerEnvironment(port: number, dir: string, epmdPort: number): NodeJS.ProcessEnv {
   return {
@@ -26,7 +33,7 @@ export function brokerEnvironment(port: number, dir: string, epmdPort: number): 
     // Erlang replaces the script that starts it: a signal reaches the broker itself.
     RUNNING_UNDER_SYSTEMD: 'true',
     // A node named from the start spares RabbitMQ a second Erlang that looks for its name.
-    RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: `-sname ${NODE} ${WITHOUT_EPMD} ${LOOPBACK_ONLY} ${WITH_QUEUE_COUNTS}`,
+    RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: `-sname ${NODE} ${WITHOUT_EPMD} ${LOOPBACK_ONLY} ${WITH_QUEUE_COUNTS} ${WITHOUT_EPMD_MONITOR}`,
     ERL_CRASH_DUMP_SECONDS: '0',
   };
 }
