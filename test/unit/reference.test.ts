@@ -36,9 +36,9 @@ function exportsInReports(): string[] {
   );
 }
 
-/** Names as code writes or reads them: `headers['x']`, `getHeader('x')`, `fieldLines(rawHeaders, 'x')`. */
+/** Names as code writes or reads them: `headers['x']`, `getHeader('x')`, `fieldValue(headers, 'x')`. */
 const HEADER =
-  /(?:[hH]eaders\[|headers\.(?:get|has|set)\(|[gs]etHeader\(|fieldLines\(\w+, )'([\w-]+)'/g;
+  /(?:[hH]eaders\[|headers\.(?:get|has|set)\(|[gs]etHeader\(|fieldLines\([\w., ]+, |fieldValue\(\w+, )'([\w-]+)'/g;
 
 function optionNames(): string[] {
   const groups = OPTIONS as unknown as Record<string, { fields?: Record<string, unknown> }>;

@@ -41,7 +41,7 @@ export function isOfSyntax(key: string, syntax: KeySyntax): boolean {
   return typeof syntax !== 'function' || atOnce('key.syntax', syntax(key));
 }
 
-/** @returns the key in {@link fieldLines}; `false` if malformed or present twice, `undefined` if absent. */
+/** @returns the key in its field's lines; `false` if malformed or present twice, `undefined` if absent. */
 export function keyInLines(
   lines: readonly string[],
   syntax: KeySyntax,
@@ -106,18 +106,4 @@ function isUtf8(displayString: string): boolean {
   } catch {
     return false;
   }
-}
-
-/**
- * All received lines of one header field, `name` in lower case. Node joins repeated lines in `headers`, which would
- * make one key of two (contract C07). `rawHeaders` also exists on HTTP/2.
- */
-export function fieldLines(rawHeaders: readonly string[], name: string): string[] {
-  const lines: string[] = [];
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
-    const field = rawHeaders[i] ?? '';
-    if (field.length === name.length && field.toLowerCase() === name)
-      lines.push(rawHeaders[i + 1] ?? '');
-  }
-  return lines;
 }

@@ -3,7 +3,8 @@ import { selectMembers } from '../../core/record/content-selection.js';
 import { rejectionError } from '../../core/util/errors.js';
 import { atOnce } from '../../core/util/maybe-async.js';
 import { askOption } from '../common/ask-option.js';
-import { fieldLines, isOfSyntax, keyInLines, type ParsedKey } from '../common/idempotency-key.js';
+import { fieldLines } from '../common/header-fields.js';
+import { isOfSyntax, keyInLines, type ParsedKey } from '../common/idempotency-key.js';
 import type { FieldRequest, GraphqlField } from './graphql-field.js';
 import type { GraphqlRoute } from './graphql-route.js';
 
@@ -73,9 +74,7 @@ function isUpgrade(request: FieldRequest): boolean {
 }
 
 function linesOf({ rawHeaders, raw, headers }: FieldRequest, name: string): readonly string[] {
-  const lines = rawHeaders ?? raw?.rawHeaders;
-  if (lines !== undefined) return fieldLines(lines, name);
-  return [headers?.[name] ?? []].flat().map(String);
+  return fieldLines(rawHeaders ?? raw?.rawHeaders, headers ?? raw?.headers, name);
 }
 
 type Arguments = GraphqlField['args'];

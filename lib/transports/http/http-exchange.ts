@@ -15,8 +15,8 @@ import { sendOrFail, sendRecorded } from './response/send-response.js';
 /** One request with its response, limited to what Express and Fastify do differently. */
 export interface HttpExchange {
   readonly request: PlatformRequest;
-  /** Name, value, name, value, as received. */
-  readonly rawHeaders: readonly string[];
+  /** Name, value, name, value, as received; absent or empty on a request that Node's parser has not made. */
+  readonly rawHeaders: readonly string[] | undefined;
   readonly rawResponse: ServerResponse;
   /** Whether the platform can pass the request on to another handler: by `next()`, also in a filter or a pipe. */
   readonly isPassable: boolean;
@@ -74,7 +74,7 @@ class ExpressExchange implements HttpExchange {
     readonly rawResponse: ExpressResponse,
   ) {}
 
-  get rawHeaders(): readonly string[] {
+  get rawHeaders(): readonly string[] | undefined {
     return this.request.rawHeaders;
   }
 
@@ -161,7 +161,7 @@ class FastifyExchange implements HttpExchange {
     private readonly reply: FastifyReply,
   ) {}
 
-  get rawHeaders(): readonly string[] {
+  get rawHeaders(): readonly string[] | undefined {
     return this.request.raw.rawHeaders;
   }
 

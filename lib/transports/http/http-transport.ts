@@ -15,6 +15,7 @@ import type { HttpRoute } from './http-route.js';
 import { IdempotencyProblem, setProblemHeaders, throwProblem } from './problem.js';
 import { readRequest } from './read-request.js';
 import type { RecordedResponse } from './response/http-response.js';
+import { isOfNode } from './response/response-patch.js';
 import { runAlone, runHandler } from './run-handler.js';
 
 const logger = new Logger('Idempotency');
@@ -215,9 +216,15 @@ function endWithResponse(
   { rawResponse }: HttpExchange,
 ): (error: unknown) => void {
   let failure: unknown;
-  rawResponse.once('close', () => {
+  let hasEnded = false;
+  const end = () => {
+    if (hasEnded) return;
+    hasEnded = true;
     surrounding.ended(failure);
-  });
+  };
+  rawResponse.once('close', end);
+  // Below an adapter of a serverless platform it finishes, and never closes.
+  if (!isOfNode(rawResponse.socket)) rawResponse.once('finish', end);
   return (error) => {
     failure = error;
   };

@@ -7,7 +7,8 @@ import { recordKey, type Scope } from '../../core/record/record-key.js';
 import { hasCode } from '../../core/util/errors.js';
 import { atOnce, whenReady } from '../../core/util/maybe-async.js';
 import { askOption, askOptionLater } from '../common/ask-option.js';
-import { fieldLines, keyInLines } from '../common/idempotency-key.js';
+import { fieldLines } from '../common/header-fields.js';
+import { keyInLines } from '../common/idempotency-key.js';
 import { anonymousScope, principalOf, toScope } from '../common/scope.js';
 import { contentOf, type PlatformRequest } from './content/request-content.js';
 import type { HttpExchange } from './http-exchange.js';
@@ -64,13 +65,13 @@ function operationRequestOf(
 }
 
 /** How long the client waits for an outcome; only needed if duplicates wait. */
-function waitOptionsOf({ rawHeaders, rawResponse }: HttpExchange) {
+function waitOptionsOf({ request, rawHeaders, rawResponse }: HttpExchange) {
   const disconnect = new AbortController();
   rawResponse.once('close', () => {
     disconnect.abort();
   });
   return {
-    waitAtMostMs: preferredWaitMs(fieldLines(rawHeaders, 'prefer')),
+    waitAtMostMs: preferredWaitMs(fieldLines(rawHeaders, request.headers, 'prefer')),
     clientSignal: disconnect.signal,
   };
 }
@@ -86,7 +87,7 @@ function keyOf(
       ? chosenKey(context, exchange, route)
       : askOption('key.syntax', operation, () =>
           keyInLines(
-            fieldLines(exchange.rawHeaders, keyField),
+            fieldLines(exchange.rawHeaders, exchange.request.headers, keyField),
             options.key.syntax,
             options.key.maxLength,
           ),

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { parseItem } from 'structured-headers';
 import { dose } from '../../support/jest/test-all.js';
-import { fieldLines, parseKey, type KeySyntax } from '../../support/internals/transports/common.js';
+import { parseKey, type KeySyntax } from '../../support/internals/transports/common.js';
 
 const MAX_LENGTH = 255;
 const FIELDS = dose(100_000);
@@ -221,33 +221,5 @@ describe('key.syntax', () => {
       expect(parseKey(rejected, syntax, MAX_LENGTH)).toBe(false);
     }
     expect(asked).toEqual(['order-1', 'payment-1']);
-  });
-});
-
-describe('the lines of a field', () => {
-  const raw = [
-    'Host',
-    'a',
-    'IDEMPOTENCY-KEY',
-    'one',
-    'X-Idempotency-Key',
-    'no',
-    'idempotency-key',
-    'two',
-  ];
-
-  it('are found in any case, each of them, in their order', () => {
-    expect(fieldLines(raw, 'idempotency-key')).toEqual(['one', 'two']);
-  });
-
-  it('are none where the name is only a value or part of a name', () => {
-    expect(
-      fieldLines(['Accept', 'idempotency-key', 'Idempotency-Key-2', 'x'], 'idempotency-key'),
-    ).toEqual([]);
-    expect(fieldLines([], 'idempotency-key')).toEqual([]);
-  });
-
-  it('are kept unchanged', () => {
-    expect(fieldLines(['k', '"a", "b"', 'K', ''], 'k')).toEqual(['"a", "b"', '']);
   });
 });

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { fieldValue } from '../../common/header-fields.js';
 import type { RequestContent } from '../../common/request-content.js';
 
 /** The common part of Express' and Fastify's requests that is used here. */
@@ -26,7 +27,7 @@ export function contentOf(request: PlatformRequest): RequestContent {
     path: mark < 0 ? url : url.slice(0, mark),
     query: mark < 0 ? '' : url.slice(mark + 1),
     headers,
-    mediaType: mediaTypeOf(headers['content-type']),
+    mediaType: mediaTypeOf(fieldValue(headers, 'content-type')),
     body,
     hasUnreadBody: body === undefined && hasBody(request),
     rawBody: rawBody instanceof Uint8Array ? rawBody : undefined,
@@ -50,9 +51,11 @@ export function isForm({ mediaType, body, hasUnreadBody }: RequestContent): bool
 
 /** Whether a body follows the head (RFC 9112 §6.3); on HTTP/2, header fields need not announce it (RFC 9113 §8.1). */
 function hasBody({ headers, raw }: PlatformRequest): boolean {
-  const length = headers['content-length'];
+  const length = fieldValue(headers, 'content-length');
   if (length !== undefined) return length !== '0';
-  return headers['transfer-encoding'] !== undefined || raw?.stream?.endAfterHeaders === false;
+  return (
+    fieldValue(headers, 'transfer-encoding') !== undefined || raw?.stream?.endAfterHeaders === false
+  );
 }
 
 function mediaTypeOf(contentType: string | undefined): string {

@@ -11,6 +11,7 @@ import type { Fingerprint } from '../../../core/record/record.js';
 import { IdempotencyOptionsError } from '../../../core/util/errors.js';
 import { askOption } from '../../common/ask-option.js';
 import { chosenContent } from '../../common/chosen-content.js';
+import { fieldValue } from '../../common/header-fields.js';
 import type { RequestContent } from '../../common/request-content.js';
 import type { FingerprintOption } from '../../common/request-options.js';
 import { formContent } from './form-content.js';
@@ -145,7 +146,7 @@ function rawBytes(content: RequestContent): Uint8Array {
 
 function fieldsOf({ headers }: RequestContent, names: readonly string[]): string[] {
   return names.map((name) => {
-    const value = headers[name];
-    return value === undefined ? name : `${name}:${Array.isArray(value) ? value.join() : value}`;
+    const value = fieldValue(headers, name);
+    return value === undefined ? name : `${name}:${value}`;
   });
 }

@@ -250,7 +250,13 @@ export class RawRecorder implements ResponseRecorder {
       if (replacement === undefined) {
         let mayGoOn = true;
         // Already open: Fastify has sent another response.
-        if (state.phase !== 'open') for (const chunk of chunks) mayGoOn = response.write(chunk);
+        if (state.phase !== 'open') {
+          for (const chunk of chunks) {
+            // Below an adapter the socket returns nothing, and never drains.
+            const returned: unknown = response.write(chunk);
+            mayGoOn = returned !== false;
+          }
+        }
         if (state.phase === 'complete') response.end(endCallback);
         // A destroyed response never drains.
         if (mayGoOn || response.destroyed) this.emitDrainSoon();

@@ -1,4 +1,6 @@
 import { ServerResponse, type OutgoingHttpHeader, type OutgoingHttpHeaders } from 'node:http';
+import { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 
 /** `writeHead`'s fields: by name, flat (name, value, name, value), or in pairs. */
 export type HeaderFields =
@@ -122,10 +124,24 @@ function below(response: PatchedResponse): PatchedMethods {
   return response[BELOW] ?? (Object.getPrototypeOf(response) as PatchedMethods);
 }
 
-/** Whether what is passed to `end` goes to Node as it is: over HTTP/1, and this response's method was not replaced. */
+/**
+ * Whether what is passed to `end` goes to Node's own socket as it is: over HTTP/1, and this response's method was not
+ * replaced. What adapters of serverless platforms and tests put in the socket's place ignores a string's encoding.
+ */
 export function endsAsNode(response: PatchedResponse): boolean {
   const { end } = response[BELOW] ?? response;
-  return end === ServerResponse.prototype.end && !Object.hasOwn(response, 'end');
+  return (
+    end === ServerResponse.prototype.end &&
+    !Object.hasOwn(response, 'end') &&
+    isOfNode(response.socket)
+  );
+}
+
+/** Whether it is a socket of Node's own class, with its own methods. A destroyed response may have none. */
+export function isOfNode(socket: Socket | null | undefined): boolean {
+  if (socket === null || socket === undefined || Object.hasOwn(socket, 'write')) return false;
+  const inherited: unknown = Object.getPrototypeOf(socket);
+  return inherited === Socket.prototype || inherited === TLSSocket.prototype;
 }
 
 const prototypes = new WeakMap<object, object>();

@@ -74,7 +74,8 @@ export function sendBody(
     // A character of Latin-1 for each byte, whatever the body's own encoding.
     response.end(asBuffer(body).toString('latin1'), 'latin1', callback);
   } else {
-    response.end(body, callback);
+    // Stand-ins for Node's responses take a Buffer, and not each of them any other bytes.
+    response.end(asBuffer(body), callback);
   }
 }
 

@@ -1,6 +1,6 @@
 export { chosenContent } from '../../../../lib/transports/common/chosen-content.js';
+export { fieldLines, fieldValue } from '../../../../lib/transports/common/header-fields.js';
 export {
-  fieldLines,
   keyInLines,
   parseKey,
   type KeySyntax,
