@@ -6,7 +6,13 @@ import { SymbolSlot } from '../../../core/util/symbol-slot.js';
 import type { RecordedResponse } from './http-response.js';
 import { RawRecorder } from './raw-recorder.js';
 import type { ResponseSink } from './response-sink.js';
-import { MAX_BYTES_IN_ONE_CHUNK, reasonOf, sendOrFail } from './send-response.js';
+import {
+  contradictions,
+  FRAMING,
+  MAX_BYTES_IN_ONE_CHUNK,
+  reasonOf,
+  sendOrFail,
+} from './send-response.js';
 
 export interface FastifyReply {
   readonly raw: ServerResponse;
@@ -48,6 +54,8 @@ class ReplayedPayload implements PayloadReceiver {
     receivers.set(reply, undefined);
     sendOrFail(reply.raw, () => {
       reply.statusCode = status;
+      // Of middleware or a hook, which knew nothing of this body.
+      for (const name of FRAMING) removeField(reply, name);
       if (body.length === 0) done(null);
       else done(null, textOf(body, reply.getHeaders(), reply.raw) ?? asBuffer(body));
     });
@@ -175,9 +183,13 @@ export class FastifyRecorder {
     const replacement = await sink.onComplete({ status, headers, body });
     if (replacement !== undefined) return this.inPlaceOf(replacement);
     if (buffered.kind === 'broken') throw buffered.error;
-    if (payload === undefined || payload === null) return { status, headers, payload };
+    for (const name of contradictions(reply.raw, status, headers)) headers[name] = undefined;
+    if (payload === undefined || payload === null) {
+      // Fastify adds a length of 0.
+      return { status, headers: { ...headers, 'transfer-encoding': undefined }, payload };
+    }
     // Fastify adds a length to bytes, which must not be combined with a transfer coding (RFC 9112 §6.2).
-    if (headers['transfer-encoding'] !== undefined) {
+    if (headers['transfer-encoding'] !== undefined || headers['trailer'] !== undefined) {
       return { status, headers, payload: Readable.from([asBuffer(body)]) };
     }
     // Node sends a string together with the head, in one chunk, but then encodes both alike.
@@ -194,9 +206,11 @@ export class FastifyRecorder {
 
   private inPlaceOf({ status, headers, body }: RecordedResponse): Decided {
     const bytes = asBuffer(body);
+    const before = { ...this.sink.headersBefore };
+    for (const name of FRAMING) before[name] = undefined;
     return {
       status,
-      headers: { ...this.sink.headersBefore, ...headers },
+      headers: { ...before, ...headers },
       // `undefined` would keep the payload that has to be replaced.
       payload: bytes.length === 0 ? null : bytes,
     };
@@ -208,15 +222,21 @@ export class FastifyRecorder {
     const present = reply.getHeaders();
     reply.statusCode = status;
     for (const name of Object.keys(present)) {
-      if (headers[name] === undefined) reply.removeHeader(name);
+      if (headers[name] === undefined) removeField(reply, name);
     }
     for (const [name, value] of Object.entries(headers)) {
-      if (present[name.toLowerCase()] !== value) {
+      if (value !== undefined && present[name.toLowerCase()] !== value) {
         reply.removeHeader(name);
         reply.header(name, value);
       }
     }
   }
+}
+
+/** Removes a field of the handler, and one that middleware has set on Node's response. */
+function removeField(reply: FastifyReply, name: string): void {
+  if (reply.hasHeader(name)) reply.removeHeader(name);
+  if (reply.raw.hasHeader(name)) reply.raw.removeHeader(name);
 }
 
 /** A short ASCII body as a string: of a first response and of its replay, so that later hooks get the same of both. */

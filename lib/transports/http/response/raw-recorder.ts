@@ -10,6 +10,7 @@ import {
 } from './response-patch.js';
 import type { ResponseSink } from './response-sink.js';
 import {
+  contradictions,
   reasonOf,
   sendBody,
   sendReplacement,
@@ -231,6 +232,9 @@ export class RawRecorder implements ResponseRecorder {
     this.uninstall();
     sendOrFail(response, () => {
       if (replacement === undefined) {
+        for (const name of contradictions(response, statusCode, headers)) {
+          if (headers[name] !== undefined) response.removeHeader(name);
+        }
         response.statusCode = statusCode;
         setReason(response, reason);
         sendBody(response, body, callback);

@@ -21,6 +21,8 @@ function sendServerError(response: ServerResponse): void {
     Reflect.deleteProperty(response, 'writeHead');
     response.statusCode = 500;
     setReason(response, '');
+    // Without one of its own: Node adds none after another was removed.
+    response.setHeader('Content-Length', 0);
     response.end();
   } catch {
     response.destroy();
@@ -51,12 +53,45 @@ export function sendRecorded(
   { status, headers, body }: RecordedResponse,
   callback?: () => void,
 ): void {
+  // Of middleware, which knew nothing of this body.
+  for (const name of isBodiless(status) ? FRAMING : CHUNKED) {
+    if (response.hasHeader(name)) response.removeHeader(name);
+  }
   setFields(response, headers);
   // Node adds no length after one was removed.
-  if (status !== 204 && status !== 304) response.setHeader('Content-Length', body.length);
+  if (!isBodiless(status)) response.setHeader('Content-Length', body.length);
   response.statusCode = status;
   setReason(response, '');
   sendBody(response, body, callback);
+}
+
+/** Describe chunks. */
+const CHUNKED: readonly string[] = ['transfer-encoding', 'trailer'];
+/** Describe how a body is framed. */
+export const FRAMING: readonly string[] = [...CHUNKED, 'content-length'];
+const LENGTH: readonly string[] = ['content-length'];
+const TRAILER: readonly string[] = ['trailer'];
+const NONE: readonly string[] = [];
+
+function isBodiless(status: number): boolean {
+  return status === 204 || status === 304;
+}
+
+/** The fields of a first response that contradict how its body leaves, which was held whole (RFC 9112 §6). */
+export function contradictions(
+  { req }: ServerResponse,
+  status: number,
+  headers: OutgoingHttpHeaders,
+): readonly string[] {
+  if (status === 204) return FRAMING;
+  // That of the body that was not sent may be told (RFC 9110 §8.6).
+  if (status === 304) return CHUNKED;
+  const isChunked = headers['transfer-encoding'] !== undefined;
+  if (!isChunked && headers['trailer'] === undefined) return NONE;
+  // Before HTTP/1.1 there are no chunks.
+  if (req.httpVersion === '1.0') return FRAMING;
+  if (isChunked) return LENGTH;
+  return headers['content-length'] === undefined ? NONE : TRAILER;
 }
 
 /** A larger body is not copied: then the copy costs more than a second chunk. */
