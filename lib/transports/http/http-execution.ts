@@ -102,10 +102,16 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
   }
 
   private storedPartOf({ status, headers, body }: RecordedResponse): RecordedResponse {
-    const { routeHeaders, replayHeaders } = this.route;
+    const { routeHeaders, replayHeaders, neverReplayHeaders } = this.route;
     return {
       status,
-      headers: addedHeaders(this.headersBefore, headers, routeHeaders, replayHeaders),
+      headers: addedHeaders(
+        this.headersBefore,
+        headers,
+        routeHeaders,
+        replayHeaders,
+        neverReplayHeaders,
+      ),
       body,
     };
   }

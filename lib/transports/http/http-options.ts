@@ -1,3 +1,4 @@
+import { throwOptionError } from '../../core/util/option-checks.js';
 import { checkList, flag, of, type Group } from '../../core/util/option-schema.js';
 import {
   checkFieldName,
@@ -6,17 +7,24 @@ import {
   type ResolvedRequestOptions,
 } from '../common/request-options.js';
 import { PROBLEM_TYPE_BASE } from './problem.js';
+import { isReplayable } from './replay-headers.js';
 
 /** What responses of HTTP contain. */
 export interface HttpOptions {
   /** The header that marks a replay, with the value `true`. @defaultValue 'Idempotent-Replayed' */
   readonly replayHeader?: string;
   /**
-   * Names of the handler's headers to replay. Those of a single exchange (`Date`, `Set-Cookie`, `X-Request-Id` …,
-   * contract C64–C67) are never replayed.
+   * Names of the handler's headers to replay. Those of a single exchange and credentials (`Date`, `Set-Cookie`,
+   * `Authorization`, `X-Request-Id` …, contract C64–C67) are neither stored nor replayed, and cannot be named here.
    * @defaultValue all headers that the handler added
    */
   readonly replayHeaders?: readonly string[];
+  /**
+   * Names of further headers of the handler that are neither stored nor replayed, such as an application's own token or
+   * trace. They come before `replayHeaders`.
+   * @defaultValue `[]`
+   */
+  readonly neverReplayHeaders?: readonly string[];
   /**
    * Base URI of the problem documents' `type`, without a trailing slash. Point it to the API's own pages.
    * @defaultValue this package's documentation
@@ -53,6 +61,15 @@ export const HTTP: Group<HttpOptions, ResolvedHttpOptions['http']> = {
       defaultText: 'all headers that the handler added',
       json: { type: 'array', items: FIELD_NAME_JSON },
       check: (option, names) => {
+        checkList(option, names, checkReplayable);
+      },
+      copy: (names) => Object.freeze([...names]),
+    },
+    neverReplayHeaders: {
+      default: Object.freeze([]),
+      defaultText: '`[]`',
+      json: { type: 'array', items: FIELD_NAME_JSON },
+      check: (option, names) => {
         checkList(option, names, checkFieldName);
       },
       copy: (names) => Object.freeze([...names]),
@@ -70,6 +87,13 @@ export const HTTP: Group<HttpOptions, ResolvedHttpOptions['http']> = {
   },
   places: OF_HANDLERS,
 };
+
+/** A name that would be ignored is refused. */
+function checkReplayable(option: string, name: unknown): void {
+  checkFieldName(option, name);
+  if (isReplayable(String(name).toLowerCase())) return;
+  throwOptionError(option, 'the name of a header field that may be replayed', name);
+}
 
 /** Marks the response of an execution without a record (`storeErrors.whenUnavailable: 'execute'`). */
 export const STATUS_HEADER = 'Idempotency-Status';

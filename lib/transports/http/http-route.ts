@@ -36,6 +36,8 @@ export interface HttpRoute {
   /** Names of the route's `@Header` fields in lower case. Nest sets them before any interceptor runs. */
   readonly routeHeaders: ReadonlySet<string>;
   readonly replayHeaders: ReplayHeaders;
+  /** In lower case, besides those that belong to a single exchange. */
+  readonly neverReplayHeaders: ReadonlySet<string>;
   /** Name of the key's field in lower case; `undefined` if a function returns the key. */
   readonly keyField: string | undefined;
   readonly fingerprint: RequestFingerprint;
@@ -75,7 +77,7 @@ export function httpRoute(
     );
   }
   const { from } = options.key;
-  const { replayHeaders, problemTypeBase } = options.http;
+  const { replayHeaders, neverReplayHeaders, problemTypeBase } = options.http;
   return Object.freeze({
     operation,
     options,
@@ -83,10 +85,8 @@ export function httpRoute(
     rendition: renditionOf(handler, isNative),
     isOutermost,
     routeHeaders: routeHeaders(handler),
-    replayHeaders:
-      replayHeaders === undefined
-        ? 'all'
-        : new Set(replayHeaders.map((name) => name.toLowerCase())),
+    replayHeaders: replayHeaders === undefined ? 'all' : inLowerCase(replayHeaders),
+    neverReplayHeaders: inLowerCase(neverReplayHeaders),
     keyField: typeof from === 'string' ? from.toLowerCase() : undefined,
     fingerprint: requestFingerprint(
       operation,
@@ -127,7 +127,11 @@ function renditionOf(handler: RouteMethod, isNative: boolean): HttpRoute['rendit
 
 function routeHeaders(handler: RouteMethod): ReadonlySet<string> {
   const headers = Reflect.getMetadata(HEADERS_METADATA, handler) as { name: string }[] | undefined;
-  return new Set((headers ?? []).map(({ name }) => name.toLowerCase()));
+  return inLowerCase((headers ?? []).map(({ name }) => name));
+}
+
+function inLowerCase(names: readonly string[]): ReadonlySet<string> {
+  return new Set(names.map((name) => name.toLowerCase()));
 }
 
 /**

@@ -11,23 +11,70 @@ export const PER_EXCHANGE: ReadonlySet<string> = new Set([
   'trailer',
   'transfer-encoding',
   'upgrade',
-  // Metadata of one message.
+  // Metadata of one message, and of the caches and proxies that it passed.
   'age',
+  'cache-status',
+  'cf-cache-status',
   'date',
+  'proxy-status',
   'server',
   'server-timing',
   'via',
-  // Session and authentication.
-  'proxy-authenticate',
+  'x-cache',
+  'x-cache-hits',
+  'x-cache-status',
+  'x-envoy-upstream-service-time',
+  'x-response-time',
+  'x-runtime',
+  'x-served-by',
+  'x-timer',
+  'x-varnish',
+  // Session and authentication: credentials, challenges, and what is valid once.
+  'authentication-control',
+  'authentication-info',
+  'authorization',
   'clear-site-data',
+  'cookie',
+  'csrf-token',
+  'dpop-nonce',
+  'optional-www-authenticate',
+  'proxy-authenticate',
+  'proxy-authentication-info',
+  'proxy-authorization',
+  'replay-nonce',
   'set-cookie',
   'set-cookie2',
   'www-authenticate',
+  'x-access-token',
+  'x-amz-security-token',
+  'x-api-key',
+  'x-auth-token',
+  'x-csrf-token',
+  'x-id-token',
+  'x-refresh-token',
+  'x-session-id',
+  'x-session-token',
+  'x-subject-token',
+  'x-xsrf-token',
   // Tracing.
+  'b3',
+  'baggage',
+  'cf-ray',
+  'correlation-id',
   'request-id',
+  'sentry-trace',
   'traceparent',
+  'traceresponse',
   'tracestate',
+  'uber-trace-id',
+  'x-amz-cf-id',
+  'x-amz-id-2',
+  'x-amz-request-id',
+  'x-amzn-requestid',
+  'x-amzn-trace-id',
+  'x-cloud-trace-context',
   'x-correlation-id',
+  'x-ms-request-id',
   'x-request-id',
   'x-trace-id',
 ]);
@@ -36,6 +83,8 @@ export const PER_EXCHANGE: ReadonlySet<string> = new Set([
 export const PER_EXCHANGE_FAMILIES: readonly string[] = [
   'access-control-',
   'ratelimit',
+  'x-b3-',
+  'x-datadog-',
   'x-ratelimit-',
   'x-rate-limit-',
 ];
@@ -56,12 +105,14 @@ export function addedHeaders(
   after: OutgoingHttpHeaders,
   routeHeaders: ReadonlySet<string>,
   chosen: ReplayHeaders,
+  never: ReadonlySet<string>,
 ): OutgoingHttpHeaders {
   const added: OutgoingHttpHeaders = {};
   for (const name of Object.keys(after)) {
     const value = after[name];
     const isOwn = !isSame(value, before[name]) || routeHeaders.has(name);
-    if (isOwn && isReplayable(name) && (chosen === 'all' || chosen.has(name))) {
+    const isChosen = (chosen === 'all' || chosen.has(name)) && !never.has(name);
+    if (isOwn && isReplayable(name) && isChosen) {
       added[name] = asText(value);
     }
   }

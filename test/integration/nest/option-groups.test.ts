@@ -102,11 +102,12 @@ const GROUPS: { readonly [Name in Group]: Levels<Name> } = {
   },
   http: {
     module: { replayHeader: 'X-Replay', problemTypeBase: 'urn:problems', fastPath: false },
-    class: { replayHeaders: ['ETag'] },
+    class: { replayHeaders: ['ETag'], neverReplayHeaders: ['X-Own'] },
     method: { problemTypeBase: 'urn:own' },
     resolved: {
       replayHeader: 'X-Replay',
       replayHeaders: ['ETag'],
+      neverReplayHeaders: ['X-Own'],
       problemTypeBase: 'urn:own',
       fastPath: false,
     },

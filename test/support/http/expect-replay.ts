@@ -6,6 +6,7 @@ const OF_THE_EXCHANGE = new Set(
   [
     'Date Connection Keep-Alive Proxy-Connection TE Trailer Transfer-Encoding Upgrade Content-Length',
     'Set-Cookie X-Request-Id traceparent Server-Timing Age Via Server WWW-Authenticate',
+    'Authorization Authentication-Info X-Auth-Token X-Amzn-Trace-Id',
     'RateLimit-Limit RateLimit-Remaining Access-Control-Allow-Origin Idempotent-Replayed X-Exchange',
   ]
     .join(' ')

@@ -9,8 +9,9 @@ function added(
   after: OutgoingHttpHeaders,
   routeHeaders = NONE,
   chosen: 'all' | ReadonlySet<string> = 'all',
+  never = NONE,
 ): OutgoingHttpHeaders {
-  return addedHeaders(before, after, routeHeaders, chosen);
+  return addedHeaders(before, after, routeHeaders, chosen, never);
 }
 
 describe('a header field in a replay', () => {
@@ -27,7 +28,10 @@ describe('a header field in a replay', () => {
   it.each([
     'connection keep-alive proxy-connection te trailer transfer-encoding upgrade content-length',
     'date age server server-timing via',
-    'set-cookie www-authenticate proxy-authenticate',
+    'set-cookie www-authenticate proxy-authenticate authentication-info dpop-nonce',
+    'authorization proxy-authorization x-auth-token x-access-token x-csrf-token x-api-key',
+    'x-amzn-trace-id x-b3-traceid x-datadog-trace-id cf-ray x-cloud-trace-context',
+    'x-cache cf-cache-status cache-status x-served-by',
     'traceparent tracestate x-request-id request-id x-correlation-id x-trace-id',
     'ratelimit ratelimit-limit ratelimit-policy ratelimit-remaining x-ratelimit-reset',
     'access-control-allow-origin access-control-expose-headers',
@@ -73,6 +77,13 @@ describe('the added header fields', () => {
       'content-type': 'text/plain',
     });
     expect(added({}, after, NONE, NONE)).toEqual({});
+  });
+
+  it('exclude those that are never to be, chosen or not', () => {
+    const after = { etag: '"1"', 'x-own-token': 't' };
+    const never = new Set(['x-own-token']);
+    expect(added({}, after, NONE, 'all', never)).toEqual({ etag: '"1"' });
+    expect(added({}, after, never, never, never)).toEqual({});
   });
 
   it('exclude removed ones', () => {

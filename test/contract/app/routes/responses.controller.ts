@@ -29,6 +29,10 @@ const OF_THE_EXCHANGE = {
   Via: '1.1 first',
   Server: 'first',
   'WWW-Authenticate': 'Bearer',
+  Authorization: 'Bearer of-the-first',
+  'Authentication-Info': 'nextnonce="of-the-first"',
+  'X-Auth-Token': 'of-the-first',
+  'X-Amzn-Trace-Id': 'Root=1-of-the-first',
 };
 
 /** Routes that differ in their response. */

@@ -45,6 +45,7 @@ function routeOf(operation: SimulatedOperation, isNative: boolean): HttpRoute {
     isNative,
     routeHeaders: new Set<string>(),
     replayHeaders: 'all',
+    neverReplayHeaders: new Set(),
     problems: { typeBase: 'https://example.com', retryAfterMs },
   } as unknown as HttpRoute;
 }
