@@ -52,12 +52,15 @@ export class Serializers {
 }
 
 function isSerializer(interceptor: object): boolean {
-  let type: unknown = typeof interceptor === 'function' ? interceptor : interceptor.constructor;
-  while (typeof type === 'function') {
-    if (type.name === SERIALIZER) return true;
-    type = Object.getPrototypeOf(type);
-  }
-  return false;
+  return classesOf(interceptor).includes(SERIALIZER);
+}
+
+/** The names of the class of an interceptor or guard, as an instance or as a class, and of those that it extends. */
+export function classesOf(enhancer: object): string[] {
+  const names: string[] = [];
+  let type: unknown = typeof enhancer === 'function' ? enhancer : enhancer.constructor;
+  for (; typeof type === 'function'; type = Object.getPrototypeOf(type)) names.push(type.name);
+  return names;
 }
 
 /** The interceptors that decorators bind to a method or to a class, the outer ones first. */

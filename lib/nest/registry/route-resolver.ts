@@ -1,5 +1,6 @@
 import { Injectable, Logger, type Type } from '@nestjs/common';
 import { ApplicationConfig, DiscoveryService } from '@nestjs/core';
+import { isSafeRoute } from '../../transports/http/http-route.js';
 import { checkInstances } from '../discovery/call-instances.js';
 import { idempotentMethods, kindsOf } from '../discovery/handler-kinds.js';
 import { isIdempotencyInterceptor, type Handler } from '../discovery/idempotent.metadata.js';
@@ -12,6 +13,7 @@ import {
   checkBound,
   checkGlobalInterceptors,
   checkSomethingToProtect,
+  sharedBehindGuards,
   warningsOf,
 } from './start-checks.js';
 
@@ -60,7 +62,21 @@ export class RouteResolver {
     }
     checkInstances(this.discovery.getProviders());
     const own = all.filter((host) => this.serves(host));
-    for (const warning of warningsOf(own, this.classes)) this.logger.warn(warning);
+    const isShared = (type: Type, handler: Handler) => this.isShared(type, handler);
+    const warnings = [
+      ...warningsOf(own, this.classes),
+      ...sharedBehindGuards(own, this.classes, this.application, isShared),
+    ];
+    for (const warning of warnings) this.logger.warn(warning);
+  }
+
+  /** Whether a handler's unknown callers share one scope. Messages have a consumer instead. */
+  private isShared(type: Type, handler: Handler): boolean {
+    return kindsOf(handler).some((kind) => {
+      if (kind === 'rpc' || (kind === 'http' && isSafeRoute(handler))) return false;
+      const { enabled, caller } = this.routes[kind](type, handler).options;
+      return enabled !== false && caller.anonymous === 'shared';
+    });
   }
 
   private add(type: Type, handler: Handler): void {

@@ -1,4 +1,5 @@
 import type { Type } from '@nestjs/common';
+import { GUARDS_METADATA } from '@nestjs/common/constants.js';
 import type { ApplicationConfig } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { isSafeRoute, type HttpRoute } from '../../transports/http/http-route.js';
@@ -12,7 +13,7 @@ import {
   reportsEntry,
   type Handler,
 } from '../discovery/idempotent.metadata.js';
-import { interceptorsOf, methodsBoundTo } from '../discovery/serializers.js';
+import { classesOf, interceptorsOf, methodsBoundTo } from '../discovery/serializers.js';
 import {
   isProtected,
   nameOf,
@@ -98,4 +99,43 @@ function isWithoutEffect(handler: Handler): boolean {
   const options = idempotentOptions(handler);
   if (options === undefined || options.enabled === false) return false;
   return isSafeRoute(handler) && kindsOf(handler).every((kind) => kind === 'http');
+}
+
+/** Limits requests and authenticates none. Recognised by name: its package may be installed twice. */
+const THROTTLER = 'ThrottlerGuard';
+
+/**
+ * Warnings of handlers with a guard whose unknown callers share one scope: that the guard names no caller, or one that
+ * the library does not find, would go unnoticed.
+ * @param isShared - whether unknown callers of a handler do.
+ */
+export function* sharedBehindGuards(
+  own: readonly HostClass[],
+  classes: HostClasses,
+  application: ApplicationConfig,
+  isShared: (type: Type, handler: Handler) => boolean,
+): Generator<string> {
+  const ofAll = globalGuards(application);
+  // A class may be in several modules.
+  const types = new Map(own.map((host) => [host.type, host]));
+  for (const [type, host] of types) {
+    for (const handler of protectedHandlers(host)) {
+      const guards = [...ofAll, ...guardsOf(type), ...guardsOf(handler)].map(classesOf);
+      const names = guards.flatMap((of) => (of.includes(THROTTLER) ? [] : (of[0] ?? [])));
+      if (names.length === 0 || !isShared(type, handler)) continue;
+      yield `${classes.locationOf(type, handler)} has a guard (${[...new Set(names)].join(', ')}) and the option "caller.anonymous": 'shared'. Requests that the guard lets through without a caller (an "id" or "sub" of their user, or what "caller.scope" returns) get each other's stored responses. Leave 'shared' out where the guard authenticates; keep it only on a public route whose responses any client may see.`;
+    }
+  }
+}
+
+function guardsOf(target: Handler): object[] {
+  return (Reflect.getMetadata(GUARDS_METADATA, target) ?? []) as object[];
+}
+
+function globalGuards(application: ApplicationConfig): object[] {
+  const requestScoped = application.getGlobalRequestGuards();
+  return [
+    ...application.getGlobalGuards(),
+    ...requestScoped.flatMap(({ metatype }) => metatype ?? []),
+  ];
 }
