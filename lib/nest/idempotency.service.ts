@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { IdempotencyContext } from '../core/operation/idempotency-context.js';
 import type { ProtocolOptions } from '../core/operation/options.js';
 import { fingerprint } from '../core/record/fingerprint.js';
-import { isScopePart, type ScopePart } from '../core/record/record-key.js';
+import { givenScope, readScope, type ScopePart } from '../core/record/scope.js';
 import { forget } from '../core/util/maybe-async.js';
 import {
   checkObject,
@@ -111,18 +111,12 @@ export class IdempotencyService {
       ? call
       : completeCopy(call, CALL_NAMES);
     // A promise is rejected in either place; nothing awaits it.
-    const parts: readonly unknown[] = Array.isArray(scope) ? scope : [scope];
-    for (const given of [key, ...parts]) forget(given);
+    forget(key);
+    const read = readScope(scope);
     const options = this.optionsOf(operation, groups);
     checkText('operation', operation);
     checkText('key', key);
-    if (parts.length === 0 || !parts.every(isScopePart)) {
-      throwOptionError(
-        'scope',
-        'one part or several, each a non-empty string or a safe integer',
-        typeof scope,
-      );
-    }
+    const parts = givenScope(read);
     const content = payload === undefined ? '' : this.contentOf(payload, operation);
     const { keep, codec } = options.outcome;
     return {

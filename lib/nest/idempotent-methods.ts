@@ -1,6 +1,6 @@
 import { Inject, Injectable, Optional, type Type } from '@nestjs/common';
 import { fingerprint } from '../core/record/fingerprint.js';
-import type { Scope } from '../core/record/record-key.js';
+import type { Scope } from '../core/record/scope.js';
 import {
   IdempotencyOptionsError,
   OperationRejectedError,
@@ -9,8 +9,8 @@ import {
 import { atOnce } from '../core/util/maybe-async.js';
 import type { Call, CallResult } from '../transports/call/call.js';
 import { CallTransport, valueOf } from '../transports/call/call-transport.js';
+import { keyOf } from '../transports/common/ask-option.js';
 import { chosenContent } from '../transports/common/chosen-content.js';
-import type { ScopeResult } from '../transports/common/request-options.js';
 import { toScope } from '../transports/common/scope.js';
 import { METHOD_RUNNER } from './discovery/call-instances.js';
 import type { Handler } from './discovery/idempotent.metadata.js';
@@ -65,8 +65,8 @@ export class IdempotentMethods {
 
 function callOf(route: MethodRoute, args: readonly unknown[]): Call | OperationRejectedError {
   const { operation, keep, format, maxOutcomeBytes, options } = route;
-  const key = atOnce('key', route.key(...args), operation);
-  if (typeof key !== 'string' || key === '') {
+  const key = keyOf(atOnce('key', route.key(...args), operation), operation);
+  if (key === undefined || key === '') {
     return rejectionError('idempotency_key_missing', { operation, remedy: KEY_REMEDY });
   }
   const scope = scopeOf(route, args);
@@ -88,10 +88,8 @@ function callOf(route: MethodRoute, args: readonly unknown[]): Call | OperationR
 }
 
 function scopeOf({ operation, scope }: MethodRoute, args: readonly unknown[]): Scope | undefined {
-  const result =
-    scope === undefined ? [] : (atOnce('scope', scope(...args), operation) as ScopeResult);
-  const isNobodys = Array.isArray(result) && result.length === 0;
-  return isNobodys ? [] : toScope(result, operation, 'scope');
+  if (scope === undefined) return [];
+  return toScope(atOnce('scope', scope(...args), operation), operation, 'scope', true);
 }
 
 /** The content to compare; nothing without the option `payload`. */

@@ -1,7 +1,8 @@
 import { downstreamKey, executionScope } from '../core/operation/execution-scope.js';
 import type { IdempotencyContext } from '../core/operation/idempotency-context.js';
 import type { LeaseLossReason } from '../core/record/events.js';
-import { recordKey, type Scope } from '../core/record/record-key.js';
+import { recordKey } from '../core/record/record-key.js';
+import { givenScope, readScope, type Scope } from '../core/record/scope.js';
 import { NoTransactionError } from '../core/util/errors.js';
 import { checkNames } from '../core/util/option-checks.js';
 
@@ -63,14 +64,17 @@ const NAMES = new Set([
 /**
  * Creates the context that `@IdempotencyContext()` injects, for a unit test: a protected first attempt by default.
  * @example `await controller.charge(payment, createIdempotencyContext({ isTakeover: true }))`
- * @throws {@link IdempotencyOptionsError} for an unknown option.
+ * @throws {@link IdempotencyOptionsError} for an unknown option, and a scope that no operation can have.
  */
 export function createIdempotencyContext(
   options: IdempotencyTestContextOptions = {},
 ): IdempotencyTestContext {
   checkNames('createIdempotencyContext()', options, NAMES);
-  const { transaction, ...identity } = options;
-  return testContext(identity, transaction && { handle: transaction });
+  const { transaction, scope = [], ...others } = options;
+  return testContext(
+    { ...others, scope: givenScope(readScope(scope, true)) },
+    transaction && { handle: transaction },
+  );
 }
 
 /** @param transaction - of an operation with `transaction`; without a handle if there is no unit of work. */

@@ -7,6 +7,7 @@ import type { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import type { OutcomeCodec } from '../core/record/outcome-codec.js';
 import type { Outcome, RecordKey } from '../core/record/record.js';
 import { newOwnerToken } from '../core/record/record-key.js';
+import type { Scope } from '../core/record/scope.js';
 import type { Begin, IdempotencyRecord } from '../core/store/idempotency-store.js';
 import type { Clock } from '../core/util/clock.js';
 import { hasCode } from '../core/util/errors.js';
@@ -38,7 +39,7 @@ export interface IdempotencyTestRecord extends Pick<
   /** The idempotency key. */
   readonly key: string;
   /** The caller who owns the key. */
-  readonly scope: readonly (string | number)[];
+  readonly scope: Scope;
   /** How often the operation ran. */
   readonly executions: number;
   /** How often its outcome was replayed. */

@@ -10,6 +10,7 @@ import {
 } from '../core/operation/options.js';
 import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { recordKey } from '../core/record/record-key.js';
+import { givenScope, readScope } from '../core/record/scope.js';
 import type { UnitOfWork } from '../core/transaction/unit-of-work.js';
 import { errorTypeOf, IdempotencyOptionsError } from '../core/util/errors.js';
 import { resolve } from '../core/util/option-schema.js';
@@ -67,7 +68,7 @@ export class PassThrough
       operation: (context: IdempotencyContext) => Promise<Value> | Value,
     ): Promise<CallOutcome<Value>> => {
       const { operation: name, key, scope } = call;
-      const identity = { operation: name, key, scope: [scope].flat() };
+      const identity = { operation: name, key, scope: givenScope(readScope(scope)) };
       const value = await this.settle(identity, this.transactionOf(call), operation);
       return { value, replayed: false };
     };

@@ -1,4 +1,4 @@
-import type { Scope } from '../record/record-key.js';
+import type { Scope } from '../record/scope.js';
 
 /** What an operation can read of its own attempt. */
 export interface IdempotencyContext {

@@ -1,6 +1,6 @@
 import type { Transport } from '../record/events.js';
 import type { Fingerprint, RecordKey } from '../record/record.js';
-import { isScopePart, type Scope } from '../record/record-key.js';
+import { InvalidScope, readScope, type Scope, type ScopePart } from '../record/scope.js';
 import type { ResolvedProtocolOptions } from './options.js';
 
 /** One request to run an operation, as the transports pass it to the engine. */
@@ -23,7 +23,7 @@ type Origin = Pick<OperationRequest, 'operation' | 'scope' | 'key'>;
 
 /** Encodes the origin that a recoverable operation's record contains: base64url of JSON `[operation, scope, key]`. */
 export function originOf({ operation, scope, key }: Origin): string {
-  return Buffer.from(JSON.stringify([operation, scope, key])).toString('base64url');
+  return Buffer.from(JSON.stringify([operation, scope.map(jsonOf), key])).toString('base64url');
 }
 
 /** Decodes the result of {@link originOf}. Returns `undefined` for any other text. */
@@ -31,11 +31,25 @@ export function parseOrigin(origin: string): Origin | undefined {
   try {
     const parts: unknown = JSON.parse(Buffer.from(origin, 'base64url').toString());
     if (!Array.isArray(parts)) return undefined;
-    const [operation, scope, key] = parts as unknown[];
+    const [operation, given, key] = parts as unknown[];
     if (typeof operation !== 'string' || typeof key !== 'string') return undefined;
-    if (!Array.isArray(scope) || !scope.every(isScopePart)) return undefined;
-    return { operation, scope, key };
+    if (!Array.isArray(given)) return undefined;
+    const scope = readScope(given.map(partOf), true);
+    return scope instanceof InvalidScope ? undefined : { operation, scope, key };
   } catch {
     return undefined;
   }
+}
+
+/** A bigint as an object, before JSON sees it: an application may have given `BigInt.prototype` a `toJSON`. */
+function jsonOf(part: ScopePart): unknown {
+  return typeof part === 'bigint' ? { bigint: String(part) } : part;
+}
+
+const BIGINT = /^(?:0|-?[1-9]\d*)$/;
+
+/** What {@link jsonOf} has written. */
+function partOf(json: unknown): unknown {
+  const { bigint } = (json ?? {}) as { readonly bigint?: unknown };
+  return typeof bigint === 'string' && BIGINT.test(bigint) ? BigInt(bigint) : json;
 }

@@ -1,17 +1,16 @@
 import { hash } from 'node:crypto';
 import type { Clock } from '../util/clock.js';
 import { IdempotencyOptionsError } from '../util/errors.js';
+import { classOf } from '../util/option-checks.js';
 import type { OwnerToken, RecordKey } from './record.js';
-
-/** One part of a scope, such as a tenant or a user: a non-empty string or a safe integer. */
-export type ScopePart = string | number;
-
-/** Whom the key belongs to: its parts, the most general first (tenant, then user). Empty: shared by all callers. */
-export type Scope = readonly ScopePart[];
-
-export function isScopePart(value: unknown): value is ScopePart {
-  return typeof value === 'string' ? value !== '' : Number.isSafeInteger(value);
-}
+import {
+  InvalidScope,
+  isScope,
+  readScope,
+  SCOPE_RULE,
+  type Scope,
+  type ScopePart,
+} from './scope.js';
 
 /** What identifies an operation, from which its record key is derived. */
 export interface RecordIdentity {
@@ -26,19 +25,19 @@ export interface RecordIdentity {
  * digests (contract C17, C24). None can be read from it. Throws {@link IdempotencyOptionsError} for an invalid scope.
  */
 export function recordKey({ scope, operation, key }: RecordIdentity): RecordKey {
-  if (!scope.every(isScopePart)) {
-    throw new IdempotencyOptionsError(
-      'Each part of the scope of an idempotent operation must be a non-empty string or a safe integer. Check the option "caller.scope" (of a call or method: "scope").',
-    );
-  }
-  let text = operation === undefined ? 'p' : `o${encode(operation)}`;
+  if (!isScope(scope)) throw scopeError(scope);
+  let text = operation === undefined ? 'p' : `o${tagged(operation)}`;
   text += `${String(scope.length)};`;
-  for (const part of scope) text += encode(part);
-  return hash('sha256', text + encode(key), 'base64url') as RecordKey;
+  for (const part of scope) text += taggedPart(part);
+  return hash('sha256', text + tagged(key), 'base64url') as RecordKey;
 }
 
-function encode(part: ScopePart): string {
-  return typeof part === 'number' ? taggedInteger(part) : tagged(part);
+function scopeError(scope: unknown): IdempotencyOptionsError {
+  const read = Array.isArray(scope) ? readScope(scope, true) : undefined;
+  const problem = read instanceof InvalidScope ? `has ${read.problem}` : `is ${classOf(scope)}`;
+  return new IdempotencyOptionsError(
+    `The scope of an idempotent operation ${problem}. ${SCOPE_RULE} Check the option "caller.scope" (of a call or method: "scope").`,
+  );
 }
 
 /** Base64url as well, but longer than a digest. */
@@ -59,9 +58,16 @@ export function tagged(text: string): string {
   return text.isWellFormed() ? prefixed('s', text) : prefixed('j', JSON.stringify(text));
 }
 
-/** The same for an integer: 7 and "7" differ. */
-function taggedInteger(value: number): string {
-  return prefixed('n', String(value));
+/** The same for a part of any type: 7, 7n and "7" differ. */
+function taggedPart(part: ScopePart): string {
+  switch (typeof part) {
+    case 'number':
+      return prefixed('n', String(part));
+    case 'bigint':
+      return prefixed('b', String(part));
+    default:
+      return tagged(part);
+  }
 }
 
 function prefixed(type: string, text: string): string {

@@ -1,11 +1,7 @@
 // For authors of stores, and for what reads records by their keys. It loads no conformance kit.
 export type { BreakerState } from '../record/events.js';
-export {
-  recordKey,
-  type RecordIdentity,
-  type Scope,
-  type ScopePart,
-} from '../record/record-key.js';
+export { recordKey, type RecordIdentity } from '../record/record-key.js';
+export type { Scope, ScopePart } from '../record/scope.js';
 export {
   UNKNOWN_FENCE,
   type FinishedState,

@@ -1,4 +1,5 @@
 import { IdempotencyOptionsError } from './errors.js';
+import { isThenable } from './maybe-async.js';
 
 export function checkInteger(option: string, value: unknown, min: number, max: number): void {
   if (!Number.isSafeInteger(value) || (value as number) < min || (value as number) > max) {
@@ -77,6 +78,35 @@ export function typeName(value: unknown): string {
   if (!isObject(value)) return `a ${typeof value}`;
   if (Array.isArray(value)) return 'an array';
   return isSettings(value) ? 'an object' : `a ${kindOf(value)}`;
+}
+
+/**
+ * As {@link typeName}, for a value that the application got from elsewhere: names its class, but nothing that the value
+ * itself says of its type. Never throws.
+ */
+export function classOf(value: unknown): string {
+  if (value === undefined || value === null) return String(value);
+  if (!isObject(value)) return `a ${typeof value}`;
+  try {
+    if (Array.isArray(value)) return 'an array';
+    if (isThenable(value)) return 'a promise';
+    const name = className(value);
+    return name === undefined ? 'an object' : `an instance of ${name}`;
+  } catch {
+    // A proxy, revoked or not, and a getter may throw anything.
+    return 'an object';
+  }
+}
+
+const IDENTIFIER = /^[\w$]{1,64}$/;
+
+/** The name of a value's class, by its prototype: `Symbol.toStringTag` may be the value. */
+function className(value: object): string | undefined {
+  const prototype = Object.getPrototypeOf(value) as { readonly constructor?: unknown } | null;
+  const type = prototype?.constructor;
+  const isNamed =
+    typeof type === 'function' && type.name !== 'Object' && IDENTIFIER.test(type.name);
+  return isNamed ? type.name : undefined;
 }
 
 /** Whether a value can have members: also of an array, and of an instance of any class. */

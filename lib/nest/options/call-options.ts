@@ -1,5 +1,5 @@
 import { PROTOCOL, type ProtocolOptions } from '../../core/operation/options.js';
-import type { ScopePart } from '../../core/record/record-key.js';
+import type { ScopePart } from '../../core/record/scope.js';
 import type { OperationRejectedError } from '../../core/util/errors.js';
 
 /**

@@ -2,7 +2,7 @@ import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { OutcomePolicy } from '../../core/operation/outcome-policy.js';
 import type { Transport } from '../../core/record/events.js';
 import type { Fingerprint } from '../../core/record/record.js';
-import type { Scope } from '../../core/record/record-key.js';
+import type { Scope } from '../../core/record/scope.js';
 import type { OperationRejectedError } from '../../core/util/errors.js';
 import type { OutcomeFormat } from './outcome-format.js';
 

@@ -1,5 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
-import type { Scope } from '../../core/record/record-key.js';
+import type { Scope } from '../../core/record/scope.js';
 import { rejectionError } from '../../core/util/errors.js';
 import { askOptionLater } from '../common/ask-option.js';
 import { payloadFingerprint, type PayloadFingerprint } from '../common/payload-fingerprint.js';
@@ -65,12 +65,12 @@ export async function callerScope(
   remedy: string,
 ): Promise<Scope | undefined> {
   const { scope, anonymous } = options.caller;
-  const result =
+  const known =
     scope === undefined
-      ? principalOf(userOf())
-      : await askOptionLater('caller.scope', operation, () => scope(context));
+      ? principalOf(userOf(), operation)
+      : toScope(await askOptionLater('caller.scope', operation, () => scope(context)), operation);
   return (
-    toScope(result, operation) ??
+    known ??
     anonymousScope(anonymous, () => {
       throw rejectionError('idempotency_caller_unknown', { operation, remedy });
     })

@@ -1,6 +1,7 @@
 import { IntrinsicException, type ExecutionContext } from '@nestjs/common';
 import { IdempotencyOptionsError, isIdempotencyError } from '../../core/util/errors.js';
-import { forget, isThenable, type Awaitable } from '../../core/util/maybe-async.js';
+import { atOnce, forget, isThenable, type Awaitable } from '../../core/util/maybe-async.js';
+import { classOf } from '../../core/util/option-checks.js';
 import type { ResolvedRequestOptions } from './request-options.js';
 
 /** Remedies for a function that threw because it found nothing. */
@@ -9,6 +10,8 @@ const REMEDIES: Readonly<Record<string, string>> = {
     ' Return undefined for an unknown caller: the option "caller.anonymous" then decides.',
   key: ' Return undefined if there is no key.',
 };
+
+const PAYLOAD_FIELD = ", or use payloadField('order.id'), which reads strings and integers";
 
 /** Classes that programming mistakes throw. By name, because another realm has its own classes. */
 const BUILT_IN = new Set([
@@ -41,11 +44,42 @@ export function askOptionLater<Result>(
   operation: string,
   ask: () => Awaitable<Result>,
 ): Result | Promise<Result> {
-  const result = askOption(option, operation, ask);
+  const result = askOption(option, operation, () => {
+    const asked = ask();
+    // Throws for a revoked proxy.
+    isThenable(asked);
+    return asked;
+  });
   if (!isThenable(result)) return result;
   return Promise.resolve(result).catch((error: unknown) => {
     throw failureOf(option, operation, error);
   });
+}
+
+/**
+ * Calls the function given as the option `key`.
+ * @returns the key, not checked any further; `undefined` if it returned `undefined` or `null`: there is none.
+ * @throws {@link IdempotencyOptionsError} as {@link askOption}, and for a value of another type.
+ */
+export function askKey(
+  choose: (context: ExecutionContext) => unknown,
+  context: ExecutionContext,
+  operation: string,
+): string | undefined {
+  const chosen = askOption('key', operation, () => atOnce('key', choose(context), operation));
+  return keyOf(chosen, operation, PAYLOAD_FIELD);
+}
+
+/**
+ * The key that a function returned: see {@link askKey}.
+ * @param remedy - besides a conversion.
+ */
+export function keyOf(chosen: unknown, operation: string, remedy = ''): string | undefined {
+  if (chosen === undefined || chosen === null) return undefined;
+  if (typeof chosen === 'string') return chosen;
+  throw new IdempotencyOptionsError(
+    `The function given as the option "key" of ${operation} returned ${classOf(chosen)}. It must return a string, or undefined if there is no key. Convert a number, such as String(order.id)${remedy}.`,
+  );
 }
 
 function failureOf(option: string, operation: string, cause: unknown): unknown {

@@ -1,4 +1,6 @@
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { atOnce } from '../../core/util/maybe-async.js';
+import { classOf } from '../../core/util/option-checks.js';
 
 /** How the key's header field is parsed: see {@link KeyOptions.syntax}. */
 export type KeySyntax = 'lenient' | 'strict' | 'uuid' | ((key: string) => boolean);
@@ -35,10 +37,18 @@ export function parseKey(value: string, syntax: KeySyntax, maxLength: number): P
   return (isItem || BARE_KEY.test(key)) && isOfSyntax(key, syntax) && key;
 }
 
-/** Whether `syntax` allows a decoded key. `lenient` and `strict` restrict only the form in the header field. */
+/**
+ * Whether `syntax` allows a decoded key. `lenient` and `strict` restrict only the form in the header field.
+ * @throws {@link IdempotencyOptionsError} if a function does not return a boolean.
+ */
 export function isOfSyntax(key: string, syntax: KeySyntax): boolean {
   if (syntax === 'uuid') return UUID.test(key);
-  return typeof syntax !== 'function' || atOnce('key.syntax', syntax(key));
+  if (typeof syntax !== 'function') return true;
+  const isValid: unknown = atOnce('key.syntax', syntax(key));
+  if (typeof isValid === 'boolean') return isValid;
+  throw new IdempotencyOptionsError(
+    `The function given as the option "key.syntax" returned ${classOf(isValid)}. It must return true or false.`,
+  );
 }
 
 /** @returns the key in its field's lines; `false` if malformed or present twice, `undefined` if absent. */

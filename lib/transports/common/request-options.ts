@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { OutcomeOptions, ResolvedProtocolOptions } from '../../core/operation/options.js';
-import type { ScopePart } from '../../core/record/record-key.js';
+import type { ScopePart } from '../../core/record/scope.js';
 import { checkNames, isSettings, throwOptionError } from '../../core/util/option-checks.js';
 import {
   TEXT_JSON,
@@ -18,8 +18,11 @@ import {
 import type { KeySyntax } from './idempotency-key.js';
 import type { RequestContent } from './request-content.js';
 
-/** What a scope function may return. `undefined`, `null` and empty values mean that the caller is unknown. */
-export type ScopeResult = ScopePart | readonly (ScopePart | null | undefined)[] | null | undefined;
+/**
+ * What a scope function may return: one part or several. `undefined` and `null` mean that the caller is unknown; anything
+ * else is an {@link IdempotencyOptionsError} (HTTP: 500), also a list in which a part is missing.
+ */
+export type ScopeResult = ScopePart | readonly ScopePart[] | null | undefined;
 
 /**
  * Which parts of a JSON or form body count, by dotted paths (`customer.id`). A path applies to each item of an array.
@@ -58,8 +61,12 @@ export type FingerprintOption =
 
 /** Where a request's key comes from. */
 export interface KeyOptions {
-  /** The key's header, or a function that returns the key, if there is one. @defaultValue 'Idempotency-Key' */
-  readonly from?: string | ((context: ExecutionContext) => string | undefined);
+  /**
+   * The key's header, or a function that returns the key, or `undefined` or `null` if there is none. Another type is an
+   * {@link IdempotencyOptionsError} (HTTP: 500).
+   * @defaultValue 'Idempotency-Key'
+   */
+  readonly from?: string | ((context: ExecutionContext) => string | null | undefined);
   /** Whether a request without a key is rejected with 400, or runs unprotected (C18, C19). @defaultValue true */
   readonly required?: boolean;
   /**
@@ -85,8 +92,9 @@ export interface KeyOptions {
 /** Whom keys belong to. */
 export interface CallerOptions {
   /**
-   * One part or several (tenant, user). Each scope has its own keys (contract C22–C31a).
-   * @defaultValue `request.user.id ?? request.user.sub`, a string or safe integer
+   * One part or several (tenant, user): strings, safe integers or bigints. `undefined` or `null` for an unknown caller.
+   * Each scope has its own keys (contract C22–C31a). Convert ids of other types, such as `user._id.toHexString()`.
+   * @defaultValue `request.user.id ?? request.user.sub`
    */
   readonly scope?: (context: ExecutionContext) => ScopeResult | Promise<ScopeResult>;
   /**
@@ -107,7 +115,7 @@ export interface RequestOptions {
    */
   readonly operation?: string;
   /** Where a request's key comes from. A header's name or a function sets `from`. */
-  readonly key?: string | ((context: ExecutionContext) => string | undefined) | KeyOptions;
+  readonly key?: string | ((context: ExecutionContext) => string | null | undefined) | KeyOptions;
   /** Whom keys belong to. */
   readonly caller?: CallerOptions;
   /**
@@ -160,7 +168,7 @@ const KEY: Group<KeyOptions, ResolvedRequestOptions['key']> = {
 const CALLER: Group<CallerOptions, ResolvedRequestOptions['caller']> = {
   fields: {
     scope: of('a function', isFunction, {
-      defaultText: '`request.user.id ?? request.user.sub`, a string or safe integer',
+      defaultText: '`request.user.id ?? request.user.sub`',
     }),
     anonymous: choice(['reject', 'ignore', 'shared'], { default: 'reject' }),
   },

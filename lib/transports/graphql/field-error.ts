@@ -2,6 +2,7 @@ import { HttpException, IntrinsicException } from '@nestjs/common';
 import { ContentNotComparableError } from '../../core/record/canonical-json.js';
 import {
   FailureReplayedError,
+  IdempotencyOptionsError,
   OperationRejectedError,
   ValueNotStorableError,
 } from '../../core/util/errors.js';
@@ -35,8 +36,8 @@ export function toFieldError(error: unknown): unknown {
   if (error instanceof ContentNotComparableError || error instanceof FailureReplayedError) {
     return new FieldError(error.message, { code: error.code }, { cause: error });
   }
-  // A mistake in the resolver, which Nest has to log.
-  if (error instanceof ValueNotStorableError) {
+  // A mistake in the resolver or an option, which Nest has to log.
+  if (error instanceof ValueNotStorableError || error instanceof IdempotencyOptionsError) {
     return Object.assign(error, { extensions: { code: error.code } });
   }
   return error;

@@ -1,8 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { selectMembers } from '../../core/record/content-selection.js';
 import { rejectionError } from '../../core/util/errors.js';
-import { atOnce } from '../../core/util/maybe-async.js';
-import { askOption } from '../common/ask-option.js';
+import { askKey, askOption } from '../common/ask-option.js';
 import { fieldLines } from '../common/header-fields.js';
 import { isOfSyntax, keyInLines, type ParsedKey } from '../common/idempotency-key.js';
 import type { FieldRequest, GraphqlField } from './graphql-field.js';
@@ -18,10 +17,7 @@ export function fieldKey(
   const { from: choose, required, maxLength } = options.key;
   const key =
     typeof choose === 'function'
-      ? plainKey(
-          askOption('key', operation, () => atOnce('key', choose(context), operation)),
-          route,
-        )
+      ? plainKey(askKey(choose, context, operation), route)
       : askOption('key.syntax', operation, () => keyInField(field, route));
   if (key === false) {
     const form = `one string of 1–${String(maxLength)} characters that the option "key.syntax" allows`;

@@ -3,10 +3,11 @@ import type { OperationRequest } from '../../core/operation/operation-request.js
 import { isAwaited } from '../../core/operation/options.js';
 import { ContentNotComparableError } from '../../core/record/canonical-json.js';
 import type { Fingerprint } from '../../core/record/record.js';
-import { recordKey, type Scope } from '../../core/record/record-key.js';
+import { recordKey } from '../../core/record/record-key.js';
+import type { Scope } from '../../core/record/scope.js';
 import { hasCode } from '../../core/util/errors.js';
-import { atOnce, whenReady } from '../../core/util/maybe-async.js';
-import { askOption, askOptionLater } from '../common/ask-option.js';
+import { whenReady } from '../../core/util/maybe-async.js';
+import { askKey, askOption, askOptionLater } from '../common/ask-option.js';
 import { fieldLines } from '../common/header-fields.js';
 import { keyInLines } from '../common/idempotency-key.js';
 import { anonymousScope, principalOf, toScope } from '../common/scope.js';
@@ -105,19 +106,16 @@ function chosenKey(
   { options, operation, problems }: HttpRoute,
 ): string | false | undefined {
   const { from, maxLength } = options.key;
-  let chosen: unknown;
+  let chosen: string | undefined;
   try {
-    chosen =
-      typeof from === 'function'
-        ? askOption('key', operation, () => atOnce('key', from(context), operation))
-        : undefined;
+    chosen = typeof from === 'function' ? askKey(from, context, operation) : undefined;
   } catch (error) {
     // From payloadField() and payloadKey().
     if (hasCode(error, 'idempotency_key_invalid')) return false;
     return rejectContent(error, operation, exchange, problems);
   }
   if (chosen === undefined) return undefined;
-  if (typeof chosen !== 'string' || chosen === '' || chosen.length > maxLength) return false;
+  if (chosen === '' || chosen.length > maxLength) return false;
   return chosen;
 }
 
@@ -166,7 +164,7 @@ function requestScope(
 ): Scope | undefined | Promise<Scope | undefined> {
   const { scope } = caller;
   return scope === undefined
-    ? toScope(principalOf(request.user), operation)
+    ? principalOf(request.user, operation)
     : whenReady(
         askOptionLater('caller.scope', operation, () => scope(context)),
         (scope) => toScope(scope, operation),

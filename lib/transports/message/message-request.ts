@@ -1,9 +1,8 @@
 import type { ExecutionContext } from '@nestjs/common';
-import type { Scope } from '../../core/record/record-key.js';
+import type { Scope } from '../../core/record/scope.js';
 import { IdempotencyOptionsError, rejectionError } from '../../core/util/errors.js';
-import { atOnce } from '../../core/util/maybe-async.js';
 import { checkedKey } from '../call/value-route.js';
-import { askOption } from '../common/ask-option.js';
+import { askKey } from '../common/ask-option.js';
 import type { ResolvedRequestOptions, ScopeResult } from '../common/request-options.js';
 import { toScope } from '../common/scope.js';
 import { defaultMessageKey } from './keys/message-id.js';
@@ -21,7 +20,7 @@ export function messageKey(context: ExecutionContext, route: MessageRoute): stri
   const { from } = options.key;
   const chosen =
     typeof from === 'function'
-      ? askOption('key', operation, () => atOnce('key', from(context), operation))
+      ? askKey(from, context, operation)
       : defaultMessageKey(from)(context);
   return checkedKey(chosen, route, KEY_REMEDY);
 }
@@ -32,8 +31,7 @@ export async function messageScope(
   { consumer, operation, options }: MessageRoute,
 ): Promise<Scope> {
   const result = await tenantOf(context, operation, options.caller.scope);
-  const isNone = Array.isArray(result) && result.length === 0;
-  const parts = isNone ? [] : toScope(result, operation);
+  const parts = toScope(result, operation, 'caller.scope', true);
   if (parts === undefined) {
     throw rejectionError('idempotency_caller_unknown', { operation, remedy: SCOPE_REMEDY });
   }

@@ -1,11 +1,10 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { canonicalJson } from '../../core/record/canonical-json.js';
-import { atOnce } from '../../core/util/maybe-async.js';
 import { isObject } from '../../core/util/option-checks.js';
 import type { Call } from '../call/call.js';
 import { emissionsFormat, type ThrownValues } from '../call/outcome-format.js';
 import { callerScope, checkedKey, type ValueRoute } from '../call/value-route.js';
-import { askOption, isEnabled } from '../common/ask-option.js';
+import { askKey, isEnabled } from '../common/ask-option.js';
 import { payloadContent } from '../common/payload-fingerprint.js';
 import type { RequestContent } from '../common/request-content.js';
 
@@ -54,9 +53,7 @@ function keyOf(context: ExecutionContext, route: ValueRoute): string | undefined
   const { operation, options } = route;
   const { from } = options.key;
   const chosen =
-    typeof from === 'function'
-      ? askOption('key', operation, () => atOnce('key', from(context), operation))
-      : keyMember(payloadOf(context));
+    typeof from === 'function' ? askKey(from, context, operation) : keyMember(payloadOf(context));
   return checkedKey(chosen, route, KEY_REMEDY);
 }
 

@@ -181,10 +181,11 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
     expect(book.of(id)).toBe(0);
   });
 
-  it.each([
+  it.each<[unknown, string]>([
     ['', 'idempotency_key_missing'],
     [undefined, 'idempotency_key_missing'],
-    [7, 'idempotency_key_missing'],
+    [null, 'idempotency_key_missing'],
+    [7, 'idempotency_options_invalid'],
     [Promise.resolve('k'), 'idempotency_options_invalid'],
   ])('is rejected without a key: %p', async (id, code) => {
     const before = book.charges.length;

@@ -219,7 +219,7 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
     }
   });
 
-  it.each([undefined, null, [undefined]])(
+  it.each([undefined, null])(
     'applies `caller.anonymous` when a scope returns %j',
     async (noOne) => {
       const { response } = await posted({ caller: { scope: () => noOne } });

@@ -5,7 +5,7 @@ import { InScenario, Scenario } from '../scenario.js';
 
 function tenantAndUser(context: ExecutionContext) {
   const { user } = context.switchToHttp().getRequest<CallersRequest>();
-  return [user?.tenant, user?.id];
+  return user?.tenant === undefined ? undefined : [user.tenant, user.id];
 }
 
 /** Routes that differ in the caller of a key. */

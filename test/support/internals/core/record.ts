@@ -15,6 +15,7 @@ export type {
 export { IdempotencyEvents } from '../../../../lib/core/record/idempotency-events.js';
 export { fingerprint, NO_FINGERPRINT } from '../../../../lib/core/record/fingerprint.js';
 export { newOwnerToken, OwnerTokens, recordKey } from '../../../../lib/core/record/record-key.js';
+export { InvalidScope, readScope } from '../../../../lib/core/record/scope.js';
 export type {
   Fingerprint,
   Lease,

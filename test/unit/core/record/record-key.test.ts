@@ -1,15 +1,27 @@
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { IdempotencyOptionsError } from 'nestjs-idempotency';
 import { recordKey, type RecordIdentity } from 'nestjs-idempotency/store';
-import { dose } from '../../../support/jest/test-all.js';
+import {
+  givenParts,
+  givenScopes,
+  identityOf,
+  OneToOne,
+  revokedProxies,
+  SECRET,
+  type GivenValue,
+} from '../../../support/callers/caller-values.js';
+import { originOf, parseOrigin } from '../../../support/internals/core/operation.js';
+import { principalOf, toScope } from '../../../support/internals/transports/common.js';
+import { checkRandomly } from '../../../support/jest/random-runs.js';
+import { dose, isTestAll } from '../../../support/jest/test-all.js';
 
 /** Few characters that an encoding gives a meaning, so that boundaries move often; lone surrogates too. */
 const tricky = fc.constantFrom('a', '1', ':', ';', 's', 'n', 'p', 'o', '"', '\\', 'ü', '😀');
 const loneSurrogates = fc.constantFrom('\ud800', '\udfff', '\udc00');
 const text = (minLength: number) =>
   fc.string({ unit: fc.oneof(tricky, tricky, loneSurrogates), minLength, maxLength: 4 });
-const part = fc.oneof(text(1), fc.integer({ min: -3, max: 12 }));
+const part = fc.oneof(text(1), fc.integer({ min: -3, max: 12 }), fc.bigInt({ min: -3n, max: 12n }));
 const identity: fc.Arbitrary<RecordIdentity> = fc.record({
   scope: fc.array(part, { maxLength: 3 }),
   operation: fc.option(text(0), { nil: undefined }),
@@ -45,7 +57,7 @@ function expectEqualOnlyIfSame(one: RecordIdentity, other: RecordIdentity): void
 }
 
 function canonical({ scope, operation, key }: RecordIdentity): string {
-  return JSON.stringify([scope, operation === undefined ? null : [operation], key]);
+  return JSON.stringify([identityOf(scope), operation === undefined ? null : [operation], key]);
 }
 
 describe('a record key', () => {
@@ -61,6 +73,8 @@ describe('a record key', () => {
   });
 
   const pairs: [string, RecordIdentity, RecordIdentity][] = [
+    ['a bigint and its digits', id([1n], 'o', 'k'), id(['1'], 'o', 'k')],
+    ['a bigint and a number', id([1n], 'o', 'k'), id([1], 'o', 'k')],
     ['a number and its digits', id([1], 'o', 'k'), id(['1'], 'o', 'k')],
     ['two lone surrogates', id(['\ud800'], 'o', 'k'), id(['\udfff'], 'o', 'k')],
     [
@@ -110,11 +124,149 @@ describe('a record key', () => {
     ['null', null],
     ['undefined', undefined],
     ['an object', {}],
-    ['a BigInt', 1n],
+    ['a boolean', true],
   ])('is rejected for a scope that holds %s', (_, value) => {
     const scope = ['tenant', value] as RecordIdentity['scope'];
     expect(() => recordKey({ scope, operation: 'o', key: 'k' })).toThrow(IdempotencyOptionsError);
     expect(() => recordKey({ scope, operation: 'o', key: 'k' })).toThrow('"scope"');
+  });
+});
+
+/** @param check - returns what is wrong, if anything. */
+async function checkValues(
+  values: fc.Arbitrary<GivenValue>,
+  check: (given: GivenValue) => string | undefined,
+): Promise<void> {
+  await checkRandomly({
+    values,
+    runs: isTestAll ? 100_000 : 5_000,
+    atOnce: 1_000,
+    check: async (given) => given.map(check),
+  });
+}
+
+describe('a value of any type, given as a caller', () => {
+  const patched = BigInt.prototype as { toJSON?: () => string };
+
+  // As many applications do for their responses.
+  beforeEach(() => {
+    patched.toJSON = function (this: bigint) {
+      return String(this);
+    };
+  });
+  afterEach(() => {
+    delete patched.toJSON;
+  });
+
+  /** What is wrong, if anything, with what `read` makes of a value. */
+  function mistakeOf(
+    { value, meaning }: GivenValue,
+    read: (value: unknown) => RecordIdentity['scope'] | undefined,
+    seen: OneToOne,
+  ): string | undefined {
+    let scope: RecordIdentity['scope'] | undefined;
+    try {
+      scope = read(value);
+    } catch (error) {
+      const { message } = error as Error;
+      if (!(error instanceof IdempotencyOptionsError)) return `not an options error: ${message}`;
+      if (meaning.kind !== 'invalid') return `refused: ${message}`;
+      if (message.includes(SECRET)) return `the value itself: ${message}`;
+      const isNamed = message.includes(` ${meaning.type}. `) && message.includes('Payments.pay');
+      return isNamed ? undefined : `not named: ${message}`;
+    }
+    if (meaning.kind === 'none') return scope === undefined ? undefined : 'a caller from nowhere';
+    if (meaning.kind === 'invalid') return `${meaning.type} is accepted`;
+    if (scope === undefined) return 'a valid caller counts as none';
+    const found = { operation: 'Payments.pay', scope, key: 'k' };
+    const restored = parseOrigin(originOf(found));
+    if (restored === undefined || recordKey(restored) !== recordKey(found)) return 'another origin';
+    return seen.compare(identityOf(meaning.parts), recordKey(found));
+  }
+
+  const ofScopes = (value: unknown) => toScope(value, 'Payments.pay');
+  const ofMessages = (value: unknown) => toScope(value, 'Payments.pay', 'caller.scope', true);
+  const isEmpty = ({ meaning }: GivenValue) =>
+    meaning.kind === 'parts' && meaning.parts.length === 0;
+  const emptyIsInvalid = (given: GivenValue): GivenValue =>
+    isEmpty(given)
+      ? { value: given.value, meaning: { kind: 'invalid', type: 'an empty array' } }
+      : given;
+
+  it('is a part of its own, or refused with its type, as the result of a scope function', async () => {
+    const [seen, seenByMessages] = [new OneToOne(), new OneToOne()];
+    await checkValues(
+      givenScopes,
+      (given) =>
+        mistakeOf(emptyIsInvalid(given), ofScopes, seen) ??
+        mistakeOf(given, ofMessages, seenByMessages),
+    );
+  }, 300_000);
+
+  it.each(['id', 'sub'])(
+    'is one as the %s of a user',
+    async (name) => {
+      const seen = new OneToOne();
+      const read = (value: unknown) => principalOf({ [name]: value }, 'Payments.pay');
+      await checkValues(givenParts, (given) => mistakeOf(given, read, seen));
+    },
+    300_000,
+  );
+
+  it.each([[['a']], [[]], [Promise.resolve('a')], [revokedProxies[1]]])(
+    'is refused as the id of a user: case %#',
+    (id) => {
+      expect(() => principalOf({ id }, 'Payments.pay')).toThrow(IdempotencyOptionsError);
+    },
+  );
+
+  it.each(revokedProxies.map((value) => [value]))(
+    'is refused as a proxy that was revoked: case %#',
+    (value) => {
+      expect(() => toScope(value, 'Payments.pay')).toThrow(IdempotencyOptionsError);
+    },
+  );
+
+  it.each<[string, unknown, string]>([
+    ['a text', 'alice', 'a string'],
+    ['a number', 7, 'a number'],
+    ['a bigint', 7n, 'a bigint'],
+    ['true', true, 'a boolean'],
+    ['a function', () => 'alice', 'a function'],
+    ['the rows of a query', [{ id: 'alice' }], 'an array'],
+    ['a promise', Promise.resolve({ id: 'alice' }), 'a promise'],
+  ])('is refused as a user: %s', (_, user, type) => {
+    expect(() => principalOf(user, 'Payments.pay')).toThrow(
+      `The user that called Payments.pay is ${type}, not an object`,
+    );
+  });
+
+  it('is refused as a user whose id cannot be read', () => {
+    const user = {
+      get id(): never {
+        throw new TypeError(SECRET);
+      },
+    };
+    expect(() => principalOf(user, 'Payments.pay')).toThrow('"id" or "sub" of the user');
+  });
+
+  it.each<[string, unknown, RecordIdentity['scope'] | undefined]>([
+    ['no user', undefined, undefined],
+    ['null', null, undefined],
+    ['what Passport sets for no user', false, undefined],
+    ['a user without id and sub', { name: 'Alice' }, undefined],
+    ['a user whose id and sub are null', { id: null, sub: null }, undefined],
+    ['a user whose id is null, by the sub', { id: null, sub: 'alice' }, ['alice']],
+    ['a user with both, by the id', { id: 7n, sub: 'alice' }, [7n]],
+  ])('is read as a user: %s', (_, user, scope) => {
+    expect(principalOf(user, 'Payments.pay')).toEqual(scope);
+  });
+
+  it('does not change with the list that it was given in', () => {
+    const given = ['acme', 7];
+    const scope = toScope(given, 'Payments.pay');
+    given[1] = 8;
+    expect(scope).toEqual(['acme', 7]);
   });
 });
 
