@@ -15,7 +15,12 @@ export function whenReady<Value, Result>(
 }
 
 export function isThenable<Value>(value: Awaitable<Value>): value is PromiseLike<Value> {
-  return typeof (value as Partial<PromiseLike<Value>> | null | undefined)?.then === 'function';
+  try {
+    return typeof (value as Partial<PromiseLike<Value>> | null | undefined)?.then === 'function';
+  } catch {
+    // Of a revoked proxy, or by a getter that throws: what reads the value next refuses it.
+    return false;
+  }
 }
 
 /** Returns the result of an option's function. Throws {@link IdempotencyOptionsError} if it is a promise. */

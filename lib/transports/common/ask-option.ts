@@ -44,12 +44,7 @@ export function askOptionLater<Result>(
   operation: string,
   ask: () => Awaitable<Result>,
 ): Result | Promise<Result> {
-  const result = askOption(option, operation, () => {
-    const asked = ask();
-    // Throws for a revoked proxy.
-    isThenable(asked);
-    return asked;
-  });
+  const result = askOption(option, operation, ask);
   if (!isThenable(result)) return result;
   return Promise.resolve(result).catch((error: unknown) => {
     throw failureOf(option, operation, error);

@@ -128,7 +128,7 @@ const lists = fc
       derived: Object.assign(new (class Parts extends Array {})(), values),
       frozen: Object.freeze([...values]),
     };
-    return { value: forms[form as keyof typeof forms], meaning: { kind: 'parts', parts: values } };
+    return { value: forms[form], meaning: { kind: 'parts', parts: values } };
   });
 
 /** A list with one part that is none, or with a hole. */
@@ -193,7 +193,9 @@ export const givenScopes: fc.Arbitrary<GivenValue> = fc.oneof(
 /** A proxy of which nothing can be asked. Whether it is a promise cannot be asked either. */
 export const revokedProxies = [revoked({}), revoked([]), [revoked({})], ['a', revoked([])]];
 
-const others = fc.oneof(notParts, notItems).filter(({ value }) => value !== '' && value != null);
+const others = fc
+  .oneof(notParts, notItems)
+  .filter(({ value }) => value !== '' && value !== undefined && value !== null);
 
 /** What a key function may return. Only a text is a key; two numbers in their texts would be one. */
 export const givenKeys: fc.Arbitrary<GivenValue> = fc.oneof(
