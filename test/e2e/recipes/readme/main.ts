@@ -1,10 +1,34 @@
 import 'reflect-metadata';
-import { Body, Controller, Module, Post } from '@nestjs/common';
+import {
+  Body,
+  type CanActivate,
+  Controller,
+  type ExecutionContext,
+  Injectable,
+  Module,
+  Post,
+  UnauthorizedException,
+  UseGuards,
+} from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { IdempotencyModule, Idempotent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 
+/** Stands for your tokens or sessions. */
+const users = new Map([['Bearer alices-token', { id: 'alice' }]]);
+
+@Injectable()
+class BearerGuard implements CanActivate {
+  canActivate(context: ExecutionContext) {
+    const request = context.switchToHttp().getRequest();
+    request.user = users.get(request.headers.authorization); // Keys belong to this user's id.
+    if (!request.user) throw new UnauthorizedException();
+    return true;
+  }
+}
+
 @Controller('payments')
+@UseGuards(BearerGuard)
 class PaymentsController {
   private charges = 0;
 
@@ -20,8 +44,6 @@ class PaymentsController {
   imports: [
     IdempotencyModule.forRoot({
       store: redisStore({ url: process.env.REDIS_URL ?? 'redis://127.0.0.1:6379' }),
-      // Nothing here authenticates. Where a guard sets request.user, leave this line out.
-      caller: { anonymous: 'shared' },
     }),
   ],
   controllers: [PaymentsController],

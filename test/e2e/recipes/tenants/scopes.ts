@@ -20,3 +20,15 @@ export function tenantAlone(context: ExecutionContext) {
   return user?.tenant;
 }
 // #endregion
+
+// #region object-id
+/** MongoDB's ids are objects: this function makes a text of one, which no other id has. */
+export function accountOf(context: ExecutionContext) {
+  const { account } = context.switchToHttp().getRequest<{ account?: Account }>();
+  return account?._id.toHexString();
+}
+// #endregion
+
+interface Account {
+  readonly _id: { toHexString(): string };
+}

@@ -6,12 +6,18 @@ import {
   Post,
   RequestMethod,
   Res,
+  Scope,
+  SetMetadata,
   Sse,
+  UseGuards,
+  type CanActivate,
   type ControllerOptions,
   type INestApplication,
+  type Provider,
   type Type,
 } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
+import { APP_GUARD, NestFactory } from '@nestjs/core';
+import { SubscribeMessage } from '@nestjs/websockets';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Idempotent, IdempotencyModule } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
@@ -31,7 +37,10 @@ function moduleNamed(name: string): Type {
   return Object.defineProperty(Named, 'name', { value: name });
 }
 
-async function create(modules: Readonly<Record<string, Type>>): Promise<LoggedLines> {
+async function create(
+  modules: Readonly<Record<string, Type>>,
+  providers: Provider[] = [],
+): Promise<LoggedLines> {
   const lines = new LoggedLines();
   const imports = Object.entries(modules).map(([name, controller]) => ({
     module: moduleNamed(name),
@@ -41,6 +50,7 @@ async function create(modules: Readonly<Record<string, Type>>): Promise<LoggedLi
     {
       module: moduleNamed('AppModule'),
       imports: [IdempotencyModule.forRoot({ store: memoryStore() }), ...imports],
+      providers,
     },
     { logger: lines, abortOnError: false },
   );
@@ -102,6 +112,90 @@ describe('a warning at the start', () => {
   it('reports a class of two modules once', async () => {
     const type = things({ find: [Get(), Idempotent()] });
     expect(await said(type, type)).toEqual([expect.stringContaining('in Module0 and Module1')]);
+  });
+});
+
+describe("caller.anonymous: 'shared'", () => {
+  class TokenGuard implements CanActivate {
+    canActivate(): boolean {
+      return true;
+    }
+  }
+  /** Limits requests, and authenticates none. */
+  class ThrottlerGuard extends TokenGuard {}
+  class OwnThrottlerGuard extends ThrottlerGuard {}
+
+  const shared = Idempotent({ caller: { anonymous: 'shared' } });
+  const warning = (guard: string) =>
+    expect.stringMatching(
+      new RegExp(
+        `^warn: Things\\.make \\(POST /things/make, in Module0\\) has a guard \\(${guard}\\) and .*'shared'.*Leave 'shared' out`,
+      ),
+    );
+
+  it.each<[string, Type]>([
+    ['the method', things({ make: [Post('make'), UseGuards(TokenGuard), shared] })],
+    [
+      'the method, as an instance',
+      things({ make: [Post('make'), shared, UseGuards(new TokenGuard())] }),
+    ],
+    ['the class', things({ make: [Post('make'), shared] }, UseGuards(TokenGuard))],
+    [
+      'the class, with both decorators',
+      things({ make: [Post('make')] }, UseGuards(TokenGuard), shared),
+    ],
+  ])('causes a warning where a guard is on %s', async (_, type) => {
+    expect(await said(type)).toEqual([warning('TokenGuard')]);
+  });
+
+  it.each<[string, Provider | undefined]>([
+    ['useGlobalGuards()', undefined],
+    ['APP_GUARD', { provide: APP_GUARD, useClass: TokenGuard }],
+    [
+      'APP_GUARD, of each request',
+      { provide: APP_GUARD, useClass: TokenGuard, scope: Scope.REQUEST },
+    ],
+  ])('causes a warning where a guard is bound by %s', async (_, guard) => {
+    const lines = await create(
+      { Module0: things({ make: [Post('make'), shared] }) },
+      guard === undefined ? [] : [guard],
+    );
+    if (guard === undefined) app?.useGlobalGuards(new TokenGuard());
+    await app?.init();
+    expect(lines.own).toEqual([warning('TokenGuard')]);
+  });
+
+  it('causes a warning on a gateway and a mutation, too', async () => {
+    const ws = [SubscribeMessage('pay'), UseGuards(TokenGuard), shared];
+    const lines = await create({}, [
+      declared('Gateway', [], { pay: ws }),
+      declared('Payments', [], {
+        pay: [SetMetadata('graphql:resolver_type', 'Mutation'), UseGuards(TokenGuard), shared],
+      }),
+    ]);
+    await app?.init();
+    expect(lines.own).toEqual([
+      expect.stringContaining('Gateway.pay'),
+      expect.stringContaining('Payments.pay'),
+    ]);
+  });
+
+  it('causes none without a guard, where nothing is protected, and where a guard only limits requests', async () => {
+    const type = things(
+      {
+        open: [Post('open'), shared],
+        off: [
+          Post('off'),
+          UseGuards(TokenGuard),
+          Idempotent({ enabled: false, caller: { anonymous: 'shared' } }),
+        ],
+        read: [Get('read'), UseGuards(TokenGuard)],
+        limited: [Post('limited'), UseGuards(OwnThrottlerGuard), shared],
+        known: [Post('known'), UseGuards(TokenGuard), Idempotent()],
+      },
+      Idempotent({ caller: { anonymous: 'reject' } }),
+    );
+    expect(await said(type)).toEqual([]);
   });
 });
 

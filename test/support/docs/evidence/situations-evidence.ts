@@ -64,6 +64,20 @@ export const SITUATIONS: readonly Evidence[] = [
     ],
   },
   { promises: ['the caller is unknown'], holds: [clauses('C30')] },
+  {
+    promises: ['a caller or key of a wrong type'],
+    holds: [
+      test(
+        'test/e2e/callers.test.ts',
+        'is a caller of its own, none, or a mistake that is logged with its type',
+        'is a key of its own, none, or a mistake that is logged with its type',
+      ),
+      test(
+        'test/unit/core/record/record-key.test.ts',
+        'is a part of its own, or refused with its type, as the result of a scope function',
+      ),
+    ],
+  },
   { promises: ['the operation responds with 4xx'], holds: [clauses('C74', 'C75')] },
   { promises: ['a pipe or a guard rejects the request'], holds: [clauses('C26', 'C28', 'C88')] },
   {
