@@ -10,6 +10,7 @@ export const PROBLEM_RETRYABLE = {
   idempotency_response_not_kept: false,
   idempotency_outcome_unknown: false,
   idempotency_key_reused: false,
+  idempotency_too_many_attempts: true,
   idempotency_options_invalid: true,
   idempotency_store_unavailable: true,
   idempotency_transaction_conflict: true,

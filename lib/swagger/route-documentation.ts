@@ -17,6 +17,8 @@ const OCCURRENCE: Partial<Record<RejectionCode, (route: HttpRoute) => boolean>> 
   idempotency_store_unavailable: ({ options: { storeErrors } }) =>
     storeErrors.whenUnavailable === 'reject' || storeErrors.whenNotSaved === 'error',
   idempotency_transaction_conflict: ({ options }) => options.transaction !== false,
+  idempotency_too_many_attempts: ({ options }) =>
+    options.limits?.maxAttemptsPerCaller !== undefined,
   // A mistake of the service, which no client has to handle.
   idempotency_options_invalid: () => false,
 };

@@ -1,8 +1,9 @@
 import { AsyncResource } from 'node:async_hooks';
-import type { OperationRequest } from '../operation/operation-request.js';
+import { callerOf, type OperationRequest } from '../operation/operation-request.js';
+import type { ResolvedLimits } from '../operation/options.js';
 import type { WaitEnd } from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
-import type { OwnerToken } from '../record/record.js';
+import type { OwnerToken, RecordKey } from '../record/record.js';
 import type { StopWatching } from '../store/idempotency-store.js';
 import type { Clock } from '../util/clock.js';
 import { hasCode, isRejection } from '../util/errors.js';
@@ -13,6 +14,7 @@ import {
   type BeginProtocol,
   type Decision,
 } from './begin-protocol.js';
+import { Shares } from './shares.js';
 
 interface Waiter {
   readonly request: OperationRequest;
@@ -199,30 +201,63 @@ function appliesTo(waiter: Waiter, polled: Waiter, decision: Decision): boolean 
   }
 }
 
-/** Where duplicates wait for attempts in progress: one queue per request, `limits.maxWaiters` in all. */
+/** What a key and a caller may have of all waiting places, unless `limits` says it. */
+const SHARE_OF_KEY = 1 / 10;
+const SHARE_OF_CALLER = 1 / 4;
+
+function shareOf(maxWaiters: number, share: number): number {
+  return Math.max(1, Math.floor(maxWaiters * share));
+}
+
+/** Where duplicates wait for attempts in progress: one queue per request, as many as `limits` allows. */
 export class DuplicateWaiters {
   private readonly queues = new Map<string, WaitQueue>();
+  private readonly maxWaiters: number;
+  private readonly ofKeys: Shares;
+  private readonly ofCallers: Shares;
   private waiters = 0;
 
   constructor(
     private readonly protocol: BeginProtocol,
     private readonly events: IdempotencyEvents,
-    private readonly maxWaiters: number,
-  ) {}
+    { maxWaiters, maxWaitersPerKey, maxWaitersPerCaller }: ResolvedLimits,
+  ) {
+    this.maxWaiters = maxWaiters;
+    this.ofKeys = new Shares(maxWaitersPerKey ?? shareOf(maxWaiters, SHARE_OF_KEY));
+    this.ofCallers = new Shares(maxWaitersPerCaller ?? shareOf(maxWaiters, SHARE_OF_CALLER));
+  }
 
   async wait(request: OperationRequest, token: OwnerToken): Promise<Decision> {
-    const { operation, transport, recordKey, options } = request;
+    const { recordKey, options } = request;
     const timeoutMs = Math.min(options.duplicates.timeoutMs, request.waitAtMostMs ?? Infinity);
-    const isPointless = timeoutMs === 0 || hasLeft(request);
-    if (this.waiters >= this.maxWaiters || isPointless) return rejectDecision('in_progress');
+    if (timeoutMs === 0 || hasLeft(request)) return rejectDecision('in_progress');
+    const caller = callerOf(request);
+    const full = this.whatIsFull(recordKey, caller);
+    if (full !== undefined) {
+      this.waited(request, 0, full);
+      return rejectDecision('in_progress');
+    }
     const startedAt = this.protocol.clock.now();
     this.waiters += 1;
+    this.ofKeys.take(recordKey);
+    this.ofCallers.take(caller);
     const decision = await this.queueFor(request).join(request, token, startedAt + timeoutMs);
     this.waiters -= 1;
-    const waitedMs = this.protocol.clock.now() - startedAt;
-    const end = waitEndOf(decision, request);
-    this.events.emit({ type: 'waited', operation, transport, recordKey, waitedMs, end });
+    this.ofKeys.giveBack(recordKey);
+    this.ofCallers.giveBack(caller);
+    this.waited(request, this.protocol.clock.now() - startedAt, waitEndOf(decision, request));
     return decision;
+  }
+
+  private whatIsFull(recordKey: RecordKey, caller: string | undefined): WaitEnd | undefined {
+    if (this.ofKeys.isFull(recordKey)) return 'key_full';
+    if (this.ofCallers.isFull(caller)) return 'caller_full';
+    return this.waiters >= this.maxWaiters ? 'process_full' : undefined;
+  }
+
+  private waited(request: OperationRequest, waitedMs: number, end: WaitEnd): void {
+    const { operation, transport, recordKey } = request;
+    this.events.emit({ type: 'waited', operation, transport, recordKey, waitedMs, end });
   }
 
   *requests(): Iterable<OperationRequest> {

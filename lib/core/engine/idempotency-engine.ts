@@ -1,5 +1,5 @@
 import type { OperationRequest } from '../operation/operation-request.js';
-import { isAwaited, type LimitsOptions } from '../operation/options.js';
+import { isAwaited, type ResolvedLimits } from '../operation/options.js';
 import { invalidRequestReason, type AttemptEnd, type Transport } from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import { bytesOf, type Outcome, type OwnerToken } from '../record/record.js';
@@ -19,6 +19,7 @@ import {
   type Begun,
   type Decision,
 } from './begin-protocol.js';
+import { CallerAttempts } from './caller-attempts.js';
 import { DuplicateWaiters } from './duplicate-waiters.js';
 import { LeasedAttempt } from './leased-attempt.js';
 import { LocalAttempts } from './local-attempts.js';
@@ -35,11 +36,12 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
   private readonly attempts: LocalAttempts;
   private readonly protocol: BeginProtocol;
   private readonly duplicateWaiters: DuplicateWaiters;
+  private readonly callerAttempts: CallerAttempts | undefined;
 
   constructor(
     readonly store: IdempotencyStore,
     readonly events: IdempotencyEvents,
-    limits: Required<LimitsOptions>,
+    limits: ResolvedLimits,
     private readonly unitOfWork?: UnitOfWork,
     readonly telemetry: Telemetries = new Telemetries([], events),
     readonly clock: Clock = nodeClock,
@@ -49,7 +51,9 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     this.attempts = new LocalAttempts(limits.shutdownTimeoutMs, clock);
     const start = this.start.bind(this);
     this.protocol = new BeginProtocol(store, events, this.attempts, start, telemetry, clock);
-    this.duplicateWaiters = new DuplicateWaiters(this.protocol, events, limits.maxWaiters);
+    this.duplicateWaiters = new DuplicateWaiters(this.protocol, events, limits);
+    const { maxAttemptsPerCaller: max } = limits;
+    this.callerAttempts = max === undefined ? undefined : new CallerAttempts(max);
   }
 
   /** Decides what to do with a request. Waits for the attempt in progress if its options say so. */
@@ -110,6 +114,7 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
 
   ended(attempt: EngineAttempt, how: AttemptEnd, stored?: Outcome): void {
     this.attempts.ended(attempt);
+    this.callerAttempts?.ended(attempt.request);
     const { events } = this;
     const { request, isProtected, elapsedMs: durationMs } = attempt;
     if (!events.wants('ended')) {
@@ -149,6 +154,9 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     } else if (this.events.wants('acquired')) {
       this.events.emit({ type: 'acquired', ...attempt.subject });
     }
+    if (this.callerAttempts?.admits(request, attempt.isTakeover) === false) {
+      return attempt.discard().then(() => rejectDecision('too_many_attempts'));
+    }
     const trouble = attempt.start();
     return trouble instanceof Promise
       ? trouble.then((found) => this.runUnless(found, request, attempt))
@@ -179,20 +187,28 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
   }
 
   private withoutStore(request: OperationRequest, token: OwnerToken, error: Error): Decision {
-    const decision = this.protocol.reportUnavailable(request, error);
+    let decision = this.protocol.reportUnavailable(request, error);
     const wasNotExecuted = hasCode(error, 'idempotency_store_unavailable');
     // Only on an outage: a wrong password or a bug of the store must not disable protection.
     const isOutage = wasNotExecuted || hasCode(error, 'idempotency_store_outcome_unknown');
     const mayRun = request.options.storeErrors.whenUnavailable === 'execute';
     if (isOutage && mayRun && !this.attempts.isStopping) {
-      const attempt = new UnprotectedAttempt(this, request, token);
-      // The begin without a reply may have acquired the record.
-      this.attempts.keep(attempt, this.clock.now());
-      this.events.emit({ type: 'unprotected', ...attempt.subject });
-      return { kind: 'run', attempt };
+      if (this.callerAttempts?.admits(request, false) === false) {
+        decision = rejectDecision('too_many_attempts');
+      } else {
+        return this.unprotected(request, token);
+      }
     }
     if (!wasNotExecuted) void this.protocol.releaseUnowned(request, token);
     return decision;
+  }
+
+  private unprotected(request: OperationRequest, token: OwnerToken): Decision {
+    const attempt = new UnprotectedAttempt(this, request, token);
+    // The begin without a reply may have acquired the record.
+    this.attempts.keep(attempt, this.clock.now());
+    this.events.emit({ type: 'unprotected', ...attempt.subject });
+    return { kind: 'run', attempt };
   }
 
   /** The begin has ended. */

@@ -40,6 +40,9 @@ export class OperationCells {
     timeout: undefined,
     caller_gone: undefined,
     shutdown: undefined,
+    key_full: undefined,
+    caller_full: undefined,
+    process_full: undefined,
   };
 
   /** Its requests come by this transport. */
@@ -94,6 +97,7 @@ const PLACES: Readonly<Record<RequestResult, number>> = {
   key_invalid: 10,
   caller_unknown: 11,
   content_invalid: 12,
+  too_many_attempts: 13,
 };
 
 export const RESULTS = Object.keys(PLACES) as readonly RequestResult[];

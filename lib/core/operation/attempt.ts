@@ -37,6 +37,7 @@ export const REJECTION_CODES: Readonly<
   in_progress: 'idempotency_in_progress',
   outcome_unknown: 'idempotency_outcome_unknown',
   unknown: 'idempotency_outcome_unknown',
+  too_many_attempts: 'idempotency_too_many_attempts',
   store_unavailable: 'idempotency_store_unavailable',
   unsaved: 'idempotency_store_unavailable',
   shutting_down: 'idempotency_shutting_down',

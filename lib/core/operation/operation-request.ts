@@ -1,5 +1,6 @@
 import type { Transport } from '../record/events.js';
 import type { Fingerprint, RecordKey } from '../record/record.js';
+import { scopeText } from '../record/record-key.js';
 import { InvalidScope, readScope, type Scope, type ScopePart } from '../record/scope.js';
 import type { ResolvedProtocolOptions } from './options.js';
 
@@ -17,6 +18,15 @@ export interface OperationRequest {
   readonly waitAtMostMs?: number | undefined;
   /** Aborted when the client disconnects and no longer waits for the outcome. */
   readonly clientSignal?: AbortSignal | undefined;
+}
+
+/**
+ * Names the caller, for the limits of each caller; `undefined` for none: an empty scope, which all share. The first part
+ * of a message's scope is its consumer.
+ */
+export function callerOf({ scope, transport }: OperationRequest): string | undefined {
+  const parts = transport === 'message' ? scope.slice(1) : scope;
+  return parts.length === 0 ? undefined : scopeText(parts);
 }
 
 type Origin = Pick<OperationRequest, 'operation' | 'scope' | 'key'>;

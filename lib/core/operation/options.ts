@@ -166,16 +166,40 @@ export interface ResolvedProtocolOptions {
   readonly transaction: false | Required<TransactionalOptions>;
 }
 
-/** Limits of the process, not of an operation. */
+/**
+ * Limits of the process, not of an operation. A caller is one scope; without one (an empty scope, `anonymous: 'shared'`, a
+ * message without a tenant) no limit for each caller applies.
+ */
 export interface LimitsOptions {
   /**
    * How many duplicates can wait at a time in this process; more are rejected.
    * @defaultValue 1_000, from 0 to 1_000_000
    */
   readonly maxWaiters?: number;
+  /**
+   * How many of them can wait for the same key; more are rejected, so that others find a place.
+   * @defaultValue a tenth of `maxWaiters`, at least 1, from 1 to 1_000_000
+   */
+  readonly maxWaitersPerKey?: number;
+  /**
+   * How many of them can be of the same caller; more are rejected, so that other callers find a place.
+   * @defaultValue a quarter of `maxWaiters`, at least 1, from 1 to 1_000_000
+   */
+  readonly maxWaitersPerCaller?: number;
+  /**
+   * How many operations of the same caller can run at a time in this process. One more is not run: 429
+   * `idempotency_too_many_attempts`. Replays are not limited, nor is what an operation calls, nor a takeover.
+   * @defaultValue no limit, from 1 to 1_000_000
+   */
+  readonly maxAttemptsPerCaller?: number;
   /** How long a shutdown waits for running operations and pending saves. @defaultValue 10_000, from 0 to 3_600_000 */
   readonly shutdownTimeoutMs?: number;
 }
+
+export type ResolvedLimits = Required<Omit<LimitsOptions, PerHolder>> &
+  Pick<LimitsOptions, PerHolder>;
+
+type PerHolder = 'maxWaitersPerKey' | 'maxWaitersPerCaller' | 'maxAttemptsPerCaller';
 
 const DAY_MS = 86_400_000;
 
@@ -257,9 +281,12 @@ export const PROTOCOL: Schema<ProtocolOptions, ResolvedProtocolOptions> = {
   transaction: TRANSACTION,
 };
 
-export const LIMITS: Group<LimitsOptions, Required<LimitsOptions>> = {
+export const LIMITS: Group<LimitsOptions, ResolvedLimits> = {
   fields: {
     maxWaiters: integer({ default: 1_000, min: 0, max: 1_000_000 }),
+    maxWaitersPerKey: numberOf('a tenth of `maxWaiters`, at least 1'),
+    maxWaitersPerCaller: numberOf('a quarter of `maxWaiters`, at least 1'),
+    maxAttemptsPerCaller: numberOf('no limit'),
     shutdownTimeoutMs: integer({ default: 10_000, min: 0, max: 3_600_000 }),
   },
   places: ['module'],
@@ -268,6 +295,12 @@ export const LIMITS: Group<LimitsOptions, Required<LimitsOptions>> = {
 export const PROTOCOL_DEFAULTS = resolve(PROTOCOL, []);
 
 export const DEFAULT_LIMITS = resolveGroup('limits', LIMITS);
+
+/** A limit of at least 1 whose default is no plain number. */
+function numberOf(defaultText: string) {
+  const { default: _, ...field } = integer({ default: 1, min: 1, max: 1_000_000 });
+  return { ...field, defaultText };
+}
 
 /** Shows only the type: the value may be anything. */
 function checkCodec(option: string, codec: unknown): void {

@@ -25,7 +25,12 @@ export interface AttemptSubject extends EventBase {
 
 /** Why a request was rejected: it was not executed and got no stored outcome. */
 export type RejectionReason =
-  'mismatch' | 'in_progress' | 'outcome_unknown' | 'store_unavailable' | 'shutting_down';
+  | 'mismatch'
+  | 'in_progress'
+  | 'outcome_unknown'
+  | 'too_many_attempts'
+  | 'store_unavailable'
+  | 'shutting_down';
 
 /** Why a request was rejected before its begin. */
 export type InvalidRequestReason =
@@ -51,7 +56,13 @@ export type WaitEnd =
   | 'released'
   | 'timeout'
   | 'caller_gone'
-  | 'shutdown';
+  | 'shutdown'
+  /** It was rejected at once, because as many wait for its key as `limits.maxWaitersPerKey` allows. */
+  | 'key_full'
+  /** The same with `limits.maxWaitersPerCaller`. */
+  | 'caller_full'
+  /** The same with `limits.maxWaiters`. */
+  | 'process_full';
 
 /** How an attempt ended. */
 export type AttemptEnd =
@@ -163,7 +174,7 @@ export type IdempotencyEvent =
   | (AttemptSubject & Caused & { readonly type: 'recovery_failed' })
   /** The request got a stored outcome. */
   | (EventBase & Traced & { readonly type: 'replayed'; readonly state: FinishedState })
-  /** A duplicate has waited for an attempt in progress (`duplicates: 'wait'`). */
+  /** A duplicate has waited for an attempt in progress (`duplicates: 'wait'`), or found no place to: see `end`. */
   | (EventBase & { readonly type: 'waited'; readonly waitedMs: number; readonly end: WaitEnd })
   /** The request was not executed and got no stored outcome, for `reason`. */
   | (EventBase & Traced & { readonly type: 'rejected'; readonly reason: RejectionReason })

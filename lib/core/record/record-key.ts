@@ -40,6 +40,11 @@ function scopeError(scope: unknown): IdempotencyOptionsError {
   );
 }
 
+/** A text of its own for each list of parts. */
+export function scopeText(parts: Scope): string {
+  return parts.map(taggedPart).join('');
+}
+
 /** Base64url as well, but longer than a digest. */
 const PROBE_BYTES = 36;
 

@@ -101,6 +101,15 @@ export const REJECTIONS = {
     message: 'The idempotency key was already used with another payload.',
     page: 'key-reused',
   },
+  /** The caller has as many operations running in this process as `limits.maxAttemptsPerCaller` allows. */
+  idempotency_too_many_attempts: {
+    status: 429,
+    title: 'Too many operations of this caller are running',
+    detail: 'Nothing was executed. Retry the same request with the same key later.',
+    retryable: true,
+    message: 'Too many operations of this caller are running.',
+    page: 'too-many-attempts',
+  },
   /** An option of the operation throws or returns an invalid value; the service's log names it. */
   idempotency_options_invalid: {
     status: 500,

@@ -5,6 +5,7 @@ import {
   PROTOCOL,
   type LimitsOptions,
   type ProtocolOptions,
+  type ResolvedLimits,
 } from '../../core/operation/options.js';
 import { keepSuccesses } from '../../core/operation/outcome-policy.js';
 import {
@@ -92,7 +93,7 @@ export interface ResolvedOptions extends ResolvedHttpOptions {
   readonly message: ResolvedMessageOptions;
   readonly breaker: false | ResolvedBreakerOptions;
   readonly reconcile: false | ResolvedReconcileOptions;
-  readonly limits: Required<LimitsOptions>;
+  readonly limits: ResolvedLimits;
 }
 
 export const OPTIONS: Schema<IdempotencyOptions & IdempotencyModuleOptions, ResolvedOptions> = {

@@ -45,7 +45,16 @@ export const OUTCOME: Attribute = {
 
 export const WAIT_END: Attribute = {
   name: 'idempotency.wait.end',
-  values: all<WaitEnd>({ outcome: 1, released: 1, timeout: 1, caller_gone: 1, shutdown: 1 }),
+  values: all<WaitEnd>({
+    outcome: 1,
+    released: 1,
+    timeout: 1,
+    caller_gone: 1,
+    shutdown: 1,
+    key_full: 1,
+    caller_full: 1,
+    process_full: 1,
+  }),
 };
 
 export const RECONCILED: Attribute = {

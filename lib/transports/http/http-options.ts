@@ -1,3 +1,4 @@
+import type { LimitsOptions } from '../../core/operation/options.js';
 import { throwOptionError } from '../../core/util/option-checks.js';
 import { checkList, flag, of, type Group } from '../../core/util/option-schema.js';
 import {
@@ -44,6 +45,8 @@ export interface HttpOptions {
 /** The options of a route with all defaults. `http.replayHeaders` has none. */
 export interface ResolvedHttpOptions extends ResolvedRequestOptions {
   readonly http: Required<Omit<HttpOptions, 'replayHeaders'>> & Pick<HttpOptions, 'replayHeaders'>;
+  /** The process', which decide what problems the route's documentation lists. */
+  readonly limits?: LimitsOptions;
 }
 
 const ABSOLUTE_URI = /^[A-Za-z][A-Za-z0-9+.-]*:\S+[^/\s]$/;

@@ -145,16 +145,17 @@ export class MessageHandling {
   }
 }
 
-/** The code of a rejection that may pass. */
-function temporaryRejection(
-  result: CallResult,
-): 'idempotency_in_progress' | 'idempotency_store_unavailable' | undefined {
+/** The rejections that may pass while the message is held. */
+const TEMPORARY = [
+  'idempotency_in_progress',
+  'idempotency_too_many_attempts',
+  'idempotency_store_unavailable',
+] as const;
+
+function temporaryRejection(result: CallResult): (typeof TEMPORARY)[number] | undefined {
   if (result.kind !== 'rejected') return undefined;
   const { error } = result;
-  if (hasCode(error, 'idempotency_in_progress')) return 'idempotency_in_progress';
-  return hasCode(error, 'idempotency_store_unavailable')
-    ? 'idempotency_store_unavailable'
-    : undefined;
+  return TEMPORARY.find((code) => hasCode(error, code));
 }
 
 /** Loads the optional package, which every application with messages has. */

@@ -10,7 +10,7 @@ import { until } from '../../support/waiting/until.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { useRedis } from '../../support/redis/use-redis.js';
-import { emitOrder, orders } from './support/orders.js';
+import { deliveredIn, emitOrder, orders } from './support/orders.js';
 import type { TestQueue } from './support/test-queue.js';
 import { useBroker } from './support/use-broker.js';
 
@@ -246,6 +246,74 @@ async function onFaultyStore(queue: TestQueue, options: IdempotencyOptions) {
   const consumer = await consumers.start(queue, controller, { store });
   return { ...consumer, store, runs: () => runs };
 }
+
+describe('with limits.maxAttemptsPerCaller', () => {
+  /** Publishes two orders, of which the limit allows one at a time to each tenant. */
+  async function twoOrders(
+    queue: TestQueue,
+    { maxPauseMs = 60_000, retryAfterMs = 10 },
+    ...tenants: (string | undefined)[]
+  ) {
+    const gate = new Gate();
+    gate.close();
+    const started: { readonly id: number; readonly redelivered: boolean }[] = [];
+    const controller = orders(
+      async ({ id, message }) => {
+        started.push({ id, redelivered: message.fields.redelivered });
+        await gate.pass();
+      },
+      {
+        caller: { scope: (context: ExecutionContext) => deliveredIn(context).tenant ?? [] },
+        duplicates: { retryAfterMs },
+        message: { maxPauseMs },
+      },
+    );
+    const options = { store: memoryStore(), limits: { maxAttemptsPerCaller: 1 } };
+    const { events } = await consumers.start(queue, controller, options);
+    for (const [id, tenant] of tenants.entries()) {
+      await queue.emit('order.placed', { id, tenant }, { messageId: `m${id}` });
+    }
+    const rejections = () => events.filter((event) => event.type === 'rejected');
+    return { gate, started, rejections };
+  }
+
+  it.each([
+    ['is held', 60_000, 10, false],
+    ['goes back to the broker after the maximum pause', 1_000, 300, true],
+  ])(
+    "one more event of a tenant %s, and is handled once the tenant's other one has ended",
+    async (_, maxPauseMs, retryAfterMs, redelivered) => {
+      const { queue, deadLettered } = await openLimitedQueue(100);
+      const pauses = { maxPauseMs, retryAfterMs };
+      const { gate, started, rejections } = await twoOrders(queue, pauses, 'acme', 'acme');
+      // The last one is the first after the redelivery.
+      await until(() => rejections().length >= 6);
+      expect(new Set(rejections().map(({ reason }) => reason))).toEqual(
+        new Set(['too_many_attempts']),
+      );
+      expect(started).toHaveLength(1);
+      gate.open();
+      await until(() => started.length === 2);
+      await queue.isEmpty();
+      expect(started).toEqual([
+        { id: 0, redelivered: false },
+        { id: 1, redelivered },
+      ]);
+      expect(await deadLettered.depth()).toMatchObject({ ready: 0 });
+    },
+  );
+
+  it.each([
+    ['other tenants', 'acme', 'other'],
+    ['no tenant', undefined, undefined],
+  ])('events of %s are handled at the same time', async (_, ...tenants) => {
+    const queue = await openQueue();
+    const { gate, started } = await twoOrders(queue, {}, ...tenants);
+    await until(() => started.length === 2);
+    gate.open();
+    await queue.isEmpty();
+  });
+});
 
 describe('while the store is unavailable', () => {
   it('an event is neither handled nor acknowledged, and is handled once after the store has recovered', async () => {

@@ -24,6 +24,7 @@ import { expositionIn, labelsIn, type Exposition } from '../../support/metrics/e
 import { RedisNode } from '../../support/redis/redis-node.js';
 import { freePort } from '../../support/servers/free-port.js';
 import { useServer } from '../../support/servers/use-server.js';
+import { Gate } from '../../support/waiting/gate.js';
 import { until } from '../../support/waiting/until.js';
 
 const registry = new Registry();
@@ -104,6 +105,7 @@ describe.each(platforms)('after the same traffic on %s, both exporters', (platfo
         telemetry: [prometheus({ registry }), openTelemetry()],
         breaker: { errorThresholdPercentage: 50, volumeThreshold: 10, probeIntervalMs: 3_600_000 },
         reconcile: { intervalMs: 86_400_000, afterMs: 1_000 },
+        limits: { maxAttemptsPerCaller: 1 },
         storeErrors: { commandTimeoutMs: 2_000, saveTimeoutMs: 2_000 },
       },
     });
@@ -166,6 +168,15 @@ describe.each(platforms)('after the same traffic on %s, both exporters', (platfo
     const store = app.nest.get(IdempotencyStore, { strict: false });
     const service = app.nest.get(IdempotencyService, { strict: false });
     const reconciler = app.nest.get(IdempotencyReconciler, { strict: false });
+    const busy = { operation: 'busy', scope: 'bob' };
+    const gate = new Gate();
+    gate.close();
+    const running = service.run({ ...busy, key: '1' }, () => gate.pass());
+    await expect(service.run({ ...busy, key: '2' }, () => 2)).rejects.toMatchObject({
+      code: 'idempotency_too_many_attempts',
+    });
+    gate.open();
+    await running;
     const settled = { value: 'found' };
     const tries = { run: 'run', reject: 'reject', recover: () => settled } as const;
     for (const [operation, onTakeover] of Object.entries(tries)) {

@@ -278,6 +278,15 @@ describe('the document of an idempotent route', () => {
     expect(post('default').responses[201].headers).not.toHaveProperty('Idempotency-Status');
   });
 
+  it('has a 429 when the module limits the attempts of a caller', async () => {
+    const limits = { maxAttemptsPerCaller: 10 };
+    const app = await createApp([OptionsController], { limits });
+    const { responses } = operationOf(documentOf(app), '/default');
+    const { examples } = responses[429].content['application/problem+json'];
+    expect(Object.keys(examples)).toEqual(['idempotency_too_many_attempts']);
+    expect(responsesOf('default')).not.toContain('429');
+  });
+
   it('uses the defaults of the module', async () => {
     const options = { outcome: { retentionMs: 3_600_000 }, key: { from: 'X-Key', maxLength: 36 } };
     const app = await createApp([OptionsController], options);

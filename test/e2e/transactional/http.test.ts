@@ -38,6 +38,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
       options: {
         unitOfWork: bank.unitOfWork,
         storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+        limits: { maxAttemptsPerCaller: 2 },
       },
     }),
   );
@@ -88,6 +89,24 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
       expect(await bank.committed(scenario)).toEqual([1]);
     },
   );
+
+  it('opens no transaction for a caller who has as many as the limit allows', async () => {
+    const as = 'user:{"id":"limited"}';
+    const running = [app.scenario(), app.scenario()];
+    const pending = running.map((scenario) => {
+      scenario.gate.close();
+      return scenario.start('POST', '/transfers', { as });
+    });
+    await Promise.all(running.map(({ started }) => started.reached(1)));
+    const late = app.scenario();
+    const opened = bank.pool.totalCount - bank.pool.idleCount;
+    expectProblem(await late.post('/transfers', { as }), 'too-many-attempts');
+    expect(bank.pool.totalCount - bank.pool.idleCount).toBe(opened);
+    for (const { gate } of running) gate.open();
+    for (const { response } of pending) expect(await response).toMatchObject({ status: 201 });
+    expect(await late.post('/transfers', { as })).toMatchObject({ json: { execution: 1 } });
+    expect(await bank.committed(late)).toEqual([1]);
+  });
 
   it('rolls back when the handler throws, and may run again', async () => {
     const scenario = app.scenario();

@@ -1,5 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
+import type { IdempotencyEvent } from 'nestjs-idempotency';
 import type { Attempt } from '../../support/internals/core/operation.js';
 import { lostReply, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
@@ -21,6 +22,8 @@ const OPTIONS = {
   lease: { durationMs: LEASE_MS },
 } as const;
 const IN_PROGRESS = { kind: 'reject', reason: 'in_progress' };
+
+type Transport = IdempotencyEvent['transport'];
 
 const time = inFakeTime();
 
@@ -162,11 +165,16 @@ describe('a duplicate that waits', () => {
   });
 
   it('is one of at most maxWaiters; a further one is rejected at once', async () => {
-    const { attempt, worker, other, request } = await running(time.worker({ maxWaiters: 2 }));
+    const { attempt, worker, other, request } = await running(
+      time.worker({ maxWaiters: 2, maxWaitersPerKey: 2, maxWaitersPerCaller: 2 }),
+    );
     const waiting = [watched(other.begin(request)), watched(other.begin(request))];
     await time.pass(0);
     expect(await other.begin(request)).toEqual(IN_PROGRESS);
-    expect(other.reported).toEqual(['rejected']);
+    expect(other.events).toMatchObject([
+      { type: 'waited', waitedMs: 0, end: 'key_full' },
+      { type: 'rejected', reason: 'in_progress' },
+    ]);
     await attempt.complete(success('paid'));
     await time.pass(250);
     for (const { result } of waiting) expect(result).toMatchObject({ kind: 'replay' });
@@ -181,6 +189,97 @@ describe('a duplicate that waits', () => {
   it('is rejected at once when maxWaiters is 0', async () => {
     const { other, request } = await running(time.worker({ maxWaiters: 0 }));
     expect(await other.begin(request)).toEqual(IN_PROGRESS);
+  });
+});
+
+describe('The places of waiting duplicates', () => {
+  /** Begins requests of a caller that another worker runs; each is a duplicate. */
+  function crowd(worker: Worker) {
+    const owner = time.worker();
+    return async (
+      scope: readonly string[],
+      keys: number,
+      duplicates: number,
+      transport?: Transport,
+    ) => {
+      const all: { readonly attempt: Attempt; readonly waiting: ReturnType<typeof watched>[] }[] =
+        [];
+      for (let key = 0; key < keys; key += 1) {
+        const request = { ...newRequest(OPTIONS), scope, transport };
+        const attempt = await owner.run(request);
+        const waiting = Array.from({ length: duplicates }, () => watched(worker.begin(request)));
+        all.push({ attempt, waiting });
+      }
+      await time.pass(0);
+      return {
+        all,
+        held: () =>
+          all.flatMap(({ waiting }) => waiting).filter(({ result }) => result === undefined),
+      };
+    };
+  }
+
+  const endsOf = (worker: Worker) =>
+    new Set(
+      worker.eventsOf('waited').flatMap(({ waitedMs, end }) => (waitedMs === 0 ? [end] : [])),
+    );
+
+  it.each([
+    ['one key', 1, 200, 10, 'key_full'],
+    ['many keys', 40, 5, 25, 'caller_full'],
+  ])(
+    'are not all those of one caller who sends duplicates of %s',
+    async (_, keys, duplicates, expected, end) => {
+      const worker = time.worker({ maxWaiters: 100 });
+      const begin = crowd(worker);
+      const crowded = await begin(['mallory'], keys, duplicates);
+      expect(crowded.held()).toHaveLength(expected);
+      expect(endsOf(worker)).toEqual(new Set([end]));
+      const other = await begin(['alice'], 1, 1);
+      expect(other.held()).toHaveLength(1);
+      await other.all[0]!.attempt.complete(success('paid'));
+      await time.pass(500);
+      expect(other.all[0]!.waiting[0]!.result).toMatchObject({ kind: 'replay' });
+    },
+  );
+
+  it('are free again for the same caller and key, however a wait has ended', async () => {
+    const worker = time.worker({ maxWaiters: 40, maxWaitersPerKey: 2, maxWaitersPerCaller: 2 });
+    const begin = crowd(worker);
+    const timedOut = await begin(['alice'], 1, 3);
+    await time.pass(WAIT_TIMEOUT_MS + 10);
+    expect(timedOut.held()).toHaveLength(0);
+    const replayed = await begin(['alice'], 1, 3);
+    expect(replayed.held()).toHaveLength(2);
+    await replayed.all[0]!.attempt.complete(success('paid'));
+    await time.pass(500);
+    const released = await begin(['alice'], 2, 1);
+    expect(released.held()).toHaveLength(2);
+    for (const { attempt } of released.all) await attempt.release();
+    await time.pass(500);
+    expect((await begin(['alice'], 1, 3)).held()).toHaveLength(2);
+  });
+
+  it.each([
+    ['tenant and user', ['acme', 'alice'], ['acme', 'bob'], undefined],
+    ['parts that look alike when joined', ['a', 'bc'], ['ab', 'c'], undefined],
+    ['the tenant of a message', ['billing', 'acme'], ['billing', 'other'], 'message'],
+  ] as const)('are counted by %s', async (_, one, other, transport) => {
+    const begin = crowd(time.worker({ maxWaitersPerCaller: 1 }));
+    expect((await begin(one, 2, 1, transport)).held()).toHaveLength(1);
+    expect((await begin(other, 1, 1, transport)).held()).toHaveLength(1);
+  });
+
+  it.each([
+    ['anonymous callers who share a scope', [], 'http'],
+    ['messages without a tenant', ['billing'], 'message'],
+  ] as const)('are not counted for %s, but for their key', async (_, scope, transport) => {
+    const worker = time.worker({ maxWaiters: 100, maxWaitersPerCaller: 1 });
+    const begin = crowd(worker);
+    expect((await begin(scope, 20, 1, transport)).held()).toHaveLength(20);
+    expect((await begin(scope, 1, 20, transport)).held()).toHaveLength(10);
+    expect((await begin(scope, 90, 1, transport)).held()).toHaveLength(70);
+    expect(endsOf(worker)).toEqual(new Set(['key_full', 'process_full']));
   });
 });
 

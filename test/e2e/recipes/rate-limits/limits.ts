@@ -18,7 +18,12 @@ export class RequestLimit extends ThrottlerGuard {
 @Injectable()
 export class ExecutionLimit extends ThrottlerGuard implements NestInterceptor {
   protected override async handleRequest(request: ThrottlerRequest) {
-    return request.throttler.name !== 'default' || super.handleRequest(request);
+    return request.throttler.name === 'requests' || super.handleRequest(request);
+  }
+
+  /** By user: the guard that authenticates has run. */
+  protected override async getTracker({ user, ip }: { user?: { id: string }; ip: string }) {
+    return user?.id ?? ip;
   }
 
   async intercept(context: ExecutionContext, next: CallHandler) {

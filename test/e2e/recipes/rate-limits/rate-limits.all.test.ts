@@ -8,6 +8,8 @@ import { post } from '../support/http-client.js';
 const EXECUTIONS = 10;
 const REQUESTS = 120;
 const WINDOW_MS = 60_000;
+const RECORDS = 200;
+const RETENTION_MS = 86_400_000;
 
 const child = useServer(() => Child.start(new URL('rate-limits.process.ts', import.meta.url)));
 const nextWindow = () => child.call('advance', WINDOW_MS + 1);
@@ -16,9 +18,9 @@ const newKey = () => `key-${(keys += 1)}`;
 
 describe.each(platforms)('@nestjs/throttler on %s', (platform) => {
   const charges = () => child.call<number>('charges', platform);
-  const send = async (key: string, path = '/payments') => {
+  const send = async (key: string, path = '/payments', id = 'alice') => {
     const port = await child.call<number>('port', platform);
-    return post(port, path, { key, as: { id: 'alice' }, json: { amount: 500 } });
+    return post(port, path, { key, as: { id }, json: { amount: 500 } });
   };
 
   beforeEach(nextWindow);
@@ -56,6 +58,21 @@ describe.each(platforms)('@nestjs/throttler on %s', (platform) => {
       [201, REQUESTS],
       [429, 5],
     ]);
+  });
+
+  it('bounds the records of one user, and of no other', async () => {
+    const before = await charges();
+    for (let executed = 0; executed < RECORDS; executed += 1) {
+      if (executed % EXECUTIONS === 0) await nextWindow();
+      expect(await send(newKey(), '/payments', 'mallory')).toMatchObject({ status: 201 });
+    }
+    await nextWindow();
+    const limited = await send(newKey(), '/payments', 'mallory');
+    expect(limited).toMatchObject({ status: 429, replayed: false });
+    expect(await send(newKey(), '/payments', 'bob')).toMatchObject({ status: 201 });
+    expect((await charges()) - before).toBe(RECORDS + 1);
+    await child.call('advance', RETENTION_MS + 1);
+    expect(await send(newKey(), '/payments', 'mallory')).toMatchObject({ status: 201 });
   });
 
   it.each([

@@ -85,6 +85,9 @@ export class SimulatedProcess implements Ticking {
     const limits = {
       ...DEFAULT_LIMITS,
       maxWaiters: plan.maxWaiters,
+      // The episodes have one caller.
+      maxWaitersPerKey: plan.maxWaiters,
+      maxWaitersPerCaller: plan.maxWaiters,
       shutdownTimeoutMs: SHUTDOWN_TIMEOUT_MS,
     };
     this.engine = new IdempotencyEngine(
