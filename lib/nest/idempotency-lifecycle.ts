@@ -22,7 +22,10 @@ import { useFastPath } from './fast-path.js';
 import { LogReporter } from './log-reporter.js';
 import type { IdempotencyModuleOptions } from './options/idempotency-options.js';
 import { OPTIONS_IN_USE } from './options/idempotency.module-definition.js';
+import { RabbitMqServers, type ConsumerStopListener } from './registry/rabbitmq-servers.js';
 import { RouteResolver } from './registry/route-resolver.js';
+
+const CONSUMER_STOPPED = 'rabbitmq_consumer_stopped';
 
 @Injectable()
 export class IdempotencyLifecycle
@@ -39,6 +42,14 @@ export class IdempotencyLifecycle
       this.logger.warn(`${message} [${code}]`);
     },
   };
+  private readonly consumerStopped: ConsumerStopListener = (queue, reason) => {
+    this.events.emit({ type: 'consumer_stopped', transport: 'message', queue, reason });
+    this.health.warned(CONSUMER_STOPPED);
+    const what = reason === 'cancelled' ? 'cancelled the consumer' : 'closed the channel';
+    this.logger.error(
+      `RabbitMQ has ${what} of the queue "${queue}": this process gets no more messages of it, and Nest does not consume again by itself. Usually a message was not acknowledged within RabbitMQ's "consumer_timeout", or the queue was deleted. Restart the process, or close its connection to RabbitMQ, which is then opened again. [${CONSUMER_STOPPED}]`,
+    );
+  };
 
   constructor(
     private readonly host: HttpAdapterHost,
@@ -50,6 +61,7 @@ export class IdempotencyLifecycle
     private readonly health: IdempotencyHealth,
     private readonly modules: ModulesContainer,
     private readonly consumers: ExternalContextCreator,
+    rabbitMq: RabbitMqServers,
     @Inject(OPTIONS_IN_USE) private readonly options: IdempotencyModuleOptions,
   ) {
     events.reportTo(new LogReporter(this.logger));
@@ -59,6 +71,7 @@ export class IdempotencyLifecycle
     host.init$.subscribe(() => {
       this.hookIntoFastify();
     });
+    rabbitMq.reportStopsTo(this.consumerStopped);
     warnWithoutShutdownHooks(host, this.logger);
   }
 

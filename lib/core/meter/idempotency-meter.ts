@@ -98,6 +98,7 @@ export class IdempotencyMeter {
     reconciled: (meter, { report }) => {
       for (const result of RECONCILE_RESULTS) meter.reconciled[result] += report[result];
     },
+    consumer_stopped: nowhere,
     reply_mismatched: nowhere,
     // The store has the state itself.
     breaker_opened: nowhere,

@@ -127,6 +127,12 @@ export type ReplyMismatchedEvent = StoreEventBase & {
   readonly error: Error;
 };
 
+/**
+ * Why a process gets no more messages of a queue of RabbitMQ. `cancelled`: the broker ended the consumer (from 4.3 on, at
+ * its `consumer_timeout`; the queue was deleted). `channel_closed`: it closed the channel (until 4.2, at that timeout).
+ */
+export type ConsumerStopReason = 'cancelled' | 'channel_closed';
+
 /** What links an event to the execution that it is about. */
 interface Traced {
   /** The trace of that execution, if its record has one. */
@@ -251,6 +257,15 @@ export type IdempotencyEvent =
       readonly report: ReconcileReport;
       readonly durationMs: number;
     })
+  /** RabbitMQ has ended the consumer of a queue: this process gets no more messages of it until it connects again. */
+  | {
+      readonly type: 'consumer_stopped';
+      readonly operation?: undefined;
+      readonly transport: 'message';
+      readonly recordKey?: undefined;
+      readonly queue: string;
+      readonly reason: ConsumerStopReason;
+    }
   | ReplyMismatchedEvent
   | BreakerEvent;
 
@@ -291,6 +306,7 @@ export const EVENT_SEVERITY: Readonly<Record<IdempotencyEventType, EventSeverity
   unprotected: 'critical',
   store_unavailable: 'warning',
   reconciled: 'info',
+  consumer_stopped: 'notice',
   reply_mismatched: 'warning',
   breaker_opened: 'warning',
   breaker_half_open: 'notice',

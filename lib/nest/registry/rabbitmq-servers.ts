@@ -1,5 +1,6 @@
 import { Injectable, type Type } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
+import type { ConsumerStopReason } from '../../core/record/events.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { markEvent } from '../../transports/message/deliveries/delivery.js';
 import { AckInterceptor } from '../../transports/message/deliveries/rabbitmq-delivery.js';
@@ -12,10 +13,11 @@ import type { Handler } from '../discovery/idempotent.metadata.js';
 import { handlersOf, HostClasses, isProtected, nameOf } from './host-classes.js';
 import { RouteResolver } from './route-resolver.js';
 
-/** The public members of a microservice's server in Nest; only RabbitMQ's has `noAck`. */
+/** What is used of a microservice's server in Nest; only RabbitMQ's has `noAck` and `queue`. */
 interface MicroserviceServer {
   readonly transportId?: unknown;
   readonly noAck?: unknown;
+  readonly queue?: unknown;
   listen: (callback: (error?: unknown, ...details: unknown[]) => void) => unknown;
   /** Of RabbitMQ: receives a message from its channel. */
   handleMessage?: (message: RabbitMqMessage | null, channel: RabbitMqChannel) => unknown;
@@ -30,9 +32,14 @@ interface MessageHolder {
 /** `Transport.RMQ` of `@nestjs/microservices`, which need not be installed. */
 const RABBITMQ = 5;
 
+/** Called with the name of a queue, of which this process gets no more messages, and the reason. */
+export type ConsumerStopListener = (queue: string, reason: ConsumerStopReason) => void;
+
 /** Checks handlers when a server begins to listen: in a hybrid application, before Nest's lifecycle hooks. */
 @Injectable()
 export class RabbitMqServers {
+  private consumerStopped: ConsumerStopListener = () => undefined;
+
   constructor(
     containers: ModulesContainer,
     routes: RouteResolver,
@@ -45,7 +52,7 @@ export class RabbitMqServers {
       server.listen = (callback) => {
         try {
           routes.resolveAll();
-          if (this.protects(server)) interceptAcks(server);
+          if (this.protects(server)) this.intercept(server);
         } catch (error) {
           callback(error);
           return undefined;
@@ -68,6 +75,18 @@ export class RabbitMqServers {
     return true;
   }
 
+  /** Sets what reports that the broker ends a consumer, of which Nest says nothing. */
+  reportStopsTo(listener: ConsumerStopListener): void {
+    this.consumerStopped = listener;
+  }
+
+  private intercept(server: MicroserviceServer): void {
+    const queue = typeof server.queue === 'string' ? server.queue : '';
+    interceptAcks(server, (reason) => {
+      this.consumerStopped(queue, reason);
+    });
+  }
+
   private handlers(): MessageHandler[] {
     return this.classes.controllers().flatMap((host) =>
       handlersOf(host)
@@ -78,13 +97,20 @@ export class RabbitMqServers {
 }
 
 /** Intercepts acks from the first message on, also those of guards, and notes which messages are events for Nest. */
-function interceptAcks(server: MicroserviceServer): void {
+function interceptAcks(
+  server: MicroserviceServer,
+  consumerStopped: (reason: ConsumerStopReason) => void,
+): void {
   const handleMessage = server.handleMessage?.bind(server);
   const handleEvent = server.handleEvent?.bind(server);
   if (handleMessage === undefined || handleEvent === undefined) return;
+  const channelClosed = () => {
+    consumerStopped('channel_closed');
+  };
   server.handleMessage = (message, channel) => {
-    // `null` means that the consumer was cancelled.
-    if (message !== null) AckInterceptor.of(channel);
+    // `null` is the broker's basic.cancel.
+    if (message === null) consumerStopped('cancelled');
+    else AckInterceptor.of(channel, channelClosed);
     return handleMessage(message, channel);
   };
   server.handleEvent = (pattern, packet, context) => {

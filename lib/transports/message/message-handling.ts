@@ -135,11 +135,8 @@ export class MessageHandling {
       case 'failure':
         return { kind: 'failed', error: result.error, isFinal: result.isKept };
       case 'rejected': {
-        // The broker redelivers it to another consumer after the shutdown.
         const isLeft = this.delivery.rabbitMq && hasCode(result.error, 'idempotency_shutting_down');
-        return isLeft
-          ? { kind: 'abandoned' }
-          : { kind: 'failed', error: result.error, isFinal: false };
+        return isLeft ? { kind: 'left' } : { kind: 'failed', error: result.error, isFinal: false };
       }
     }
   }
@@ -201,5 +198,7 @@ export type MessageEnd =
     }
   /** It cannot be handled yet, and has waited long enough. */
   | { readonly kind: 'requeued' }
+  /** This process shuts down: another consumer gets the message, and replies. */
+  | { readonly kind: 'left' }
   /** Another consumer has the message or will get it: no reply, no ack. */
   | { readonly kind: 'abandoned' };

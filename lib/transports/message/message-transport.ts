@@ -5,7 +5,13 @@ import { OperationRejectedError } from '../../core/util/errors.js';
 import type { CallTransport } from '../call/call-transport.js';
 import type { RejectionMapper } from '../call/rejection-errors.js';
 import { deliveryOf, pauseDelivery, type Delivery } from './deliveries/delivery.js';
-import { ReturnedByHandlerError, type AckAction } from './deliveries/rabbitmq-delivery.js';
+import {
+  ACCEPTED,
+  failed,
+  RETURNED,
+  ReturnedByHandlerError,
+  type Ack,
+} from './deliveries/rabbitmq-delivery.js';
 import { failureActionOf, MessageHandling, rpcFailures } from './message-handling.js';
 import type { MessageRoute } from './message-route.js';
 import { rpcSource } from './source/rpc-context.js';
@@ -26,9 +32,9 @@ export class MessageTransport {
       const { operation, isEventHandler } = route;
       const delivery = deliveryOf(rpcSource(context), operation, isEventHandler);
       this.handle(context, next, route, delivery, subscriber).catch((error: unknown) => {
-        // Not the message's fault (a package cannot be loaded, say): it is requeued.
+        // Not the message's fault (a package cannot be loaded, say).
         subscriber.error(error);
-        delivery.rabbitMq?.acknowledge('requeue');
+        delivery.rabbitMq?.acknowledge(RETURNED);
       });
     });
   }
@@ -62,14 +68,16 @@ export class MessageTransport {
         // Nest writes the reply one tick later.
         await nextLoopIteration(clock);
         // A stored outcome is acknowledged, even if code outside of the handler requests something else.
-        if (end.isStored) rabbitMq?.acknowledge('accept');
-        else await acknowledgeAs(delivery, 'accept', redeliveryDelayMs, clock);
+        if (end.isStored) rabbitMq?.acknowledge(ACCEPTED);
+        else await acknowledgeAs(delivery, ACCEPTED, redeliveryDelayMs, clock);
         return;
       case 'requeued':
-        rabbitMq?.acknowledge('requeue');
+        rabbitMq?.acknowledge(RETURNED);
         subscriber.complete();
         return;
+      case 'left':
       case 'abandoned':
+        if (end.kind === 'left') rabbitMq?.leave();
         // A request stays open: its client gets the reply from the next consumer.
         if (isEvent) subscriber.complete();
         return;
@@ -80,10 +88,12 @@ export class MessageTransport {
         if (rabbitMq === undefined) return;
         // Exception filters may request an ack first.
         await nextLoopIteration(clock);
-        if (!isEvent) return acknowledgeAs(delivery, 'accept', redeliveryDelayMs, clock);
+        if (!isEvent) return acknowledgeAs(delivery, ACCEPTED, redeliveryDelayMs, clock);
         const action = end.isFinal ? 'dead-letter' : failureActionOf(error, context, onFailure);
-        const isHopeless = error instanceof OperationRejectedError;
-        return acknowledgeAs(delivery, action, redeliveryDelayMs, clock, isHopeless);
+        const isRejected = error instanceof OperationRejectedError;
+        const ack =
+          isRejected && error.retryable && action === 'requeue' ? RETURNED : failed(action);
+        return acknowledgeAs(delivery, ack, redeliveryDelayMs, clock, isRejected);
       }
     }
   }
@@ -94,18 +104,18 @@ export class MessageTransport {
   }
 }
 
-/** Acknowledges as the application requested, else with `action`; requeues a redelivered message after `delayMs`. */
+/** Acknowledges as the application requested, else with `ack`; requeues a redelivered message after `delayMs`. */
 async function acknowledgeAs(
   delivery: Delivery,
-  action: AckAction,
+  ack: Ack,
   delayMs: number,
   clock: Clock,
-  isHopeless = false,
+  isRejected = false,
 ): Promise<void> {
   const { rabbitMq } = delivery;
   if (rabbitMq === undefined) return;
-  const requested = () => rabbitMq.requestedAck ?? action;
-  if (requested() === 'requeue' && (rabbitMq.isRedelivered || isHopeless)) {
+  const requested = () => rabbitMq.requestedAck ?? ack;
+  if (requested().action === 'requeue' && (rabbitMq.isRedelivered || isRejected)) {
     const isHeld = await pauseDelivery(delivery, delayMs, clock);
     if (!isHeld) return;
   }

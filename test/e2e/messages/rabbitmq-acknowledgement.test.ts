@@ -1,18 +1,21 @@
 import { useRedis } from '../../support/redis/use-redis.js';
 import { describe, expect, it } from '@jest/globals';
-import { Catch, Controller, type Type } from '@nestjs/common';
-import { EventPattern, MessagePattern } from '@nestjs/microservices';
-import { Idempotent } from 'nestjs-idempotency';
+import { isDeepStrictEqual } from 'node:util';
+import { Catch, Controller, Module, type Type } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { EventPattern, MessagePattern, type MicroserviceOptions } from '@nestjs/microservices';
+import { IdempotencyModule, Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { EMPTY, type Observable } from 'rxjs';
+import { Gate } from '../../support/waiting/gate.js';
 import { until } from '../../support/waiting/until.js';
 import { emitOrder, orders } from './support/orders.js';
 import { startConsumer } from './support/start-consumer.js';
 import { useBroker } from './support/use-broker.js';
 
 const redis = useRedis();
-const { consumers, openQueue, openLimitedQueue } = useBroker();
+const { consumers, openQueue, openLimitedQueue, openRelay } = useBroker();
 
 describe('a message that cannot be handled', () => {
   it('because it has no key fails with a remedy, and is not lost', async () => {
@@ -109,6 +112,44 @@ describe('a message for a handler of requests, to which Nest does not reply', ()
 });
 
 describe('a shutdown', () => {
+  it('of a hybrid application returns messages to other consumers before it finishes those in progress', async () => {
+    const queue = await openQueue();
+    const { log, connection } = await openRelay();
+    const gate = new Gate();
+    gate.close();
+    const handled: number[] = [];
+    const controller = orders(async ({ id }) => {
+      handled.push(id);
+      await gate.pass();
+    });
+    @Module({
+      imports: [IdempotencyModule.forRoot({ store: memoryStore() })],
+      controllers: [controller],
+    })
+    class Hybrid {}
+    const app = await NestFactory.create(Hybrid, { logger: false });
+    app.connectMicroservice<MicroserviceOptions>(
+      queue.transport({ prefetchCount: 2, ...connection }),
+    );
+    await app.startAllMicroservices();
+    await app.init();
+    await emitOrder(queue, 1);
+    await until(() => handled.length === 1);
+    const closed = app.close();
+    for (const id of [2, 3, 4]) await emitOrder(queue, id);
+    // Its consumer has ended.
+    await until(async () =>
+      isDeepStrictEqual(await queue.depth(), { ready: 3, unacked: 1, consumers: 0 }),
+    );
+    expect(log.deliveries).toEqual([
+      expect.objectContaining({ key: 'm2', end: 'requeued', method: 'nack' }),
+    ]);
+    gate.open();
+    await closed;
+    expect(handled).toEqual([1]);
+    expect(log.closes).toMatchObject([{ by: 'consumer' }]);
+  });
+
   it('leaves unstarted messages to the next consumer, and finishes started ones', async () => {
     const queue = await openQueue();
     const handled: number[] = [];

@@ -9,10 +9,11 @@ import {
   type Type,
 } from '@nestjs/common';
 import { BaseRpcExceptionFilter, Ctx, EventPattern, type RmqContext } from '@nestjs/microservices';
-import type { IdempotencyOptions } from 'nestjs-idempotency';
+import { OperationRejectedError, type IdempotencyOptions } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { map, tap, timeout, type Observable } from 'rxjs';
 import { until } from '../../support/waiting/until.js';
+import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { deliveredIn, emitOrder, orders, type Channel, type Delivered } from './support/orders.js';
 import { useBroker } from './support/use-broker.js';
@@ -39,6 +40,7 @@ const ack: Action = ({ channel, message }) => channel.ack(message);
 const requeue: Action = ({ channel, message }) => channel.nack(message);
 const discard: Action = ({ channel, message }) => channel.nack(message, false, false);
 const reject: Action = ({ channel, message }) => channel.reject(message, false);
+const putBack: Action = ({ channel, message }) => channel.reject(message);
 
 function fail(): never {
   throw new Error('planned');
@@ -293,6 +295,103 @@ describe("a message's acks reach the broker once, and its channel stays open", (
     expect(warnings.filter((line) => line.startsWith(operation))).toEqual(
       warning === undefined ? [] : [expect.stringContaining(warning)],
     );
+  });
+});
+
+/** What RabbitMQ 4.3 counts towards a queue's limit of deliveries: a `reject`, and no `nack`. */
+describe('the broker gets', () => {
+  type Case = Pick<Acknowledging, 'handle' | 'options' | 'configure'> & {
+    readonly store?: FaultyStore;
+    readonly id?: string;
+  };
+  const unavailableStore = () => {
+    const store = new FaultyStore(memoryStore());
+    store.always(unavailable, 'begin');
+    return store;
+  };
+  const conflicts = () => {
+    throw new OperationRejectedError('planned', 'idempotency_transaction_conflict', 20);
+  };
+  const REQUEUES: Readonly<Record<string, readonly ['nack' | 'reject', Case]>> = {
+    'a failure': ['reject', { handle: fail }],
+    'a failure whose "message.onFailure" fails': [
+      'reject',
+      { handle: fail, options: { message: { onFailure: fail } } },
+    ],
+    'a message without a key': ['reject', { id: '' }],
+    'a reject of its handler': ['reject', { handle: putBack }],
+    'a reject of its handler, which then fails': [
+      'reject',
+      { handle: (delivered) => (putBack(delivered), fail()) },
+    ],
+    'a reject of a filter': ['reject', { handle: fail, configure: filter(putBack) }],
+    'a nack of its handler': ['nack', { handle: requeue }],
+    'a nack of a filter': ['nack', { handle: fail, configure: filter(requeue) }],
+    'an operation within that may be repeated': ['nack', { handle: conflicts }],
+    'a store that is unavailable': [
+      'nack',
+      {
+        store: unavailableStore(),
+        options: { duplicates: { retryAfterMs: 400 }, message: { maxPauseMs: 1_000 } },
+      },
+    ],
+  };
+  const DISCARDS: typeof REQUEUES = {
+    'a failure that is dead-lettered': [
+      'reject',
+      { handle: fail, options: { message: { onFailure: 'dead-letter' } } },
+    ],
+    'a failure that is kept': ['reject', { handle: fail, options: { outcome: () => true } }],
+    'a handler that dead-letters by nack': ['nack', { handle: discard }],
+    'a handler that dead-letters by reject': ['reject', { handle: reject }],
+  };
+
+  const rowsOf = (cases: typeof REQUEUES) =>
+    Object.entries(cases).map(([name, [method, one]]) => [name, method, one] as const);
+
+  async function firstEnd({ handle, options = {}, configure, store, id = 'm1' }: Case) {
+    const queue = await openQueue();
+    const { log, connection } = await openRelay();
+    await consumers.start(
+      queue,
+      orders(
+        (delivered) => (delivered.message.fields.redelivered ? undefined : handle?.(delivered)),
+        options,
+      ),
+      { store: store ?? memoryStore() },
+      { connection, ...(configure && { configure }) },
+    );
+    await queue.emit('order.placed', { id: 1 }, { messageId: id });
+    await until(() => log.deliveries.length > 0);
+    return log.deliveries[0];
+  }
+
+  it.each(Object.entries(REQUEUES))(
+    'a requeue for %s by the method %j',
+    async (_, [method, one]) => {
+      expect(await firstEnd(one)).toMatchObject({ end: 'requeued', method });
+    },
+  );
+
+  it.each(Object.entries(DISCARDS))(
+    'a discard for %s by the method %j',
+    async (_, [method, one]) => {
+      expect(await firstEnd(one)).toMatchObject({ end: 'discarded', method });
+    },
+  );
+
+  it('a copy of a message in progress by nack, where it is requeued', async () => {
+    const queue = await openQueue();
+    const { log, connection } = await openRelay();
+    const gate = new Gate();
+    gate.close();
+    const controller = orders(() => gate.pass(), { duplicates: { mode: 'reject' } });
+    await consumers.start(queue, controller, { store: memoryStore() }, { connection });
+    for (let copy = 1; copy <= 2; copy += 1) await emitOrder(queue, 1);
+    await until(() => log.deliveries.length > 0);
+    expect(log.deliveries[0]).toMatchObject({ end: 'requeued', method: 'nack' });
+    gate.open();
+    await queue.isEmpty();
   });
 });
 

@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { WITH_QUEUE_COUNTS } from './queue-counts.js';
 
 /** A restarted broker looks for the files of its name. Others of this name are registered with another epmd. */
@@ -18,9 +18,14 @@ const WITHOUT_EPMD_MONITOR =
   '-eval spawn(fun()->rabbit:await_startup(),supervisor:terminate_child(rabbit_sup,rabbit_epmd_monitor_sup)end).';
 
 /** For rabbitmq-server. */
-export function brokerEnvironment(port: number, dir: string, epmdPort: number): NodeJS.ProcessEnv {
+export function brokerEnvironment(
+  port: number,
+  dir: string,
+  epmdPort: number,
+  erlang?: string,
+): NodeJS.ProcessEnv {
   return {
-    ...commonEnvironment(dir, epmdPort),
+    ...commonEnvironment(dir, epmdPort, erlang),
     RABBITMQ_NODE_PORT: String(port),
     RABBITMQ_NODE_IP_ADDRESS: '127.0.0.1',
     RABBITMQ_MNESIA_BASE: join(dir, 'mnesia'),
@@ -39,9 +44,13 @@ export function brokerEnvironment(port: number, dir: string, epmdPort: number): 
 }
 
 /** For rabbitmqctl. */
-export function controlEnvironment(dir: string, epmdPort: number): NodeJS.ProcessEnv {
+export function controlEnvironment(
+  dir: string,
+  epmdPort: number,
+  erlang?: string,
+): NodeJS.ProcessEnv {
   return {
-    ...commonEnvironment(dir, epmdPort),
+    ...commonEnvironment(dir, epmdPort, erlang),
     RABBITMQ_CTL_ERL_ARGS: `${WITHOUT_EPMD} ${LOOPBACK_ONLY}`,
     // Any free port, instead of eleven, which several tools at once would exhaust.
     RABBITMQ_CTL_DIST_PORT_MIN: '0',
@@ -50,9 +59,9 @@ export function controlEnvironment(dir: string, epmdPort: number): NodeJS.Proces
 }
 
 /** Common to a broker and its tools; without the settings of the machine's own broker. */
-function commonEnvironment(dir: string, epmdPort: number): NodeJS.ProcessEnv {
+function commonEnvironment(dir: string, epmdPort: number, erlang?: string): NodeJS.ProcessEnv {
   return {
-    PATH: process.env.PATH,
+    PATH: [erlang ?? [], process.env.PATH ?? []].flat().join(delimiter),
     LANG: 'C.UTF-8',
     // The folder of the cookie.
     HOME: dir,

@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { connect } from 'amqplib';
 import { requireServer } from '../servers/find-executable.js';
 import { brokerEnvironment, controlEnvironment } from './environment.js';
-import { findRabbitMq } from './installation.js';
+import { findRabbitMq, type FoundRabbitMq } from './installation.js';
 import { hasQueueCounts } from './queue-counts.js';
 import { writeSettings, type RabbitMqSettings } from './settings.js';
 import { startServer, type Place, type StartedServer } from '../servers/start-server.js';
@@ -17,6 +17,12 @@ export interface StartRabbitMqOptions extends Place {
    * that has not acknowledged for half a second.
    */
   readonly settings?: RabbitMqSettings;
+  /**
+   * Of another version.
+   *
+   * @defaultValue the installed ones
+   */
+  readonly programs?: FoundRabbitMq;
 }
 
 export interface RabbitMqServer extends StartedServer {
@@ -31,7 +37,8 @@ export interface RabbitMqServer extends StartedServer {
  * given, persistent data survives `stop()`, and SIGKILL if its queue was saved: `saveQueues`.
  */
 export async function startRabbitMq(options: StartRabbitMqOptions = {}): Promise<RabbitMqServer> {
-  const programs = requireServer('rabbitmq-server', 'RABBITMQ_SERVER_BIN', findRabbitMq());
+  const programs =
+    options.programs ?? requireServer('rabbitmq-server', 'RABBITMQ_SERVER_BIN', findRabbitMq());
   let epmd: StartedServer;
   const server = await startServer('rabbitmq-server', options, async (port, dir) => {
     writeSettings(dir, options.settings ?? {});
@@ -45,7 +52,7 @@ export async function startRabbitMq(options: StartRabbitMqOptions = {}): Promise
     return {
       program: programs.server,
       args: [],
-      env: brokerEnvironment(port, dir, epmd.port),
+      env: brokerEnvironment(port, dir, epmd.port, programs.erlang),
       readyLog: /completed with \d+ plugins/,
       isReady: async () => hasQueueCounts(dir) && (await takesClient(port)),
       // An orderly shutdown takes a second: only where there is something to save.
@@ -54,7 +61,7 @@ export async function startRabbitMq(options: StartRabbitMqOptions = {}): Promise
     };
   });
   const control = async (...args: string[]) => {
-    const env = controlEnvironment(server.dir, epmd.port);
+    const env = controlEnvironment(server.dir, epmd.port, programs.erlang);
     const settings = { env, cwd: server.dir, timeout: CONTROL_TIMEOUT_MS };
     return (await promisify(execFile)(programs.control, args, settings)).stdout;
   };

@@ -1,12 +1,32 @@
-import { setMaxListeners } from 'node:events';
+import { errorMonitor, setMaxListeners } from 'node:events';
 import { Logger } from '@nestjs/common';
 import { executionScope } from '../../../core/operation/execution-scope.js';
 import { IdempotencyOptionsError } from '../../../core/util/errors.js';
+import { forget } from '../../../core/util/maybe-async.js';
 import { SymbolSlot } from '../../../core/util/symbol-slot.js';
 import type { RabbitMqChannel, RabbitMqMessage } from '../source/rpc-context.js';
 
-/** How the broker settles a message; `'dead-letter'` discards it without a dead-letter exchange. */
+/** What the broker does with a message; `'dead-letter'` discards it without a dead-letter exchange. */
 export type AckAction = 'accept' | 'requeue' | 'dead-letter';
+
+/**
+ * How a message is acknowledged. RabbitMQ counts each requeue towards a quorum queue's `x-delivery-limit` until 4.2. From
+ * 4.3 on it counts a `reject`, which says that the message could not be handled, and no `nack`, which says that its
+ * consumer could not handle it now.
+ */
+export interface Ack {
+  readonly action: AckAction;
+  readonly method: 'ack' | 'nack' | 'reject';
+}
+
+export const ACCEPTED: Ack = { action: 'accept', method: 'ack' };
+/** The message is not at fault: it is in progress elsewhere, or the store or this process is not available. */
+export const RETURNED: Ack = { action: 'requeue', method: 'nack' };
+
+/** The message could not be handled. */
+export function failed(action: 'requeue' | 'dead-letter'): Ack {
+  return { action, method: 'reject' };
+}
 
 /** The handler returned after it had requeued or dead-lettered its message itself. */
 export class ReturnedByHandlerError extends Error {
@@ -26,11 +46,15 @@ interface Acknowledged {
 export class AckInterceptor {
   private static readonly known = new SymbolSlot<AckInterceptor>('ack-interceptor');
 
-  /** The channel's interceptor, installed by the first call. */
-  static of(channel: RabbitMqChannel): AckInterceptor {
+  /**
+   * The channel's interceptor, installed by the first call.
+   * @param brokerCloses - called if the broker closes the channel, and not its connection.
+   */
+  static of(channel: RabbitMqChannel, brokerCloses?: () => void): AckInterceptor {
     const known = AckInterceptor.known.get(channel);
     if (known !== undefined) return known;
     const interceptor = new AckInterceptor(channel);
+    if (brokerCloses !== undefined) channel.once(errorMonitor, brokerCloses);
     AckInterceptor.known.set(channel, interceptor);
     return interceptor;
   }
@@ -40,9 +64,11 @@ export class AckInterceptor {
   /** By their delivery tags: the application may pass a copy of a message. */
   private readonly inProgress = new Map<number, RabbitMqDelivery>();
   private readonly acknowledged = new SymbolSlot<Acknowledged>('acknowledged');
-  private readonly own: Pick<RabbitMqChannel, 'ack' | 'nack'>;
+  private readonly own: Pick<RabbitMqChannel, 'ack' | 'nack' | 'reject'>;
+  /** The tags of the consumers that this process has ended. */
+  private readonly ended = new Set<string>();
 
-  private constructor(channel: RabbitMqChannel) {
+  private constructor(private readonly channel: RabbitMqChannel) {
     const end = new AbortController();
     // Every paused message listens to it: as many as the channel prefetches.
     setMaxListeners(0, end.signal);
@@ -53,21 +79,26 @@ export class AckInterceptor {
     const own = {
       ack: channel.ack.bind(channel),
       nack: channel.nack.bind(channel),
+      reject: channel.reject.bind(channel),
       ackAll: channel.ackAll.bind(channel),
       nackAll: channel.nackAll.bind(channel),
     };
     this.own = own;
     channel.ack = (message, allUpTo = false) => {
       if (allUpTo) this.checkBulk('ack');
-      if (!this.intercepts(message, 'accept')) own.ack(message, allUpTo);
+      if (!this.intercepts(message, ACCEPTED)) own.ack(message, allUpTo);
     };
     channel.nack = (message, allUpTo = false, requeue = true) => {
       if (allUpTo) this.checkBulk('nack');
       const action = requeue ? 'requeue' : 'dead-letter';
-      if (!this.intercepts(message, action)) own.nack(message, allUpTo, requeue);
+      if (!this.intercepts(message, { action, method: 'nack' })) {
+        own.nack(message, allUpTo, requeue);
+      }
     };
-    channel.reject = (message, requeue) => {
-      channel.nack(message, false, requeue);
+    channel.reject = (message, requeue = true) => {
+      if (!this.intercepts(message, failed(requeue ? 'requeue' : 'dead-letter'))) {
+        own.reject(message, requeue);
+      }
     };
     channel.ackAll = () => {
       this.checkBulk('ackAll');
@@ -91,14 +122,40 @@ export class AckInterceptor {
   }
 
   /** Acknowledges a message in progress. Later acks of it are not sent. */
-  acknowledge(message: RabbitMqMessage, action: AckAction): void {
+  acknowledge(message: RabbitMqMessage, { action, method }: Ack): void {
     this.acknowledged.set(message, { delivery: this.find(message) });
     this.inProgress.delete(message.fields.deliveryTag);
+    const isRequeued = action === 'requeue';
     try {
-      if (action === 'accept') this.own.ack(message);
-      else this.own.nack(message, false, action === 'requeue');
+      if (method === 'ack') this.own.ack(message);
+      else if (method === 'nack') this.own.nack(message, false, isRequeued);
+      else this.own.reject(message, isRequeued);
     } catch {
       // The channel has closed. The message is redelivered, and its outcome is stored.
+    }
+  }
+
+  /** Whether this process has ended the consumer of a message, and may get messages that were sent before. */
+  hasEnded({ fields: { consumerTag } }: RabbitMqMessage): boolean {
+    return consumerTag !== undefined && this.ended.has(consumerTag);
+  }
+
+  /**
+   * Ends the consumer of a message, so that what it returns goes to another one. @returns `false` if the client cannot
+   * do it.
+   */
+  endConsumer(message: RabbitMqMessage): boolean {
+    const { consumerTag } = message.fields;
+    if (consumerTag === undefined || typeof this.channel.cancel !== 'function') return false;
+    if (this.ended.has(consumerTag)) return true;
+    this.ended.add(consumerTag);
+    try {
+      // Closing the channel, which follows, ends the consumer, too.
+      forget(this.channel.cancel(consumerTag));
+      return true;
+    } catch {
+      // The channel has closed, and the broker has its messages.
+      return false;
     }
   }
 
@@ -108,9 +165,9 @@ export class AckInterceptor {
     );
   }
 
-  private intercepts(message: RabbitMqMessage, action: AckAction): boolean {
+  private intercepts(message: RabbitMqMessage, ack: Ack): boolean {
     const delivery = this.find(message);
-    delivery?.onAck(action);
+    delivery?.onAck(ack);
     if (delivery !== undefined || this.acknowledged.get(message) !== undefined) return true;
     this.acknowledged.set(message, { delivery: undefined });
     return false;
@@ -127,10 +184,12 @@ export class AckInterceptor {
 /** A delivery of RabbitMQ, which redelivers it unless it is acknowledged. */
 export class RabbitMqDelivery {
   /** The first ack that the handler requested, and the first that code outside of it requested. */
-  private readonly requested: { handler?: AckAction; other?: AckAction } = {};
+  private readonly requested: { handler?: Ack; other?: Ack } = {};
   /** While the handler runs. */
   private running: { isAbandoned(): boolean; onAck(): void } | undefined;
-  private sent: AckAction | undefined;
+  private sent: Ack | undefined;
+  /** It may have come back to the consumer that has returned it. */
+  private readonly isLate: boolean;
 
   /** @param isEarly - whether the application has acknowledged the message already. */
   constructor(
@@ -139,6 +198,7 @@ export class RabbitMqDelivery {
     private readonly operation: string,
     private readonly isEarly: boolean,
   ) {
+    this.isLate = channel.hasEnded(message);
     if (!isEarly) return;
     warn(
       `${operation}: a message was acknowledged before @Idempotent() received it, by a guard, an interceptor or a pipe. If its handling fails, it is lost. Let the handler acknowledge it, or nothing.`,
@@ -156,13 +216,13 @@ export class RabbitMqDelivery {
   }
 
   /** The application's, and the handler's before all others. */
-  get requestedAck(): AckAction | undefined {
+  get requestedAck(): Ack | undefined {
     return this.requested.handler ?? this.requested.other;
   }
 
   /** The handler itself has requeued or dead-lettered the message: its return is not a success. */
   get isReturnedByHandler(): boolean {
-    return (this.requested.handler ?? 'accept') !== 'accept';
+    return (this.requested.handler ?? ACCEPTED).action !== 'accept';
   }
 
   /**
@@ -177,7 +237,8 @@ export class RabbitMqDelivery {
     keyLost: AbortSignal | undefined,
   ): Promise<Result> {
     const onAck = () => {
-      if (keyLost?.aborted === true && this.requestedAck === 'accept') this.acknowledge('accept');
+      if (keyLost?.aborted !== true) return;
+      if (this.requestedAck?.action === 'accept') this.acknowledge(ACCEPTED);
     };
     keyLost?.addEventListener('abort', onAck);
     this.running = { isAbandoned, onAck };
@@ -193,27 +254,35 @@ export class RabbitMqDelivery {
   }
 
   /** Notes an ack of the application. */
-  onAck(action: AckAction): void {
+  onAck(ack: Ack): void {
     const { running, requested } = this;
     const isHandlers = executionScope.getStore() !== undefined || running?.isAbandoned() === false;
-    requested[isHandlers ? 'handler' : 'other'] ??= action;
+    requested[isHandlers ? 'handler' : 'other'] ??= ack;
     running?.onAck();
-    this.warnUnlessSent(action);
+    this.warnUnlessSent(ack);
   }
 
   /** Acknowledges the message; later calls do nothing. */
-  acknowledge(action: AckAction): void {
+  acknowledge(ack: Ack): void {
     if (this.isEarly || this.sent !== undefined) return;
-    this.sent = action;
-    this.channel.acknowledge(this.message, action);
+    this.sent = ack;
+    this.channel.acknowledge(this.message, ack);
     this.warnUnlessSent(this.requestedAck);
+  }
+
+  /**
+   * Leaves the message to another consumer, because this process shuts down. A message that may come from this very
+   * consumer stays unacknowledged until the channel closes: it would go to and fro.
+   */
+  leave(): void {
+    if (!this.isLate && this.channel.endConsumer(this.message)) this.acknowledge(RETURNED);
   }
 
   private warnUnlessSent(requested = this.sent): void {
     const { operation, sent } = this;
-    if (sent === undefined || requested === sent) return;
+    if (sent === undefined || requested?.action === sent.action) return;
     warn(
-      `${operation}: a message got "${sent}" and not "${requested}", which was requested too late or by code outside of its handler that had succeeded. Decide in the handler before it returns, or in an exception filter before it awaits anything.`,
+      `${operation}: a message got "${sent.action}" and not "${String(requested?.action)}", which was requested too late or by code outside of its handler that had succeeded. Decide in the handler before it returns, or in an exception filter before it awaits anything.`,
     );
   }
 }

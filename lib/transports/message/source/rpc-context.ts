@@ -1,3 +1,4 @@
+import type { errorMonitor } from 'node:events';
 import type { ExecutionContext } from '@nestjs/common';
 import { SymbolSlot } from '../../../core/util/symbol-slot.js';
 
@@ -30,7 +31,11 @@ export type RpcSource =
 
 /** What is used of amqplib's message. */
 export interface RabbitMqMessage {
-  readonly fields: { readonly deliveryTag: number; readonly redelivered: boolean };
+  readonly fields: {
+    readonly deliveryTag: number;
+    readonly redelivered: boolean;
+    readonly consumerTag?: string;
+  };
   readonly properties: {
     readonly replyTo?: unknown;
     readonly correlationId?: unknown;
@@ -46,7 +51,9 @@ export interface RabbitMqChannel {
   reject(message: RabbitMqMessage, requeue?: boolean): void;
   ackAll(): void;
   nackAll(requeue?: boolean): void;
-  once(event: 'close', listener: () => void): unknown;
+  /** Ends a consumer; its unacknowledged messages stay with it. */
+  cancel?(consumerTag: string): unknown;
+  once(event: 'close' | typeof errorMonitor, listener: () => void): unknown;
 }
 
 /** What is used of a Kafka message; Nest has decoded its headers. */

@@ -1,5 +1,5 @@
 import { FrameReader } from './frame-reader.js';
-import { sayingIn, type MessageProperties, type Saying } from './saying.js';
+import { sayingIn, type AckMethod, type MessageProperties, type Saying } from './saying.js';
 import type { WireClose, WireDelivery, WireLog } from './wire-log.js';
 
 /** `AMQP` and the version. */
@@ -85,9 +85,9 @@ export class ObservedConnection {
       case 'requeued':
       case 'discarded': {
         const { unacknowledged } = this.channelOf(number);
-        const { tag, isBulk, kind } = saying;
+        const { tag, isBulk, kind, method } = saying;
         const tags = isBulk ? [...unacknowledged.keys()].filter((other) => other <= tag) : [tag];
-        for (const one of tags) this.settle(unacknowledged, one, kind);
+        for (const one of tags) this.settle(unacknowledged, one, kind, method);
         return;
       }
       case 'closes channel':
@@ -122,6 +122,7 @@ export class ObservedConnection {
     unacknowledged: Channel['unacknowledged'],
     tag: number,
     end: WireDelivery['end'],
+    method?: AckMethod,
   ): void {
     const delivery = unacknowledged.get(tag);
     // An unknown delivery tag closes the channel, which is logged.
@@ -129,7 +130,8 @@ export class ObservedConnection {
     unacknowledged.delete(tag);
     const { log, consumer } = this;
     log.unacknowledged -= 1;
-    log.deliveries.push({ ...delivery, consumer, end, endedAt: Date.now() });
+    const how = method === undefined ? {} : { method };
+    log.deliveries.push({ ...delivery, consumer, end, ...how, endedAt: Date.now() });
   }
 
   private closeAll(by: WireClose['by'], reason: string | undefined): void {

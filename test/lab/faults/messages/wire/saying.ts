@@ -6,7 +6,12 @@ export type Saying =
   | { readonly kind: 'delivers'; readonly tag: number; readonly isRedelivered: boolean }
   /** Of the message that has just been delivered. */
   | ({ readonly kind: 'describes' } & MessageProperties)
-  | { readonly kind: Reported; readonly tag: number; readonly isBulk: boolean }
+  | {
+      readonly kind: Reported;
+      readonly method: AckMethod;
+      readonly tag: number;
+      readonly isBulk: boolean;
+    }
   | { readonly kind: 'closes channel'; readonly code: number; readonly text: string }
   | { readonly kind: 'channel closed' }
   | { readonly kind: 'closes connection'; readonly code: number; readonly text: string };
@@ -19,6 +24,9 @@ export interface MessageProperties {
 
 /** A consumer's acknowledgement of a message. */
 export type Reported = 'acked' | 'requeued' | 'discarded';
+
+/** Its method: RabbitMQ counts some of them towards a queue's limit of deliveries. */
+export type AckMethod = 'ack' | 'nack' | 'reject';
 
 const METHOD = 1;
 const HEADER = 2;
@@ -52,12 +60,18 @@ export function sayingIn({ type, payload }: Frame): Saying | undefined {
       };
     }
     case ACK:
-      return { kind: 'acked', tag: tag(), isBulk: (bits() & 1) === 1 };
+      return { kind: 'acked', method: 'ack', tag: tag(), isBulk: (bits() & 1) === 1 };
     case REJECT:
-      return { kind: (bits() & 1) === 1 ? 'requeued' : 'discarded', tag: tag(), isBulk: false };
+      return {
+        kind: (bits() & 1) === 1 ? 'requeued' : 'discarded',
+        method: 'reject',
+        tag: tag(),
+        isBulk: false,
+      };
     case NACK:
       return {
         kind: (bits() & 2) === 2 ? 'requeued' : 'discarded',
+        method: 'nack',
         tag: tag(),
         isBulk: (bits() & 1) === 1,
       };

@@ -1,4 +1,4 @@
-import type { Reported } from './saying.js';
+import type { AckMethod, Reported } from './saying.js';
 
 /** One delivery of a message, as the broker sent it. */
 export interface WireDelivery {
@@ -13,6 +13,8 @@ export interface WireDelivery {
   readonly at: number;
   /** `returned`: its channel ended before an acknowledgement. */
   readonly end: Reported | 'returned';
+  /** Absent where it was returned. */
+  readonly method?: AckMethod;
   readonly endedAt: number;
 }
 
