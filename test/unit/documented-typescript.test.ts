@@ -10,11 +10,14 @@ import {
   complaintsInBrowsers,
   complaintsInCommonJs,
   complaintsInModules,
+  complaintsWith,
+  documentedRecipes,
   documentedSamples,
   pageOf,
   samplesOf,
   type UncheckedByTests,
 } from '../support/docs/documented-typescript.js';
+import { TSCONFIGS } from '../support/docs/tsconfigs.js';
 import { projectRoot } from '../support/project-root.js';
 
 const samples = documentedSamples();
@@ -104,6 +107,17 @@ describe('the TypeScript in the README and in docs', () => {
       expect.stringMatching(/^planted, 0: .*CommonJS.* 'await' at the top level/),
     ]);
   });
+
+  // What stands in a file is compiled there, with all that it imports.
+  it.each(['nest new 11', 'nest new 12'])(
+    'compiles with the tsconfig of %s, where it comes from a file',
+    (name) => {
+      const shown = documentedRecipes();
+      expect(shown.length).toBeGreaterThan(60);
+      expect(complaintsWith(TSCONFIGS[name]!, shown)).toEqual([]);
+    },
+    60_000,
+  );
 
   it('compiles, with the client, where there is nothing but a browser', () => {
     expect(browser).toHaveLength(1);

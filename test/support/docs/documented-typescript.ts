@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import ts from 'typescript';
 import { projectRoot } from '../project-root.js';
 import { documentationPages } from './documented-code.js';
+import { optionsOf } from './tsconfigs.js';
 
 /** The samples of TypeScript on a page of the documentation. */
 export function samplesOf(page: string): string[] {
@@ -21,6 +22,15 @@ export function documentedSamples(): DocumentedFile[] {
   return documentationPages().flatMap((page) =>
     samplesOf(page).map((code, index) => ({ place: `${page}, ${index}`, code })),
   );
+}
+
+/** The files from which README and `docs` show a block, whole or in part. */
+export function documentedRecipes(): string[] {
+  const pages = documentationPages().map((page) => readFileSync(join(projectRoot, page), 'utf8'));
+  const named = pages.flatMap((page) =>
+    Array.from(page.matchAll(/<!-- code: ([^\s#]+\.ts)(?:#\S+)? -->/g), ([, path]) => path!),
+  );
+  return [...new Set(named)].map((path) => join(projectRoot, path));
 }
 
 /** What each page leaves to the reader: the names of files and their texts. */
@@ -84,8 +94,60 @@ export function complaintsInBrowsers(files: readonly DocumentedFile[]): string[]
   return found.map(({ place, text }) => `${place}: ${text}`);
 }
 
+/** Of a package that is not installed. */
+const DECLARATIONS = [
+  join(projectRoot, 'test/e2e/recipes/golevelup/golevelup-nestjs-rabbitmq.d.ts'),
+];
+
+/**
+ * The compiler's messages on files of `test` with the options of a user's project, where the package finds itself by its
+ * own name.
+ */
+export function complaintsWith(compilerOptions: object, paths: readonly string[]): string[] {
+  const { paths: entries, pathsBasePath } = testOptions();
+  const options: ts.CompilerOptions = {
+    ...optionsOf(compilerOptions, projectRoot),
+    ...{ paths: entries, pathsBasePath, rootDir: projectRoot, noEmit: true },
+  };
+  const host = ts.createCompilerHost(options);
+  host.getSourceFile = parsed;
+  const program = ts.createProgram([...paths, ...DECLARATIONS], options, host);
+  return paths.flatMap((path) => {
+    const source = program.getSourceFile(path);
+    const found = [
+      ...program.getSyntacticDiagnostics(source),
+      ...program.getSemanticDiagnostics(source),
+    ];
+    return found.map(
+      ({ messageText }) =>
+        `${relative(projectRoot, path)}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`,
+    );
+  });
+}
+
+const sources = new Map<string, ts.SourceFile | undefined>();
+
+/** Once for all programs that read it as the same kind of module. */
+function parsed(
+  name: string,
+  how: ts.ScriptTarget | ts.CreateSourceFileOptions,
+): ts.SourceFile | undefined {
+  const key = `${name} ${JSON.stringify(how)}`;
+  if (!sources.has(key)) {
+    const text = ts.sys.readFile(name);
+    sources.set(key, text === undefined ? undefined : ts.createSourceFile(name, text, how));
+  }
+  return sources.get(key);
+}
+
 /** The page on which a sample stands. */
 export const pageOf = (place: string) => place.replace(/, \d+$/, '');
+
+function testOptions(): ts.CompilerOptions {
+  const tsconfig = join(projectRoot, 'test/tsconfig.json');
+  const config = ts.readConfigFile(tsconfig, (name) => ts.sys.readFile(name));
+  return ts.parseJsonConfigFileContent(config.config, ts.sys, dirname(tsconfig)).options;
+}
 
 /** Compiles all samples as one program, each page in its own folder, with what it leaves to the reader. */
 function complaints(
@@ -107,10 +169,7 @@ function complaints(
     for (const [name, text] of Object.entries(texts)) files.set(join(folderOf(page), name), text);
   }
   const folders = new Set([...files.keys()].map((path) => dirname(path)));
-  const tsconfig = join(projectRoot, 'test/tsconfig.json');
-  const config = ts.readConfigFile(tsconfig, (name) => ts.sys.readFile(name));
-  const { options } = ts.parseJsonConfigFileContent(config.config, ts.sys, dirname(tsconfig));
-  const all = { ...options, ...own };
+  const all = { ...testOptions(), ...own };
   const host = ts.createCompilerHost(all);
   host.directoryExists = (name) => folders.has(name) || ts.sys.directoryExists(name);
   host.fileExists = (name) => files.has(name) || ts.sys.fileExists(name);
