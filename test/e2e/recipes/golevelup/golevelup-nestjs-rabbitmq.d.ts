@@ -4,7 +4,7 @@
  */
 declare module '@golevelup/nestjs-rabbitmq' {
   import type { DynamicModule } from '@nestjs/common';
-  import type { Options } from 'amqplib';
+  import type { Channel, ConsumeMessage, Options } from 'amqplib';
 
   /** A negative acknowledgement. */
   export class Nack {
@@ -17,6 +17,7 @@ declare module '@golevelup/nestjs-rabbitmq' {
     readonly routingKey: string;
     readonly queue: string;
     readonly queueOptions?: Options.AssertQueue;
+    readonly errorHandler?: (channel: Channel, message: ConsumeMessage, error: unknown) => void;
   }): MethodDecorator;
 
   export const RabbitMQModule: {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Nack, RabbitSubscribe } from '@golevelup/nestjs-rabbitmq';
 import { Injectable } from '@nestjs/common';
-import type { ConsumeMessage } from 'amqplib';
+import type { Channel, ConsumeMessage } from 'amqplib';
 import {
   Idempotent,
   requireIdempotencyContext,
@@ -17,6 +17,11 @@ async function requeueOrDeadLetter({ retryAfterMs }: OperationRejectedError): Pr
   return new Nack(true);
 }
 
+/** From version 4.3 on, RabbitMQ counts a reject towards the limit, and not that package's own nack. */
+function countFailure(channel: Channel, message: ConsumeMessage): void {
+  channel.reject(message, true);
+}
+
 @Injectable()
 export class OrdersSubscriber {
   constructor(private readonly bank: Bank) {}
@@ -25,6 +30,7 @@ export class OrdersSubscriber {
     exchange: 'orders',
     routingKey: 'order.placed',
     queue: 'billing',
+    errorHandler: countFailure,
     queueOptions: {
       durable: true,
       arguments: {
