@@ -58,7 +58,7 @@ export interface IdempotencyHealthReport {
   readonly running: number;
   /** Duplicates that wait in this process. */
   readonly waiting: number;
-  /** Codes of the warnings that the store has issued since the start, such as `redis_may_evict`. */
+  /** Codes of the store's warnings since the start, such as `redis_may_evict`, and `rabbitmq_consumer_stopped`. */
   readonly warnings: readonly string[];
   /** Why it is down. */
   readonly errorType?: HealthErrorType;
