@@ -366,19 +366,13 @@ describe('the broker gets', () => {
     return log.deliveries[0];
   }
 
-  it.each(Object.entries(REQUEUES))(
-    'a requeue for %s by the method %j',
-    async (_, [method, one]) => {
-      expect(await firstEnd(one)).toMatchObject({ end: 'requeued', method });
-    },
-  );
+  it.each(rowsOf(REQUEUES))('a requeue for %s by %s', async (_, method, one) => {
+    expect(await firstEnd(one)).toMatchObject({ end: 'requeued', method });
+  });
 
-  it.each(Object.entries(DISCARDS))(
-    'a discard for %s by the method %j',
-    async (_, [method, one]) => {
-      expect(await firstEnd(one)).toMatchObject({ end: 'discarded', method });
-    },
-  );
+  it.each(rowsOf(DISCARDS))('a discard for %s by %s', async (_, method, one) => {
+    expect(await firstEnd(one)).toMatchObject({ end: 'discarded', method });
+  });
 
   it('a copy of a message in progress by nack, where it is requeued', async () => {
     const queue = await openQueue();
