@@ -23,7 +23,7 @@ export interface IdempotentMethodOptions<
    * The caller who owns the key: one part or several, the most general first (tenant, then user).
    * @defaultValue none: a key is unique over all calls of the operation
    */
-  readonly scope?: (...args: NoInfer<Args>) => ScopePart | readonly ScopePart[];
+  readonly scope?: (...args: Like<Args>) => ScopePart | readonly ScopePart[];
   /**
    * The operation's content, as JSON: another payload under the same key is rejected. `undefined`, a promise, a `Map`
    * or an instance of a class without own members throws {@link IdempotencyOptionsError}, since it would compare
@@ -31,7 +31,7 @@ export interface IdempotentMethodOptions<
    * throws {@link ContentNotComparableError}.
    * @defaultValue nothing is compared: every caller with the key gets the outcome
    */
-  readonly payload?: (...args: NoInfer<Args>) => unknown;
+  readonly payload?: (...args: Like<Args>) => unknown;
   /**
    * Called if the method did not run and has no outcome (in progress, used for another payload, outcome unknown, store
    * unavailable, shutting down, no key). Its value or error replaces the {@link OperationRejectedError}. One such
@@ -40,9 +40,16 @@ export interface IdempotentMethodOptions<
    */
   readonly onRejected?: (
     error: OperationRejectedError,
-    ...args: NoInfer<Args>
+    ...args: Like<Args>
   ) => Fallback | Promise<Fallback>;
 }
+
+/**
+ * `Args`, which are inferred from `key`: as a mapped type they are not inferred from other functions. Without
+ * `strictFunctionTypes`, TypeScript would choose the least of all. `NoInfer` as a rest parameter takes no function with
+ * fewer parameters.
+ */
+type Like<Args extends readonly unknown[]> = { readonly [Index in keyof Args]: Args[Index] };
 
 /** A decorator for methods that take the parameters of `key` and return a promise. */
 export type IdempotentMethodDecorator<Args extends readonly unknown[], Fallback> = <
