@@ -167,10 +167,10 @@ const unreadable = fc.constantFrom(
     }),
     'a value that cannot be read',
   ),
-  invalid(new Proxy(['a'], { get: refuse }), 'a value that cannot be read'),
+  invalid(new Proxy(['a'], { get: deny }), 'a value that cannot be read'),
 );
 
-function refuse(_: object, name: string | symbol): unknown {
+function deny(_: object, name: string | symbol): unknown {
   if (name === 'then') return undefined;
   throw new TypeError(SECRET);
 }

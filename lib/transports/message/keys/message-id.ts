@@ -41,8 +41,17 @@ export function kafkaOffset(): MessageKey {
 /** `undefined` on other transports. */
 function kafkaOffsetOf(source: RpcSource): string | undefined {
   if (source.transport !== 'kafka') return undefined;
+  const { topic, partition, message } = source;
+  // The text of a missing one would be the key of all messages.
+  if (isMissing(partition) || isMissing(message.offset)) {
+    throw unreadableKey('partition or offset of a message');
+  }
   // Unambiguous, as only the topic may contain hyphens.
-  return `${source.topic}-${String(source.partition)}-${source.message.offset}`;
+  return `${topic}-${String(partition)}-${message.offset}`;
+}
+
+function isMissing(value: unknown): boolean {
+  return value === undefined || value === null;
 }
 
 /**

@@ -122,6 +122,25 @@ describe.each(platforms)('the key and the caller of a request on %s', (platform)
     expect(scenario.executions).toBe(1);
   });
 
+  it.each([undefined, null, 0, 'yes'])(
+    'is the application’s mistake where the predicate returns %p',
+    async (returned) => {
+      const own = await startApp({
+        platform,
+        store: memoryStore(),
+        controllers: [CallersController],
+        options: { key: { required: false, syntax: () => returned as never } },
+      });
+      try {
+        const scenario = own.scenario();
+        expectProblem(await scenario.post('/things'), 'misconfigured');
+        expect(scenario.executions).toBe(0);
+      } finally {
+        await own.close();
+      }
+    },
+  );
+
   it('can come from a function of the context', async () => {
     const scenario = app.scenario();
     const headers = [['X-Order', scenario.id]] as const;

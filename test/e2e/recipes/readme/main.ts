@@ -1,27 +1,15 @@
 import 'reflect-metadata';
-import {
-  Body,
-  type CanActivate,
-  Controller,
-  type ExecutionContext,
-  Injectable,
-  Module,
-  Post,
-  UnauthorizedException,
-  UseGuards,
-} from '@nestjs/common';
+import { Body, Controller, Module, Post, UnauthorizedException, UseGuards } from '@nestjs/common';
+import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { IdempotencyModule, Idempotent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 
-/** Stands for your tokens or sessions. */
-const users = new Map([['Bearer alices-token', { id: 'alice' }]]);
-
-@Injectable()
+const users = new Map([['Bearer alices-token', { id: 'alice' }]]); // Stands for your tokens.
 class BearerGuard implements CanActivate {
   canActivate(context: ExecutionContext) {
     const request = context.switchToHttp().getRequest();
-    request.user = users.get(request.headers.authorization); // Keys belong to this user's id.
+    request.user = users.get(request.headers.authorization); // A key belongs to this user's id.
     if (!request.user) throw new UnauthorizedException();
     return true;
   }
@@ -40,14 +28,8 @@ class PaymentsController {
   }
 }
 
-@Module({
-  imports: [
-    IdempotencyModule.forRoot({
-      store: redisStore({ url: process.env.REDIS_URL ?? 'redis://127.0.0.1:6379' }),
-    }),
-  ],
-  controllers: [PaymentsController],
-})
+const store = redisStore({ url: process.env.REDIS_URL ?? 'redis://127.0.0.1:6379' });
+@Module({ imports: [IdempotencyModule.forRoot({ store })], controllers: [PaymentsController] })
 class AppModule {}
 
 async function bootstrap() {

@@ -69,6 +69,11 @@ describe('the offset as a key', () => {
     expect(keys[2]).not.toBe(keys[0]);
   });
 
+  it('is rejected where a transport of its own kind has none', async () => {
+    const context = await fromKafka({ offset: undefined as never });
+    expectUnreadable(() => kafkaOffset()(context));
+  });
+
   it('is absent on other transports', async () => {
     expect(kafkaOffset()(await fromRabbitMq({ messageId: 'm-1' }))).toBeUndefined();
     expect(kafkaOffset()(await fromNats([['Nats-Msg-Id', 'm-1']]))).toBeUndefined();
