@@ -4,7 +4,7 @@ import {
   type FinalOutcome,
   type Settlement,
 } from '../operation/attempt.js';
-import { ExecutionScope, recoveryOf } from '../operation/execution-scope.js';
+import { ExecutionScope, recoveryOf, senderIn } from '../operation/execution-scope.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
 import type { OutcomeSummary } from '../operation/outcome-policy.js';
@@ -23,6 +23,14 @@ import {
 
 /** Doubled before each run after a conflict, including the first: 20 ms, 40 ms, … */
 const CONFLICT_PAUSE_MS = 10;
+
+const RESPONSE_STARTED: SettlementSignal = { kind: 'responseStarted' };
+
+/** A whole response, which waits for the end of its operation. */
+interface AwaitingResponse<Response> {
+  readonly response: Response | undefined;
+  readonly resolve: (settling: Promise<Settlement | undefined> | undefined) => void;
+}
 
 /** What a caller gets in place of its own operation's result. */
 export type Reply =
@@ -82,6 +90,7 @@ export abstract class OperationRun<Response> implements SettlementRules {
   readonly isTransactional: boolean;
   private state = INITIAL_STATE;
   private grace: ClockTimer | undefined;
+  private awaiting: AwaitingResponse<Response> | undefined;
   private startingOver: Promise<boolean> | undefined;
 
   constructor(
@@ -134,6 +143,8 @@ export abstract class OperationRun<Response> implements SettlementRules {
   mayRunAgain(error: unknown): false | Promise<boolean> {
     if (!this.isConflict(error)) return false;
     this.attempt.transaction?.conflicted();
+    // An inner interceptor may have thrown: what the handler has sent is not the next run's response.
+    if (this.state.facts.isSender) this.report({ kind: 'threw' });
     const pauseMs = this.pauseAfterConflict();
     return pauseMs === undefined ? false : this.startOver(pauseMs);
   }
@@ -180,9 +191,31 @@ export abstract class OperationRun<Response> implements SettlementRules {
     void this.execute(this.signal(signal));
   }
 
-  /** A response starts, or a held one continues. `pass`: it is not the operation's own. */
-  protected responseStarted(): 'hold' | 'pass' {
-    return this.signal({ kind: 'responseStarted' })?.kind === 'hold' ? 'hold' : 'pass';
+  /**
+   * A response starts, or a held one continues. `pass`: it is not the operation's own. `ignore`: another one follows.
+   */
+  protected responseStarted(status: number): 'hold' | 'pass' | 'ignore' {
+    const effect = this.signal(
+      this.isExpected
+        ? RESPONSE_STARTED
+        : { kind: 'responseStarted', sender: senderIn(this.scope), status },
+    );
+    return effect?.kind === 'hold' || effect?.kind === 'ignore' ? effect.kind : 'pass';
+  }
+
+  /** Whether the operation's end is what a whole response of its own waits for. */
+  protected get isAwaitedByResponse(): boolean {
+    return this.isTransactional && !this.isExpected && !this.isSettled;
+  }
+
+  /** Discards a held response, of which nothing has been sent. Only a transactional operation's waits for it. */
+  protected discardResponse(): void {
+    this.awaiting = undefined;
+  }
+
+  /** Whether the stream has ended, and the response to it is expected. */
+  private get isExpected(): boolean {
+    return this.state.phase === 'completed' || this.state.phase === 'failed';
   }
 
   /** @returns when the response may be sent; `undefined` if it need not wait. */
@@ -201,19 +234,23 @@ export abstract class OperationRun<Response> implements SettlementRules {
 
   private execute(
     effect: SettlementEffect | undefined,
-    response?: Response,
+    response = this.awaiting?.response,
   ): Promise<Settlement | undefined> | undefined {
     switch (effect?.kind) {
       case 'complete':
-        this.endGrace();
         if (effect.hasDiverged) this.attempt.responseDiverged();
-        return this.attempt.complete(this.finalOutcome(effect, response));
+        return this.settling(this.attempt.complete(this.finalOutcome(effect, response)));
       case 'commit':
-        this.endGrace();
-        return this.attempt.transaction?.commitUnkept();
+        return this.settling(this.attempt.transaction?.commitUnkept());
       case 'release':
-        this.endGrace();
-        return this.attempt.release().then(() => undefined);
+        return this.settling(this.attempt.release().then(() => undefined));
+      case 'await':
+        return new Promise((resolve) => {
+          this.awaiting = { response, resolve };
+        });
+      case 'discard':
+        this.discardResponse();
+        return undefined;
       case 'wait':
         this.endGrace();
         this.grace = this.attempt.clock.setTimeout(graceOver, effect.ms, this);
@@ -222,6 +259,13 @@ export abstract class OperationRun<Response> implements SettlementRules {
       default:
         return undefined;
     }
+  }
+
+  private settling<End extends Promise<Settlement | undefined> | undefined>(end: End): End {
+    this.endGrace();
+    this.awaiting?.resolve(end);
+    this.awaiting = undefined;
+    return end;
   }
 
   private endGrace(): void {
@@ -251,6 +295,6 @@ export abstract class OperationRun<Response> implements SettlementRules {
   }
 }
 
-function graceOver(run: OperationRun<never>): void {
+function graceOver(run: OperationRun<unknown>): void {
   run.report({ kind: 'graceOver' });
 }

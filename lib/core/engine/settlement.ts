@@ -45,7 +45,22 @@ interface Facts {
   readonly isSourceBroken: boolean;
   /** Set after the client has left. */
   readonly graceMs: number | undefined;
+  /** An ordinary handler has begun to send its response itself. */
+  readonly isSender: boolean;
+  /** The whole response that the operation has sent in its transaction, until it has ended. */
+  readonly sent: Sent | undefined;
 }
+
+interface Sent {
+  readonly status: number | undefined;
+  readonly isResponseKept: boolean;
+}
+
+/**
+ * What sends a response, by its async context: the operation's handler, with all that it calls, or an interceptor
+ * around it. `undefined` for other code, and for a callback that has lost the context.
+ */
+export type ResponseSender = 'handler' | 'around' | undefined;
 
 /**
  * - `waiting`: the handler's stream has not been subscribed to.
@@ -83,7 +98,12 @@ export type SettlementSignal =
   | { readonly kind: 'streamAbandoned'; readonly stream: number }
   /** `active`: the first of the operation's calls, wrappers and look-ups starts. `idle`: the last one has ended. */
   | { readonly kind: 'active' | 'entered' | 'returned' | 'threw' | 'idle' }
-  | { readonly kind: 'responseStarted' }
+  /** `sender` is only asked for while the operation may be running. */
+  | {
+      readonly kind: 'responseStarted';
+      readonly sender?: ResponseSender;
+      readonly status?: number;
+    }
   | { readonly kind: 'responseComplete'; readonly status?: number }
   /** The response is larger than the buffer. */
   | { readonly kind: 'overflow'; readonly status: number }
@@ -112,6 +132,12 @@ export type SettlementEffect =
   | { readonly kind: 'hold' }
   /** Send the response. */
   | { readonly kind: 'pass' }
+  /** Drop what the handler writes: the response of the interceptor that stopped waiting for it comes. */
+  | { readonly kind: 'ignore' }
+  /** Hold the whole response until the operation has ended, which settles it. */
+  | { readonly kind: 'await' }
+  /** Discard the held response, of which nothing has been sent: another one follows. */
+  | { readonly kind: 'discard' }
   /** Signal `graceOver` after `ms`, in place of an earlier wait. */
   | { readonly kind: 'wait'; readonly ms: number };
 
@@ -130,11 +156,16 @@ export const INITIAL_STATE: SettlementState = {
     hasThrown: false,
     isSourceBroken: false,
     graceMs: undefined,
+    isSender: false,
+    sent: undefined,
   },
 };
 
 const HOLD: SettlementEffect = { kind: 'hold' };
 const PASS: SettlementEffect = { kind: 'pass' };
+const IGNORE: SettlementEffect = { kind: 'ignore' };
+const AWAIT: SettlementEffect = { kind: 'await' };
+const DISCARD: SettlementEffect = { kind: 'discard' };
 
 /**
  * How the record of an attempt is settled. The handler's stream shows whether the operation succeeded, the wire shows
@@ -147,18 +178,23 @@ const PASS: SettlementEffect = { kind: 'pass' };
  * | after its stream completed otherwise | | by the policy, from the wire's status |
  * | after its stream failed | was entered | by the policy, from the wire's status and the error |
  * | | was not entered | is released |
- * | in a native handler | | by the policy, from the wire's status |
- * | before its stream ended, or while the handler is still running | returns later, and the policy keeps successes | is kept as "response not kept" |
+ * | in the handler itself, native or not | | by the policy, from the wire's status |
+ * | elsewhere before its stream ended, or while the handler is still running | returns later, and the policy keeps successes | is kept as "response not kept" |
  * | | otherwise | is released |
  * | never, because the client has left | its stream completed with a kept status | is kept as "response not kept" |
  * | | its stream ended otherwise | is released |
  *
  * A record is released only after the handler has stopped running. A response whose source failed is not kept with its
- * record; nor is one that a native handler had begun, or hijacked, when it threw.
+ * record; nor is one that its handler had begun, or hijacked, when it threw.
+ *
+ * A response is the handler's own if it begins in the handler's async context, or in that of an interceptor around it
+ * after the handler has ended.
  *
  * A transactional attempt is stricter, because a rolled-back operation can run again: it is also released if the policy
  * does not keep the wire's status, or if there is no complete response to keep. A success whose status is not kept is
  * still committed: its client must find what it wrote. After a conflict or an interruption, the record is released.
+ * What the operation sends itself is held until it has ended. If it throws, that response is discarded, and the error's
+ * takes its place. A success is the operation's own in any context: it must never be sent before the commit.
  */
 export function settle(
   state: SettlementState,
@@ -170,7 +206,7 @@ export function settle(
     case 'notCalled':
       return state.phase === 'waiting' ? idle({ phase: 'releasing', facts }, rules) : { state };
     case 'streamStarted':
-      return streamStarted(state);
+      return streamStarted(state, rules);
     case 'streamCompleted': {
       if (signal.stream !== facts.stream) return { state };
       const summary = summaryOf(signal.status);
@@ -184,6 +220,8 @@ export function settle(
     }
     case 'streamAbandoned':
       if (state.phase !== 'running' || signal.stream !== facts.stream) return { state };
+      // It has left the response to the handler.
+      if (facts.isSender) return { state };
       return { state: { phase: 'respondedEarly', hasBegun: false, end: undefined, facts } };
     case 'active':
       return reported(state, { ...facts, isActive: true });
@@ -192,11 +230,11 @@ export function settle(
     case 'returned':
       return reported(state, { ...facts, hasReturned: true });
     case 'threw':
-      return reported(state, { ...facts, hasThrown: true });
+      return discarding(reported(state, { ...facts, hasThrown: true }), rules);
     case 'idle':
       return idle(reported(state, { ...facts, isActive: false }).state, rules);
     case 'responseStarted':
-      return responseStarted(state, rules);
+      return responseStarted(state, signal, rules);
     case 'responseComplete':
       return responseComplete(state, signal.status, !facts.isSourceBroken, rules);
     case 'overflow':
@@ -221,18 +259,46 @@ function settled(facts: Facts, effect: SettlementEffect): Step {
   return { state: { phase: 'settled', facts }, effect };
 }
 
-function streamStarted(state: SettlementState): Step {
+/** Whether a response that begins is the operation's own, although its stream has not ended. */
+function isOwn(
+  { sender, status }: Extract<SettlementSignal, { kind: 'responseStarted' }>,
+  { isActive, isEntered }: Facts,
+  { isTransactional }: SettlementRules,
+): boolean {
+  if (sender === 'handler' || (isTransactional && !isFailureStatus(status))) return true;
+  return sender === 'around' && isEntered && !isActive;
+}
+
+function isRunning({ phase }: SettlementState): boolean {
+  return phase === 'waiting' || phase === 'running' || phase === 'respondedEarly';
+}
+
+/** After a failure. Nothing has left of what was sent in the transaction, so that another response can follow. */
+function discarding(step: Step, { isTransactional }: SettlementRules): Step {
+  const { state } = step;
+  const { facts } = state;
+  if (!isTransactional || !facts.isSender || !isRunning(state)) return step;
+  const cleared = { ...facts, isSender: false, sent: undefined, isSourceBroken: false };
+  return { state: { ...state, facts: cleared }, effect: DISCARD };
+}
+
+function streamStarted(state: SettlementState, rules: SettlementRules): Step {
+  const discarded = discarding({ state }, rules);
+  return { ...discarded, state: inNextStream(discarded.state) };
+}
+
+function inNextStream(state: SettlementState): SettlementState {
   const facts = { ...state.facts, stream: state.facts.stream + 1, isSourceBroken: false };
   switch (state.phase) {
     case 'releasing':
     case 'settled':
-      return { state: { phase: state.phase, facts } };
+      return { phase: state.phase, facts };
     case 'respondedEarly':
-      if (state.hasBegun) return { state: { ...state, end: undefined, facts } };
+      if (state.hasBegun) return { ...state, end: undefined, facts };
       break;
     default:
   }
-  return { state: { phase: 'running', facts } };
+  return { phase: 'running', facts };
 }
 
 function streamEnded(
@@ -240,17 +306,23 @@ function streamEnded(
   end: Completed | Failed,
   rules: SettlementRules,
 ): Step {
-  const { phase, facts } = state;
+  const { phase } = state;
   if (phase === 'releasing' || phase === 'settled') return { state };
-  const isResult = end.kind === 'completed' && facts.hasReturned;
+  const isResult = end.kind === 'completed' && state.facts.hasReturned;
   // An inner interceptor stopped waiting for a handler that is still running.
-  if (phase === 'respondedEarly' || (facts.isActive && !isResult)) {
+  const isEarly = phase === 'respondedEarly' || (state.facts.isActive && !isResult);
+  const isUndone = isEarly || end.kind === 'failed';
+  const step = isUndone ? discarding({ state }, rules) : { state };
+  const { facts } = step.state;
+  if (isEarly) {
     const hasBegun = phase === 'respondedEarly' && state.hasBegun;
-    return idle({ phase: 'respondedEarly', hasBegun, end, facts }, rules);
+    return { ...step, ...idle({ phase: 'respondedEarly', hasBegun, end, facts }, rules) };
   }
-  return awaitResponse(
-    end.kind === 'completed' ? { phase: 'completed', end, facts } : { phase: 'failed', end, facts },
-  );
+  if (end.kind === 'failed') return { ...step, ...awaitResponse({ phase: 'failed', end, facts }) };
+  const { sent } = facts;
+  const completed = { phase: 'completed', end, facts } as const;
+  if (sent === undefined) return awaitResponse(completed);
+  return responseComplete(completed, sent.status, sent.isResponseKept, rules);
 }
 
 /** Settles what has waited for the handler's end: there is no response of the handler to keep. */
@@ -297,12 +369,17 @@ function graceOver(state: SettlementState, rules: SettlementRules): Step {
   return withoutResponse(facts, end, end.kind === 'completed' && end.isKept, rules);
 }
 
-function responseStarted(state: SettlementState, { isNative }: SettlementRules): Step {
+function responseStarted(
+  state: SettlementState,
+  signal: Extract<SettlementSignal, { kind: 'responseStarted' }>,
+  rules: SettlementRules,
+): Step {
   const { phase, facts } = state;
   switch (phase) {
     case 'waiting':
     case 'running':
-      if (isNative) return { state, effect: HOLD };
+      if (rules.isNative || facts.isSender) return { state, effect: HOLD };
+      if (isOwn(signal, facts, rules)) return sending({ phase, facts });
       return {
         state: { phase: 'respondedEarly', hasBegun: true, end: undefined, facts },
         effect: PASS,
@@ -311,11 +388,20 @@ function responseStarted(state: SettlementState, { isNative }: SettlementRules):
     case 'failed':
       return { state, effect: HOLD };
     case 'respondedEarly':
+      if (!state.hasBegun && signal.sender === 'handler') {
+        // An outer interceptor has stopped waiting, and left the response to the handler.
+        if (state.end === undefined) return sending({ phase: 'running', facts });
+        if (rules.isTransactional) return { state, effect: IGNORE };
+      }
       return { state: { ...state, hasBegun: true }, effect: PASS };
     case 'releasing':
     case 'settled':
       return { state, effect: PASS };
   }
+}
+
+function sending({ phase, facts }: { phase: 'waiting' | 'running'; facts: Facts }): Step {
+  return { state: { phase, facts: { ...facts, isSender: true } }, effect: HOLD };
 }
 
 function responseComplete(
@@ -326,8 +412,13 @@ function responseComplete(
 ): Step {
   const { phase, facts } = state;
   const end = 'end' in state ? state.end : undefined;
-  const isOfHandler = rules.isNative || phase === 'completed' || phase === 'failed';
+  const isSender = rules.isNative || facts.isSender;
+  const isOfHandler = isSender || phase === 'completed' || phase === 'failed';
   if (!isOfHandler || phase === 'releasing' || phase === 'settled') return { state, effect: PASS };
+  if (rules.isTransactional && isRunning(state)) {
+    const sent = { status, isResponseKept };
+    return { state: { ...state, facts: { ...facts, sent } }, effect: AWAIT };
+  }
   const summary = summaryOf(status, end);
   const isFailure = isFailureStatus(status) || (status === undefined && end?.kind === 'failed');
   const hasFailed =

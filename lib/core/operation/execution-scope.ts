@@ -36,6 +36,8 @@ export class ExecutionScope implements OperationContext {
   private knownContext: IdempotencyContext | undefined;
   /** Is notified of the calls. `active`: the first of several starts; `idle`: the last of them has ended. */
   listener: { report(signal: OperationSignal): void } | undefined;
+  /** Where the operation was called: of another operation, if it is nested. */
+  readonly caller = executionScope.getStore();
   /** Called before the operation on a takeover, or with `lease.recoverOn: 'always'`. */
   recover: (() => Promise<Recovery>) | undefined;
 
@@ -126,7 +128,7 @@ export class ExecutionScope implements OperationContext {
 
 /** What the operation's own code finds: not its scope, because a nested call of its method is a plain call. */
 export class InnerScope implements OperationContext {
-  constructor(private readonly outer: ExecutionScope) {}
+  constructor(readonly outer: ExecutionScope) {}
 
   get context(): IdempotencyContext {
     return this.outer.context;
@@ -139,6 +141,17 @@ export class InnerScope implements OperationContext {
 
 /** @internal */
 export const executionScope = new AsyncLocalStorage<OperationContext>();
+
+/** What runs here: the handler of `scope` or what it calls, other code inside of `scope`, or neither. */
+export function senderIn(scope: ExecutionScope): 'handler' | 'around' | undefined {
+  let current = executionScope.getStore();
+  while (current instanceof InnerScope || current instanceof ExecutionScope) {
+    if (current === scope) return 'around';
+    if (current instanceof InnerScope && current.outer === scope) return 'handler';
+    current = current instanceof InnerScope ? current.outer : current.caller;
+  }
+  return undefined;
+}
 
 /** Returns the context of the current idempotent operation, or `undefined` outside of one. */
 export function currentIdempotencyContext(): IdempotencyContext | undefined {

@@ -9,7 +9,7 @@ import {
 } from './response/fastify-recorder.js';
 import type { RecordedResponse } from './response/http-response.js';
 import { RawRecorder } from './response/raw-recorder.js';
-import type { ResponseSink } from './response/response-sink.js';
+import type { ResponseRecording, ResponseSink } from './response/response-sink.js';
 import { sendOrFail, sendRecorded } from './response/send-response.js';
 
 /** One request with its response, limited to what Express and Fastify do differently. */
@@ -30,8 +30,8 @@ export interface HttpExchange {
   restoreHead(status: number, headers: OutgoingHttpHeaders): void;
   /** Whether the response has begun, or was hijacked, and has not ended. If the handler now fails, Nest only ends it. */
   isUnfinished(): boolean;
-  /** Buffers the response until `sink` has decided on it. @returns a function: whether part of it has been written. */
-  record(sink: ResponseSink): () => boolean;
+  /** Buffers the response until `sink` has decided on it. */
+  record(sink: ResponseSink): ResponseRecording;
   /**
    * Makes Nest send this response when it gets the returned value. @returns `undefined`, and changes nothing, if other
    * code would see the value, or the platform would change the response.
@@ -121,9 +121,8 @@ class ExpressExchange implements HttpExchange {
     return headersSent && !writableEnded;
   }
 
-  record(sink: ResponseSink): () => boolean {
-    const recorder = new RawRecorder(this.rawResponse, sink);
-    return () => recorder.isHeadersSent;
+  record(sink: ResponseSink): ResponseRecording {
+    return new RawRecorder(this.rawResponse, sink);
   }
 
   sendInstead(response: RecordedResponse) {
@@ -215,9 +214,8 @@ class FastifyExchange implements HttpExchange {
     return (sent || raw.headersSent) && !raw.writableEnded;
   }
 
-  record(sink: ResponseSink): () => boolean {
-    const recorder = new FastifyRecorder(this.reply, sink);
-    return () => recorder.hasBegun;
+  record(sink: ResponseSink): ResponseRecording {
+    return new FastifyRecorder(this.reply, sink);
   }
 
   sendInstead(response: RecordedResponse) {

@@ -31,6 +31,9 @@ const UNSETTLED: Promise<Settlement | undefined> = Promise.resolve(undefined);
 export class HttpExecution extends OperationRun<RecordedResponse> implements ResponseSink {
   readonly successSummary = SUCCESS;
 
+  /** In a transaction: discards the recorded response, and what the handler has set for it. */
+  onDiscard: (() => void) | undefined;
+
   constructor(
     attempt: Attempt,
     private readonly route: HttpRoute,
@@ -45,8 +48,18 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
     return this.route.isNative;
   }
 
+  /** What a native or transactional handler sends may leave by no other way. */
+  get isBypassable(): boolean {
+    return !this.isNative && !this.isTransactional;
+  }
+
+  /** Nothing may leave before the commit, so that all is buffered. */
   get maxBufferedBytes(): number {
-    return this.route.options.outcome.maxBytes;
+    return this.isAwaitingHandler ? Infinity : this.route.options.outcome.maxBytes;
+  }
+
+  get isAwaitingHandler(): boolean {
+    return this.isAwaitedByResponse;
   }
 
   get marker(): string {
@@ -57,8 +70,8 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
     return asksToKeep(this.route.options.outcome.keep, keepResponses, summary);
   }
 
-  onStart(): 'hold' | 'pass' {
-    return this.responseStarted();
+  onStart(status: number): 'hold' | 'pass' | 'ignore' {
+    return this.responseStarted(status);
   }
 
   onSourceError(): void {
@@ -76,12 +89,17 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
 
   /** A response was sent past the recorder: other code has given it another prototype. */
   onBypass(status: number): void {
-    this.onStart();
+    this.onStart(status);
     void this.onOverflow(status);
   }
 
   problem(code: RejectionCode): IdempotencyProblem {
     return IdempotencyProblem.of(code, this.route.problems);
+  }
+
+  protected override discardResponse(): void {
+    super.discardResponse();
+    this.onDiscard?.();
   }
 
   protected override isResponse(error: unknown): boolean {

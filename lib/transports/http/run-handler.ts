@@ -53,9 +53,15 @@ function startRecording(execution: HttpExecution, exchange: HttpExchange): boole
     execution.report({ kind: 'notCalled' });
     return false;
   }
-  const written = exchange.record(execution);
+  const recording = exchange.record(execution);
+  if (execution.isTransactional) {
+    execution.onDiscard = () => {
+      recording.restart();
+      exchange.restoreHead(execution.statusBefore, execution.headersBefore);
+    };
+  }
   const onClose = () => {
-    const hasBegun = written();
+    const { hasBegun } = recording;
     if (!rawResponse.writableFinished) execution.report({ kind: 'clientGone', hasBegun });
     // Its own class says so, in place of the recorder.
     else if (!hasBegun && rawResponse.headersSent) execution.onBypass(rawResponse.statusCode);
@@ -151,13 +157,22 @@ function failureOf(
   const { rawResponse } = exchange;
   const isUnwritable = rawResponse.destroyed && isUnableToPipe(error);
   // Node 24 and later throw this at once; on earlier versions the response begins, and then fails.
-  if (isUnwritable && execution.isNative) rawResponse.flushHeaders();
-  // What Nest ends is no response to the error, and not the handler's whole response.
-  if (exchange.isUnfinished()) execution.onSourceError();
+  if (isUnwritable && !execution.isTransactional) rawResponse.flushHeaders();
+  if (exchange.isUnfinished()) {
+    // What Nest ends is no response to the error, and not the handler's whole response.
+    execution.onSourceError();
+    if (execution.isTransactional && !rawResponse.headersSent) endHijacked(exchange);
+  }
   if (code === undefined) return error;
   const problem = execution.problem(code);
   if (subscriber?.closed !== true) setProblemHeaders(exchange, problem);
   return problem;
+}
+
+/** After a rollback. No filter can respond, and the status is that of a success. */
+function endHijacked(exchange: HttpExchange): void {
+  exchange.setStatus(500);
+  exchange.rawResponse.end();
 }
 
 function watchSource(execution: HttpExecution, value: unknown): void {

@@ -5,7 +5,7 @@ import { asBuffer } from '../../../core/util/as-buffer.js';
 import { SymbolSlot } from '../../../core/util/symbol-slot.js';
 import type { RecordedResponse } from './http-response.js';
 import { RawRecorder } from './raw-recorder.js';
-import type { ResponseSink } from './response-sink.js';
+import type { ResponseRecording, ResponseSink } from './response-sink.js';
 import {
   contradictions,
   FRAMING,
@@ -102,8 +102,10 @@ interface Decided {
  * Buffers the response of a Fastify route. Payloads arrive uncompressed in its `onSend` hook. A {@link RawRecorder}
  * records what bypasses the reply: `reply.hijack()`, writes to `reply.raw`.
  */
-export class FastifyRecorder {
+export class FastifyRecorder implements ResponseRecording {
   private readonly raw: RawRecorder;
+  /** How often another response has followed one that was discarded. */
+  private restarts = 0;
 
   constructor(
     private readonly reply: FastifyReply,
@@ -117,6 +119,12 @@ export class FastifyRecorder {
     return this.raw.isHeadersSent;
   }
 
+  restart(): void {
+    this.restarts += 1;
+    this.raw.restart();
+    receivers.set(this.reply, this);
+  }
+
   onSend(payload: unknown, done: HookDone): void {
     const { reply, raw, sink } = this;
     if (!isSendable(payload)) {
@@ -128,7 +136,12 @@ export class FastifyRecorder {
     if (payload instanceof Response) this.adopt(payload);
     if (reply.hasHeader(sink.marker)) reply.removeHeader(sink.marker);
     raw.unmark();
-    if (sink.onStart() === 'pass') {
+    const start = sink.onStart(reply.statusCode);
+    if (start === 'ignore') {
+      receivers.set(reply, this);
+      return;
+    }
+    if (start === 'pass') {
       raw.uninstall();
       // Fastify would set the fields of a web response a second time.
       done(null, payload instanceof Response ? payload.body : payload);
@@ -167,9 +180,10 @@ export class FastifyRecorder {
   }
 
   private async decide(payload: unknown): Promise<Decided> {
-    const { reply, sink } = this;
-    const buffering = bufferPayload(payload, sink.maxBufferedBytes);
+    const { reply, sink, restarts } = this;
+    const buffering = bufferPayload(payload, sink);
     const buffered = buffering instanceof Promise ? await buffering : buffering;
+    if (restarts !== this.restarts) return new Promise(() => undefined);
     const status = reply.statusCode;
     const headers = reply.getHeaders();
     if (buffered.kind === 'overflow') {
@@ -268,15 +282,15 @@ type BufferedPayload =
 
 function bufferPayload(
   payload: unknown,
-  maxBufferedBytes: number,
+  sink: ResponseSink,
 ): BufferedPayload | Promise<BufferedPayload> {
   if (payload === undefined || payload === null) return { kind: 'complete', body: Buffer.alloc(0) };
   if (typeof payload === 'string') return { kind: 'complete', body: Buffer.from(payload) };
   if (payload instanceof Uint8Array) return { kind: 'complete', body: payload };
-  return bufferStream(toReadable(payload), maxBufferedBytes);
+  return bufferStream(toReadable(payload), sink);
 }
 
-async function bufferStream(source: Readable, maxBufferedBytes: number): Promise<BufferedPayload> {
+async function bufferStream(source: Readable, sink: ResponseSink): Promise<BufferedPayload> {
   const chunks: Uint8Array[] = [];
   let bufferedBytes = 0;
   try {
@@ -287,7 +301,7 @@ async function bufferStream(source: Readable, maxBufferedBytes: number): Promise
       }
       chunks.push(bytes);
       bufferedBytes += bytes.length;
-      if (bufferedBytes > maxBufferedBytes)
+      if (bufferedBytes > sink.maxBufferedBytes)
         return { kind: 'overflow', whole: rejoined(chunks, source) };
     }
   } catch (error) {

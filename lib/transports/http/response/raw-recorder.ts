@@ -8,7 +8,7 @@ import {
   type HeaderFields,
   type ResponseRecorder,
 } from './response-patch.js';
-import type { ResponseSink } from './response-sink.js';
+import type { ResponseRecording, ResponseSink } from './response-sink.js';
 import {
   contradictions,
   reasonOf,
@@ -42,20 +42,20 @@ type RecorderState =
   | { readonly phase: 'complete'; readonly endCallback: EndCallback }
   | { readonly phase: 'open' | 'discarding' };
 
-const CLOSED: RecorderState = { phase: 'complete', endCallback: undefined };
+const CLOSED: Extract<RecorderState, { phase: 'complete' }> = {
+  phase: 'complete',
+  endCallback: undefined,
+};
 const OPEN: RecorderState = { phase: 'open' };
 
 /** Buffers what serializers, filters, `@Res()` and pipes write to a raw response, then sends it or another one. */
-export class RawRecorder implements ResponseRecorder {
+export class RawRecorder implements ResponseRecorder, ResponseRecording {
   private patch: ResponsePatch;
-  private state: RecorderState = {
-    phase: 'recording',
-    chunks: [],
-    bufferedBytes: 0,
-    hasHead: false,
-  };
+  private state: RecorderState = recording();
   /** Created for the first `write` that has to wait, or if listeners may be redirected. */
   private drainListeners: DrainListeners | undefined;
+  /** In a transaction: the `finish` listeners of other code. */
+  private readonly finishListeners: readonly unknown[];
 
   constructor(
     private readonly response: ServerResponse,
@@ -63,12 +63,18 @@ export class RawRecorder implements ResponseRecorder {
   ) {
     // Middleware may redirect the listeners of the response.
     if (Object.hasOwn(response, 'on')) this.drainListeners = new DrainListeners(response);
-    this.patch = new ResponsePatch(response, this, sink.isNative);
+    this.finishListeners = sink.isAwaitingHandler ? response.rawListeners('finish') : NONE;
+    this.patch = new ResponsePatch(response, this, !sink.isBypassable);
   }
 
   /** Makes the response look ended, and ignores writes, until `uninstall`: its payload is buffered elsewhere. */
   close(): void {
     this.state = CLOSED;
+    if (this.sink.isAwaitingHandler) this.finishSoon();
+  }
+
+  restart(): void {
+    if (this.state.phase !== 'open' && this.state.phase !== 'discarding') this.state = recording();
   }
 
   uninstall(): void {
@@ -86,6 +92,10 @@ export class RawRecorder implements ResponseRecorder {
     }
   }
 
+  get hasBegun(): boolean {
+    return this.isHeadersSent;
+  }
+
   get isHeadersSent(): boolean {
     return this.state.phase !== 'recording' || this.state.hasHead;
   }
@@ -100,14 +110,14 @@ export class RawRecorder implements ResponseRecorder {
 
   writeHead(status: number, reason: string | undefined, fields: HeaderFields | undefined): void {
     const { response } = this;
-    const state = this.stateForCall();
+    const state = this.stateForCall(status);
     if (state.phase === 'open') {
       const unmarked = fields && withoutField(fields, this.sink.marker);
       const args = [status, reason, unmarked].filter((argument) => argument !== undefined);
       this.patch.original('writeHead').apply(response, args as [number]);
       return;
     }
-    if (this.isEnded) return;
+    if (state.phase === 'complete' || state.phase === 'discarding') return;
     if (state.phase !== 'recording' || state.hasHead) throw headersSentError('write');
     checkStatusLine(status, reason);
     response.statusCode = status;
@@ -164,7 +174,13 @@ export class RawRecorder implements ResponseRecorder {
         if (state.phase === 'recording') this.finishHead(state);
         if (chunk !== undefined) buffer(state.chunks, chunk, encoding);
         this.state = { phase: 'complete', endCallback: callback };
-        if (state.phase === 'recording') void this.decide(state.chunks, callback);
+        if (state.phase === 'overflowing') return;
+        if (this.sink.isAwaitingHandler) {
+          this.finishSoon(callback);
+          void this.decide(state.chunks, undefined);
+        } else {
+          void this.decide(state.chunks, callback);
+        }
         return;
       case 'complete':
       case 'discarding':
@@ -188,18 +204,40 @@ export class RawRecorder implements ResponseRecorder {
   }
 
   /** The state in which a call finds the recorder: `open` if this is a bypass, which goes directly to the response. */
-  private stateForCall(): RecorderState {
-    if (this.state.phase === 'recording' && this.sink.onStart() === 'pass') {
-      this.unmark();
-      this.uninstall();
+  private stateForCall(status = this.response.statusCode): RecorderState {
+    const { state } = this;
+    if (state.phase !== 'recording') return state;
+    switch (this.sink.onStart(status)) {
+      case 'hold':
+        return state;
+      case 'ignore':
+        return CLOSED;
+      case 'pass':
+        this.unmark();
+        this.uninstall();
+        // What the handler had begun before an interceptor stopped waiting for it.
+        for (const chunk of state.chunks) this.response.write(chunk);
+        return OPEN;
     }
-    return this.state;
+  }
+
+  /** Ends the handler's wait for its own response, which waits for the handler. */
+  private finishSoon(callback?: EndCallback): void {
+    const { response, finishListeners } = this;
+    process.nextTick(() => {
+      callback?.();
+      for (const listener of response.rawListeners('finish') as (() => void)[]) {
+        if (finishListeners.includes(listener)) continue;
+        response.removeListener('finish', listener);
+        listener.call(response);
+      }
+    });
   }
 
   /** Discards further writes. A late handler must not fail because of them: its effect has happened. */
   private discard(): void {
     this.state = { phase: 'discarding' };
-    this.patch = new ResponsePatch(this.response, this, this.sink.isNative);
+    this.patch = new ResponsePatch(this.response, this, !this.sink.isBypassable);
     this.existingListeners.watch(true);
     this.emitDrainSoon();
   }
@@ -271,6 +309,12 @@ export class RawRecorder implements ResponseRecorder {
       }
     });
   }
+}
+
+const NONE: readonly unknown[] = [];
+
+function recording(): Recording {
+  return { phase: 'recording', chunks: [], bufferedBytes: 0, hasHead: false };
 }
 
 /** @returns the number of bytes. */

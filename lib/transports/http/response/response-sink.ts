@@ -8,18 +8,31 @@ export type Replacement = RecordedResponse | undefined;
 export interface ResponseSink {
   /** The header fields from before the handler ran. A replacement keeps them. */
   readonly headersBefore: OutgoingHttpHeaders;
-  /** The handler sends the response itself, and may pass it to other code that changes its prototype. */
-  readonly isNative: boolean;
+  /** The recorder must not be bypassed by other code that changes the response's prototype. */
+  readonly isBypassable: boolean;
   /** The field that marks replays, removed from every recorded response (contract C73). */
   readonly marker: string;
-  /** Maximum bytes of a buffered body; beyond it, the recorder calls {@link onOverflow}. */
+  /** Maximum bytes of a buffered body at this time; beyond it, the recorder calls {@link onOverflow}. */
   readonly maxBufferedBytes: number;
-  /** The response starts, or a held one continues. `pass`: it is not the handler's, and sent unbuffered. */
-  onStart(): 'hold' | 'pass';
+  /** The whole response waits for the handler's end, so that the handler must not wait for the response's. */
+  readonly isAwaitingHandler: boolean;
+  /**
+   * The response starts, or a held one continues. `pass`: it is not the handler's, and sent unbuffered. `ignore`: it is
+   * dropped, because another one follows.
+   */
+  onStart(status: number): 'hold' | 'pass' | 'ignore';
   /** The response is complete, with all header fields. Resolves when it may be sent. */
   onComplete(response: RecordedResponse): Promise<Replacement>;
   /** The response is larger than the buffer. Resolves when its beginning may be sent. */
   onOverflow(status: number): Promise<Replacement>;
   /** The source of the response failed, so the body is incomplete. */
   onSourceError(): void;
+}
+
+/** The response of a sink as it is recorded. */
+export interface ResponseRecording {
+  /** Whether part of it has been written. */
+  readonly hasBegun: boolean;
+  /** Drops what was recorded: of the response, nothing has been sent, and another one follows. */
+  restart(): void;
 }

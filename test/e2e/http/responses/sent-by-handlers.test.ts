@@ -1,0 +1,63 @@
+import { describe, expect, it } from '@jest/globals';
+import { platforms, useStores } from '../../../support/http/combinations.js';
+import { expectProblem } from '../../../support/http/expect-problem.js';
+import { expectReplay } from '../../../support/http/expect-replay.js';
+import { onceSettled } from '../../../support/http/once-settled.js';
+import { formsOf, PARTIAL, sendingController } from '../../../support/http/sent-by-handlers.js';
+import { startApp } from '../../../support/http/start-app.js';
+import { useServer } from '../../../support/servers/use-server.js';
+
+const stores = useStores();
+
+describe.each(platforms)('a response that an ordinary handler sends itself on %s', (platform) => {
+  const app = useServer(() =>
+    startApp({
+      platform,
+      store: stores.fresh('redis'),
+      controllers: [sendingController(platform, {}, () => undefined)],
+    }),
+  );
+
+  describe.each(formsOf(platform))('by %s', (form) => {
+    const path = (end: string) => `/${encodeURIComponent(form)}/${end}`;
+    const isPartial = PARTIAL.includes(form);
+
+    it('is its outcome if it returns', async () => {
+      const scenario = app.scenario();
+      const first = await scenario.post(path('returns'));
+      expect(first.status).toBeLessThan(400);
+      expectReplay(await scenario.post(path('returns')), first);
+      expect(scenario.executions).toBe(1);
+    });
+
+    it('is its outcome if it throws after it', async () => {
+      const scenario = app.scenario();
+      const first = await scenario.post(path('throws'));
+      expect(first.status).toBeLessThan(400);
+      const second = await scenario.post(path('throws'));
+      if (isPartial) expectProblem(second, 'response-not-kept');
+      else expectReplay(second, first);
+      expect(scenario.executions).toBe(1);
+    });
+
+    it(`leaves ${isPartial ? 'after' : 'before'} the end of a handler that awaits something after it`, async () => {
+      const scenario = app.scenario();
+      scenario.gate.close();
+      const pending = scenario.start('POST', path('awaits'));
+      await scenario.started.reached(1);
+      if (isPartial) {
+        await app.scenario().post(path('returns'));
+        expect(pending.receivedBytes).toBe(0);
+        scenario.gate.open();
+      }
+      const first = await pending.response;
+      expect(first.status).toBeLessThan(400);
+      expect(scenario.passed.count).toBe(isPartial ? 1 : 0);
+      expectReplay(await onceSettled(() => scenario.post(path('awaits'))), first);
+      scenario.gate.open();
+      await scenario.passed.reached(1);
+      expectReplay(await scenario.post(path('awaits')), first);
+      expect(scenario.executions).toBe(1);
+    });
+  });
+});
