@@ -278,7 +278,7 @@ function discarding(step: Step, { isTransactional }: SettlementRules): Step {
   const { state } = step;
   const { facts } = state;
   if (!isTransactional || !facts.isSender || !isRunning(state)) return step;
-  const cleared = { ...facts, isSender: false, sent: undefined, isSourceBroken: false };
+  const cleared = { ...facts, isSourceBroken: false, isSender: false, sent: undefined };
   return { state: { ...state, facts: cleared }, effect: DISCARD };
 }
 

@@ -90,8 +90,8 @@ const RUN = [
     ],
     [
       'a response is sent before its key is released',
-      'return this.attempt.release().then(() => undefined);',
-      'void this.attempt.release();\n        return undefined;',
+      'return this.settling(this.attempt.release().then(() => undefined));',
+      'void this.attempt.release();\n        return this.settling(undefined);',
     ],
   ),
   ...mistakesIn(

@@ -194,7 +194,7 @@ class HttpServing {
       this.hasResponded = true;
       if (surrounding === 'outer timeout') execution.report({ kind: 'streamAbandoned', stream });
       else execution.streamFailed(stream, new Error('timeout'));
-      if (execution.onStart() === 'pass') request.respond(TIMEOUT);
+      if (execution.onStart(TIMEOUT.status) === 'pass') request.respond(TIMEOUT);
       else void this.respond(504, { code: 'timeout' }, true);
     });
   }
@@ -212,7 +212,7 @@ class HttpServing {
       headers: { ...headers, 'content-type': 'application/json' },
       body: Buffer.from(text),
     };
-    if (!isHeld && execution.onStart() === 'pass') {
+    if (!isHeld && execution.onStart(status) === 'pass') {
       send(request, own);
       return;
     }

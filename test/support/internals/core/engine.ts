@@ -8,6 +8,7 @@ export {
   INITIAL_STATE,
   NO_NATIVE_RESPONSE_GRACE_MS,
   NO_RESPONSE_GRACE_MS,
+  type ResponseSender,
   settle,
   type SettlementEffect,
   type SettlementRules,

@@ -29,12 +29,12 @@ const MUTANTS: readonly Mutant[] = [
   ],
   [
     'a handler that an inner interceptor left is not waited for',
-    '(facts.isActive && !isResult)',
+    '(state.facts.isActive && !isResult)',
     'false',
   ],
   [
     'a result while a wrapper runs counts as early',
-    "const isResult = end.kind === 'completed' && facts.hasReturned;",
+    "const isResult = end.kind === 'completed' && state.facts.hasReturned;",
     'const isResult = false;',
   ],
   ['a success is released without its response', '!isKept || isTransactional', 'true'],
@@ -87,10 +87,73 @@ const MUTANTS: readonly Mutant[] = [
   ['a failure is kept as a success', "isFailure ? 'failed' : 'completed'", "'completed'"],
   [
     'an early response is recorded',
-    'if (isNative) return { state, effect: HOLD };',
+    'if (rules.isNative || facts.isSender) return { state, effect: HOLD };',
     'return { state, effect: HOLD };',
   ],
-  ['a native response is not held', 'if (isNative) return { state, effect: HOLD };', ''],
+  [
+    'a native response is not held',
+    'if (rules.isNative || facts.isSender) return { state, effect: HOLD };',
+    '',
+  ],
+  [
+    'passthrough is taken for an outer response',
+    "sender === 'handler' || (isTransactional",
+    '(isTransactional',
+  ],
+  ['a success is sent before the commit', '(isTransactional && !isFailureStatus(status))', 'false'],
+  [
+    'a timeout of a transaction is held',
+    '!isFailureStatus(status))) return true',
+    'true)) return true',
+  ],
+  [
+    'a timeout inside is taken for the handler',
+    "sender === 'around' && isEntered && !isActive",
+    "sender === 'around' && isEntered",
+  ],
+  [
+    'what an interceptor sends before the handler is its outcome',
+    "sender === 'around' && isEntered && !isActive",
+    "sender === 'around' && !isActive",
+  ],
+  ['the commit comes after the response', 'effect: AWAIT };', 'effect: PASS };'],
+  [
+    'what was sent before an error leaves',
+    'return discarding(reported(state, { ...facts, hasThrown: true }), rules);',
+    'return reported(state, { ...facts, hasThrown: true });',
+  ],
+  [
+    'what was sent before a failure around the handler leaves',
+    "const isUndone = isEarly || end.kind === 'failed';",
+    'const isUndone = isEarly;',
+  ],
+  [
+    'what was sent before an interceptor gave up leaves',
+    "const isUndone = isEarly || end.kind === 'failed';",
+    "const isUndone = end.kind === 'failed';",
+  ],
+  ['what was sent leaves with the next run', '{ ...discarded, state: inNext', '{ state: inNext'],
+  [
+    'what an ordinary handler sent is discarded',
+    '!isTransactional || !facts.isSender',
+    '!facts.isSender',
+  ],
+  ['an outer interceptor takes a response back', 'if (facts.isSender) return { state };', ''],
+  [
+    'what the handler sends in place of an outer interceptor is not its outcome',
+    "if (state.end === undefined) return sending({ phase: 'running', facts });",
+    '',
+  ],
+  [
+    'a late response of a transaction wins over that of the interceptor that gave up',
+    'if (rules.isTransactional) return { state, effect: IGNORE };',
+    '',
+  ],
+  [
+    'a response that was sent is not settled at the end',
+    'if (sent === undefined) return awaitResponse(completed);',
+    'return awaitResponse(completed);',
+  ],
   [
     'the response to a handler is not held',
     "case 'failed':\n      return { state, effect: HOLD };",
@@ -109,7 +172,7 @@ const MUTANTS: readonly Mutant[] = [
   ],
   [
     'a new stream reopens a settled record',
-    "    case 'releasing':\n    case 'settled':\n      return { state: { phase: state.phase, facts } };",
+    "    case 'releasing':\n    case 'settled':\n      return { phase: state.phase, facts };",
     '',
   ],
   [
@@ -173,7 +236,7 @@ const MUTANTS_OF_CALLS: readonly Mutant[] = [
     'const isCommitted = !isFailure',
     'const isCommitted = false',
   ],
-  ['the value of a timeout is the outcome', '(facts.isActive && !isResult)', 'false'],
+  ['the value of a timeout is the outcome', '(state.facts.isActive && !isResult)', 'false'],
 ];
 
 async function mutated(text: string, planted: string): Promise<typeof settle> {

@@ -15,9 +15,14 @@ const signal: fc.Arbitrary<SettlementSignal> = fc.oneof(
   fc.record({
     kind: fc.constantFrom(
       ...(['active', 'entered', 'returned', 'threw', 'idle', 'streamStarted'] as const),
-      ...(['responseStarted', 'sourceBroken', 'graceOver', 'notCalled'] as const),
+      ...(['sourceBroken', 'graceOver', 'notCalled'] as const),
     ),
   }) as fc.Arbitrary<SettlementSignal>,
+  fc.record({
+    kind: fc.constant('responseStarted' as const),
+    sender: fc.constantFrom('handler' as const, 'around' as const, undefined),
+    status,
+  }),
   fc.record({ kind: fc.constant('streamCompleted' as const), stream, status }),
   fc.record({
     kind: fc.constant('streamFailed' as const),
@@ -117,7 +122,10 @@ export function brokenPromises(
     }
     if (effect?.kind === 'pass' && settlements === 0) {
       if (past.hasEnded && !past.isActive) broken.push('sent before it was stored');
-      past.hasBegun ||= !past.hasEnded && next.kind === 'responseStarted';
+      if (rules.isTransactional && isOfHandler(next) && !past.hasBegun && !past.isOver) {
+        broken.push('sent before the commit');
+      }
+      past.hasBegun ||= next.kind === 'responseStarted';
       past.isOver = state.phase === 'releasing';
     }
     if (effect?.kind === 'wait' && settlements > 0) broken.push('waits after the settlement');
@@ -134,6 +142,10 @@ export function brokenPromises(
 function hasSucceeded({ isEntered, hasReturned, isEarly, hasBegun, completed }: History): boolean {
   const isKept = completed !== undefined && completed < 500;
   return isEntered && hasReturned && (isKept || isEarly || hasBegun);
+}
+
+function isOfHandler(next: SettlementSignal): boolean {
+  return next.kind === 'responseStarted' && next.sender === 'handler';
 }
 
 function isResponse(next: SettlementSignal): boolean {

@@ -1,4 +1,5 @@
 import type {
+  ResponseSender,
   settle,
   SettlementRules,
   SettlementSignal,
@@ -29,6 +30,11 @@ const responseComplete = (status: number): SettlementSignal => ({
   status,
 });
 const overflow = (status: number): SettlementSignal => ({ kind: 'overflow', status });
+const started = (sender: ResponseSender, status = 201): SettlementSignal => ({
+  kind: 'responseStarted',
+  sender,
+  status,
+});
 const clientGone = (hasBegun: boolean): SettlementSignal => ({ kind: 'clientGone', hasBegun });
 
 /** The signals that lead from the start to each state of the table's head. */
@@ -57,7 +63,11 @@ const STATES = {
   releasing: [...RETURN, streamCompleted(503), ACTIVE, responseComplete(503)],
   settled: [...RETURN, streamCompleted(201), responseComplete(201)],
   second: [...RUN, STREAM_STARTED],
-  overtaken: [...RUN, { kind: 'responseStarted' }, STREAM_STARTED],
+  overtaken: [...RUN, started(undefined, 503), STREAM_STARTED],
+  sending: [...RUN, started('handler')],
+  sent: [...RUN, started('handler'), responseComplete(201)],
+  sentAndReturned: [...RUN, started('handler'), responseComplete(201), RETURNED, IDLE],
+  sentByAnInterceptor: [...RETURN, started('around')],
   caught: [...THROW, streamCompleted(201)],
   broken: [...RETURN, streamCompleted(201), SOURCE_BROKEN],
   halfWritten: [...THROW, streamFailed(), SOURCE_BROKEN],
@@ -83,7 +93,11 @@ const SIGNALS = {
   returned: RETURNED,
   threw: THROWN,
   idle: IDLE,
-  responseStarted: { kind: 'responseStarted' },
+  /** Of other code, as a timeout sends it. */
+  responseStarted: started(undefined, 503),
+  'success started': started(undefined),
+  'started by handler': started('handler', 503),
+  'started around': started('around', 503),
   'response 201': responseComplete(201),
   'response 402': responseComplete(402),
   'response 500': responseComplete(500),
@@ -108,6 +122,8 @@ const PASSING: readonly Signal[] = [
   'overflow 201',
   'overflow 500',
 ];
+const FOREIGN: readonly Signal[] = ['responseStarted', 'success started'];
+const STARTING: readonly Signal[] = [...FOREIGN, 'started by handler', 'started around'];
 const COMPLETING: readonly Signal[] = ['completed 201', 'completed 503'];
 const FAILING: readonly Signal[] = ['failed', 'failed retryably'];
 const LEAVING: readonly Signal[] = ['client gone', 'client gone first'];
@@ -116,16 +132,23 @@ const OPEN: Row = {
   completed: COMPLETING,
   failed: FAILING,
   respondedEarly: ['abandoned'],
-  'respondedEarly pass': ['responseStarted'],
+  'respondedEarly pass': [...FOREIGN, 'started around'],
+  hold: ['started by handler'],
   pass: PASSING,
 };
 
-const EARLY: Row = { running: ['streamStarted'], pass: ['responseStarted', ...PASSING] };
+const EARLY: Row = { running: ['streamStarted'], pass: [...STARTING, ...PASSING] };
+
+/** The outer interceptor that has left may have left the response to the handler. */
+const LEFT: Row = {
+  'running hold': ['started by handler'],
+  pass: [...FOREIGN, 'started around', ...PASSING],
+};
 
 const COMPLETED: Row = {
   running: ['streamStarted'],
   failed: FAILING,
-  hold: ['responseStarted'],
+  hold: STARTING,
   'keep completed': ['response 201'],
   'keep failed': ['response 402'],
   'keep failed, diverged': ['response 500'],
@@ -144,7 +167,7 @@ const BY_WIRE: Row = {
 const UNKEPT: Row = {
   running: ['streamStarted'],
   failed: FAILING,
-  hold: ['responseStarted'],
+  hold: STARTING,
   'keep completed': ['response 201'],
   'keep failed': ['response 402'],
   'keep completed without response': ['overflow 201'],
@@ -155,7 +178,7 @@ const UNKEPT: Row = {
 const THREW: Row = {
   running: ['streamStarted'],
   completed: COMPLETING,
-  hold: ['responseStarted'],
+  hold: STARTING,
   'keep completed': ['response 201'],
   'keep failed': ['response 402'],
   'keep completed without response': ['overflow 201'],
@@ -166,25 +189,49 @@ const THREW: Row = {
 const NOT_KEPT: Row = {
   running: ['streamStarted'],
   completed: COMPLETING,
-  hold: ['responseStarted'],
+  hold: STARTING,
   release: [...PASSING, 'graceOver'],
   'wait 1 s': LEAVING,
+};
+
+/** The policy decides on its response, whenever it comes. */
+const BY_POLICY: Row = {
+  pass: [],
+  'respondedEarly pass': [],
+  hold: STARTING,
+  'keep completed': ['response 201'],
+  'keep failed': ['response 402'],
+  'keep completed without response': ['overflow 201'],
+  release: ['response 500', 'overflow 500'],
+};
+
+/** The same while the handler runs. */
+const BY_POLICY_RUNNING: Row = {
+  ...BY_POLICY,
+  release: [],
+  'releasing pass': ['response 500', 'overflow 500'],
 };
 
 const ORDINARY: Record<State, Row> = {
   waiting: {
     release: ['notCalled'],
     running: ['streamStarted'],
-    'respondedEarly pass': ['responseStarted'],
+    'respondedEarly pass': [...FOREIGN, 'started around'],
+    hold: ['started by handler'],
     pass: PASSING,
   },
   started: OPEN,
   running: {
+    ...OPEN,
+    completed: [],
+    failed: [],
     respondedEarly: [...COMPLETING, ...FAILING, 'abandoned'],
-    'respondedEarly pass': ['responseStarted'],
-    pass: PASSING,
   },
-  returned: OPEN,
+  returned: {
+    ...OPEN,
+    'respondedEarly pass': FOREIGN,
+    hold: ['started by handler', 'started around'],
+  },
   completed: COMPLETED,
   unkept: UNKEPT,
   uncalled: { ...COMPLETED, ...BY_WIRE },
@@ -192,7 +239,7 @@ const ORDINARY: Record<State, Row> = {
   conflict: NOT_KEPT,
   piped: NOT_KEPT,
   enveloped: THREW,
-  left: EARLY,
+  left: { ...EARLY, ...LEFT },
   gaveUp: { ...EARLY, release: ['idle'] },
   late: { ...EARLY, 'keep completed without response': ['idle'] },
   uncalledActive: { ...EARLY, 'keep completed without response': ['idle'] },
@@ -209,10 +256,21 @@ const ORDINARY: Record<State, Row> = {
     release: [],
     'releasing pass': ['response 500', 'overflow 500'],
   },
-  releasing: { release: ['idle'], pass: ['responseStarted', ...PASSING] },
-  settled: { pass: ['responseStarted', ...PASSING] },
-  second: { 'respondedEarly pass': ['responseStarted'], pass: PASSING },
-  overtaken: { pass: ['responseStarted', ...PASSING] },
+  releasing: { release: ['idle'], pass: [...STARTING, ...PASSING] },
+  settled: { pass: [...STARTING, ...PASSING] },
+  second: {
+    'respondedEarly pass': [...FOREIGN, 'started around'],
+    hold: ['started by handler'],
+    pass: PASSING,
+  },
+  overtaken: { pass: [...STARTING, ...PASSING] },
+  sending: {
+    ...BY_POLICY_RUNNING,
+    respondedEarly: [...COMPLETING, ...FAILING],
+  },
+  sent: { pass: [...STARTING, ...PASSING] },
+  sentAndReturned: { pass: [...STARTING, ...PASSING] },
+  sentByAnInterceptor: { ...BY_POLICY, completed: COMPLETING, failed: FAILING },
   caught: COMPLETED,
   broken: {
     ...COMPLETED,
@@ -231,24 +289,6 @@ const ORDINARY: Record<State, Row> = {
     'keep failed without response': ['response 402'],
   },
   renewed: { ...COMPLETED, failed: [] },
-};
-
-/** The policy decides on its response, whenever it comes. */
-const BY_POLICY: Row = {
-  pass: [],
-  'respondedEarly pass': [],
-  hold: ['responseStarted'],
-  'keep completed': ['response 201'],
-  'keep failed': ['response 402'],
-  'keep completed without response': ['overflow 201'],
-  release: ['response 500', 'overflow 500'],
-};
-
-/** The same while the handler runs. */
-const BY_POLICY_RUNNING: Row = {
-  ...BY_POLICY,
-  release: [],
-  'releasing pass': ['response 500', 'overflow 500'],
 };
 
 const NATIVE_WAIT: Row = { 'wait 1 s': ['client gone'], 'wait 5 s': ['client gone first'] };
@@ -270,26 +310,32 @@ const NATIVE: Record<State, Row> = {
   conflict: { ...NOT_KEPT, ...NATIVE_WAIT },
   piped: { ...NOT_KEPT, ...NATIVE_WAIT },
   enveloped: { ...THREW, ...NATIVE_WAIT },
-  left: { ...EARLY, ...BY_POLICY_RUNNING, hold: [], pass: ['responseStarted'] },
+  left: {
+    ...EARLY,
+    ...BY_POLICY_RUNNING,
+    ...LEFT,
+    hold: [],
+    pass: [...FOREIGN, 'started around'],
+  },
   gaveUp: {
     ...EARLY,
     ...BY_POLICY_RUNNING,
     hold: [],
-    pass: ['responseStarted'],
+    pass: STARTING,
     release: ['idle'],
   },
   late: {
     ...EARLY,
     ...BY_POLICY_RUNNING,
     hold: [],
-    pass: ['responseStarted'],
+    pass: STARTING,
     'keep completed without response': ['overflow 201', 'idle'],
   },
   uncalledActive: {
     ...EARLY,
     ...BY_POLICY_RUNNING,
     hold: [],
-    pass: ['responseStarted'],
+    pass: STARTING,
     'keep completed without response': ['overflow 201', 'idle'],
   },
   gone: {
@@ -301,6 +347,8 @@ const NATIVE: Record<State, Row> = {
   again: { ...ORDINARY.again, ...NATIVE_WAIT },
   second: BY_POLICY_RUNNING,
   overtaken: BY_POLICY_RUNNING,
+  sending: { ...ORDINARY.running, ...BY_POLICY_RUNNING },
+  sentByAnInterceptor: { ...OPEN, ...BY_POLICY },
   caught: { ...COMPLETED, ...BY_WIRE, ...NATIVE_WAIT },
   broken: { ...ORDINARY.broken, ...BY_WIRE, ...NATIVE_WAIT },
   halfWritten: { ...ORDINARY.halfWritten, ...NATIVE_WAIT },
@@ -326,14 +374,60 @@ const TRANSACTIONAL_THREW: Row = {
   'keep completed without response, undone': ['overflow 201'],
 };
 
+/** A success is its own, whoever sends it. */
+const TRANSACTIONAL_OPEN: Row = {
+  'respondedEarly pass': ['responseStarted', 'started around'],
+  hold: ['success started', 'started by handler'],
+};
+
+/** What is around the operation has stopped waiting for it, and its response comes. */
+const TRANSACTIONAL_EARLY: Row = {
+  ignore: ['started by handler'],
+  pass: [...FOREIGN, 'started around', ...PASSING],
+};
+
+const TRANSACTIONAL_SENDING: Row = {
+  discard: ['streamStarted', 'threw'],
+  hold: STARTING,
+  await: PASSING,
+};
+
 const TRANSACTIONAL: Record<State, Row> = {
   ...ORDINARY,
+  waiting: { ...ORDINARY.waiting, ...TRANSACTIONAL_OPEN },
+  started: { ...ORDINARY.started, ...TRANSACTIONAL_OPEN },
+  running: { ...ORDINARY.running, ...TRANSACTIONAL_OPEN },
+  returned: {
+    ...ORDINARY.returned,
+    'respondedEarly pass': ['responseStarted'],
+    hold: ['success started', 'started by handler', 'started around'],
+  },
+  second: { ...ORDINARY.second, ...TRANSACTIONAL_OPEN },
+  gaveUp: { ...ORDINARY.gaveUp, ...TRANSACTIONAL_EARLY },
+  sending: {
+    ...TRANSACTIONAL_SENDING,
+    'respondedEarly discard': [...COMPLETING, ...FAILING],
+  },
+  sent: {
+    ...TRANSACTIONAL_SENDING,
+    'respondedEarly discard': [...COMPLETING, ...FAILING],
+  },
+  sentAndReturned: {
+    ...TRANSACTIONAL_SENDING,
+    'keep completed': COMPLETING,
+    'failed discard': FAILING,
+  },
+  sentByAnInterceptor: {
+    ...TRANSACTIONAL_SENDING,
+    completed: COMPLETING,
+    'failed discard': FAILING,
+  },
   completed: { ...COMPLETED, ...TRANSACTIONAL_COMPLETED },
   uncalled: { ...ORDINARY.uncalled, ...TRANSACTIONAL_COMPLETED },
   threw: TRANSACTIONAL_THREW,
   enveloped: TRANSACTIONAL_THREW,
-  late: { ...EARLY, release: ['idle'] },
-  uncalledActive: { ...EARLY, release: ['idle'] },
+  late: { ...EARLY, ...TRANSACTIONAL_EARLY, release: ['idle'] },
+  uncalledActive: { ...EARLY, ...TRANSACTIONAL_EARLY, release: ['idle'] },
   gone: { ...ORDINARY.gone, ...TRANSACTIONAL_COMPLETED },
   caught: {
     ...COMPLETED,
