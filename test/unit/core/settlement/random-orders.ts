@@ -83,6 +83,8 @@ interface History {
   /** The stream ended before the handler, or after a response. */
   isEarly: boolean;
   hasBegun: boolean;
+  /** Part of a response has been sent. */
+  hasPassed: boolean;
   /** The response that is not kept has been sent: what follows does not count. */
   isOver: boolean;
 }
@@ -103,6 +105,7 @@ export function brokenPromises(
     hasEnded: false,
     isEarly: false,
     hasBegun: false,
+    hasPassed: false,
     isOver: false,
   };
   let state = INITIAL_STATE;
@@ -122,10 +125,11 @@ export function brokenPromises(
     }
     if (effect?.kind === 'pass' && settlements === 0) {
       if (past.hasEnded && !past.isActive) broken.push('sent before it was stored');
-      if (rules.isTransactional && isOfHandler(next) && !past.hasBegun && !past.isOver) {
+      if (rules.isTransactional && isOfHandler(next) && !past.hasPassed && !past.isOver) {
         broken.push('sent before the commit');
       }
-      past.hasBegun ||= next.kind === 'responseStarted';
+      past.hasBegun ||= !past.hasEnded && next.kind === 'responseStarted';
+      past.hasPassed ||= next.kind === 'responseStarted';
       past.isOver = state.phase === 'releasing';
     }
     if (effect?.kind === 'wait' && settlements > 0) broken.push('waits after the settlement');
