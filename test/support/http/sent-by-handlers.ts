@@ -27,7 +27,9 @@ const onExpress: Record<string, Form<ExpressResponse>> = {
     res.write(text);
     res.end('.');
   },
-  redirect: (res, text) => void res.redirect(303, `/receipts/${text}`),
+  redirect: (res, text) => {
+    res.redirect(303, `/receipts/${text}`);
+  },
   'a finished pipeline': (res, text) => pipeline(Readable.from([text, '.']), res),
   'a pipe': (res, text) =>
     new Promise<void>((done) => {
@@ -37,7 +39,9 @@ const onExpress: Record<string, Form<ExpressResponse>> = {
     res.write(text);
     return { other: true };
   },
-  'sends only a head': (res) => void res.flushHeaders(),
+  'sends only a head': (res) => {
+    res.flushHeaders();
+  },
 };
 
 const onFastify: Record<string, Form<FastifyReply>> = {

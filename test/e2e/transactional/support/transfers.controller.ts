@@ -29,7 +29,7 @@ export const CREATE_TRANSFERS =
   'CREATE TABLE transfers (key text NOT NULL, execution integer NOT NULL)';
 
 /** Raises the error that PostgreSQL reports for a conflict with a concurrent transaction. */
-const RAISE_CONFLICT =
+export const RAISE_CONFLICT =
   "DO $$ BEGIN RAISE EXCEPTION 'in the way' USING ERRCODE = 'serialization_failure'; END $$";
 
 /** Gets the transaction from its context, not from an argument, as services deep in an application do. */

@@ -10,6 +10,20 @@ const SETTLEMENTS = 'test/integration/engine/settlements.test.ts';
 /** What holds the rows about requests, processes and the store: each is found by its first cell. */
 export const SITUATIONS: readonly Evidence[] = [
   {
+    promises: ['the handler sends its response itself'],
+    holds: [
+      test(
+        'test/e2e/http/responses/sent-by-handlers.test.ts',
+        'is its outcome if it throws after it',
+      ),
+      test(
+        'test/e2e/transactional/sent-by-handlers.test.ts',
+        'arrives when its writes are committed',
+        'never arrives if it throws after it',
+      ),
+    ],
+  },
+  {
     promises: ['first request'],
     holds: [
       clauses('C73'),
