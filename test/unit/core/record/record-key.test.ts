@@ -213,6 +213,40 @@ describe('a value of any type, given as a caller', () => {
     300_000,
   );
 
+  it.each<[string, (value: unknown) => RecordIdentity['scope'] | undefined, RegExp]>([
+    [
+      'toString() of an object',
+      (value) => ofScopes(value instanceof Date ? value.toString() : value),
+      /is accepted|has the record of|another origin|not an options error/,
+    ],
+    [
+      'Number() of a bigint',
+      (value) => ofScopes(typeof value === 'bigint' ? Number(value) : value),
+      /has the record of|refused/,
+    ],
+    [
+      'Number() of digits',
+      (value) =>
+        ofScopes(typeof value === 'string' && value !== '' ? Number(value) || value : value),
+      /has the record of|refused/,
+    ],
+    [
+      'undefined for what is invalid',
+      (value) => {
+        try {
+          return ofScopes(value);
+        } catch {
+          return undefined;
+        }
+      },
+      /is accepted/,
+    ],
+  ])('would be noticed to be read wrongly: %s', async (_, read, objection) => {
+    const seen = new OneToOne();
+    const checking = checkValues(givenParts, (given) => mistakeOf(given, read, seen));
+    await expect(checking).rejects.toThrow(objection);
+  });
+
   it.each([[['a']], [[]], [Promise.resolve('a')], [revokedProxies[1]]])(
     'is refused as the id of a user: case %#',
     (id) => {
