@@ -54,6 +54,10 @@ const onFastify: Record<string, Form<FastifyReply>> = {
   },
   'send a stream': (reply, text) => void reply.status(201).send(Readable.from([text, '.'])),
   redirect: (reply, text) => void reply.redirect(`/receipts/${text}`, 303),
+  'writes before a value': (reply, text) => {
+    reply.raw.write(text);
+    return { other: true };
+  },
   'raw end': (reply, text) => void reply.raw.end(text),
   'hijacked end': (reply, text) => {
     reply.hijack();

@@ -133,6 +133,12 @@ export class FastifyRecorder implements ResponseRecording {
       return;
     }
     receivers.set(reply, undefined);
+    if (raw.isPartial) {
+      // Fastify cannot write its head either, and Nest then ends what the handler has written to the raw response.
+      if (payload instanceof Readable) payload.destroy();
+      reply.raw.end();
+      return;
+    }
     if (payload instanceof Response) this.adopt(payload);
     if (reply.hasHeader(sink.marker)) reply.removeHeader(sink.marker);
     raw.unmark();

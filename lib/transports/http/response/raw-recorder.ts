@@ -96,6 +96,11 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
     return this.isHeadersSent;
   }
 
+  /** Whether its beginning is held: another head would be one too many. */
+  get isPartial(): boolean {
+    return this.state.phase === 'recording' && this.state.hasHead;
+  }
+
   get isHeadersSent(): boolean {
     return this.state.phase !== 'recording' || this.state.hasHead;
   }
