@@ -244,7 +244,8 @@ describe.each(platforms)('what a transactional handler sends itself on %s', (pla
     const scenario = app.scenario();
     const first = await scenario.post('/large');
     expect(await bank.committed(scenario)).toEqual([1]);
-    expect(first).toMatchObject({ status: 201, body: Buffer.alloc(100 * MAX_BYTES, 'x') });
+    expect(first.status).toBe(201);
+    expect(first.text).toBe('x'.repeat(100 * MAX_BYTES));
     expectProblem(await scenario.post('/large'), 'response-not-kept');
     expect(scenario.executions).toBe(1);
   });

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Controller, Param, Post, Req, Res, type Type } from '@nestjs/common';
-import { Idempotent, type IdempotentOptions } from 'nestjs-idempotency';
+import { Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
 import type { Platform } from './combinations.js';
 import type { ExpressResponse, FastifyReply } from './reply.js';
 import { InScenario, Scenario } from './scenario.js';
@@ -79,7 +79,7 @@ export const ENDS = ['returns', 'throws', 'awaits'] as const;
 /** Sends the response in its first execution, and then ends as the route says; later executions only return. */
 export function sendingController(
   platform: Platform,
-  options: IdempotentOptions,
+  options: IdempotencyOptions,
   /** The effect of an execution. */
   act: (scenario: Scenario, execution: number) => unknown,
 ): Type {
