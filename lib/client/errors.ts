@@ -7,7 +7,9 @@ export type UnfinishedCode =
   /** `deadlineMs` is over, or there is no time left for the pause that another try would need. */
   | 'idempotency_fetch_deadline'
   /** `maxTries` requests were sent. */
-  | 'idempotency_fetch_tries_exhausted';
+  | 'idempotency_fetch_tries_exhausted'
+  /** Redirects led to another address, such as a login page, and no replay came: `response` is that of the address. */
+  | 'idempotency_fetch_redirected';
 
 /** Codes of the problem documents of `nestjs-idempotency`; a newer server may have more. */
 export type IdempotencyProblemCode =

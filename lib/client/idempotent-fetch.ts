@@ -12,7 +12,12 @@ import {
   type IdempotentFetchOptions,
   type IdempotentResponse,
 } from './options.js';
-import { isRequest, repeatableRequest, type RepeatableRequest } from './repeatable-request.js';
+import {
+  isOfAnotherAddress,
+  isRequest,
+  repeatableRequest,
+  type RepeatableRequest,
+} from './repeatable-request.js';
 import { fullJitterMs, isFinal, retryAfterMs } from './retry-policy.js';
 import { abortable, TimeLimit } from './time-limit.js';
 
@@ -21,7 +26,8 @@ import { abortable, TimeLimit } from './time-limit.js';
  * the same key and the same bytes until it has the operation's response.
  *
  * Retried are lost responses (network errors, truncated bodies, tries over `tryTimeoutMs`), 409
- * `idempotency_in_progress`, 408, 503 and, by option, other 5xx, 425 and 429. All others are final, as is every replay.
+ * `idempotency_in_progress`, 408, 503, 511 and, by option, other 5xx, 425 and 429. All others are final, as is every replay; but
+ * not the response of another address, to which a redirect has led.
  * @param init - as for `fetch`. Its signal ends the call, during a request or a pause.
  * @returns the operation's final response, of whatever status.
  * @throws {@link IdempotencyProblemError} if the server responded with a problem instead.
@@ -55,13 +61,19 @@ const WHY: Readonly<Record<UnfinishedCode, string>> = {
   idempotency_fetch_aborted: 'The call was aborted',
   idempotency_fetch_deadline: 'The call reached its deadline',
   idempotency_fetch_tries_exhausted: 'All tries failed',
+  idempotency_fetch_redirected: 'Redirects led to another address',
 };
+
+/** Redirects that keep method and key reach the operation, and the next try its replay. Others never do. */
+const MAX_REDIRECTED = 2;
 
 class RetryingRequest {
   #tries = 0;
   #lastResponse: Response | undefined;
   /** Why the last try was not final: a problem or an error; `undefined` if a response's status says it. */
   #lastFailure: unknown;
+  /** Responses of another address that would have been final. */
+  #redirected = 0;
 
   constructor(
     private readonly settings: CallSettings,
@@ -73,9 +85,10 @@ class RetryingRequest {
     for (;;) {
       this.#tries += 1;
       const outcome = await this.#sendOnce(request);
-      const result = this.#finalResult(outcome);
+      const result = this.#finalResult(outcome, request);
       if (result !== undefined) return result;
       this.#throwIfEnded();
+      if (this.#redirected >= MAX_REDIRECTED) throw this.#error('idempotency_fetch_redirected');
       if (this.#tries >= this.settings.maxTries) throw this.#exhausted();
       await this.limit.pause(this.#pauseMs(outcome));
       this.#throwIfEnded();
@@ -108,7 +121,7 @@ class RetryingRequest {
     }
   }
 
-  #finalResult(outcome: TryOutcome): IdempotentResponse | undefined {
+  #finalResult(outcome: TryOutcome, request: RepeatableRequest): IdempotentResponse | undefined {
     if ('error' in outcome) {
       // An ended call is not a failed try.
       if (!this.limit.signal.aborted) this.#lastFailure = outcome.error;
@@ -124,6 +137,11 @@ class RetryingRequest {
     // A stored outcome never changes, not even a 500 that the server keeps.
     if (!replayed && !isFinal(response.status, problem?.code, this.settings)) return undefined;
     if (failure !== undefined) throw failure;
+    // Nothing says whether the redirect kept method, body and key; a replay does.
+    if (!replayed && isOfAnotherAddress(response, request)) {
+      this.#redirected += 1;
+      return undefined;
+    }
     return { response, key: this.settings.key, replayed, tries: this.#tries };
   }
 
@@ -141,12 +159,13 @@ class RetryingRequest {
   }
 
   #exhausted(): IdempotentFetchError {
+    if (this.#redirected > 0) return this.#error('idempotency_fetch_redirected');
     return this.#lastFailure instanceof IdempotencyProblemError
       ? this.#lastFailure
       : this.#error('idempotency_fetch_tries_exhausted', this.#lastFailure);
   }
 
-  #error(code: UnfinishedCode, cause: unknown): IdempotentFetchError {
+  #error(code: UnfinishedCode, cause?: unknown): IdempotentFetchError {
     const message = `${WHY[code]} after ${this.#tries} requests, without the operation's response. Retry the same request with the same key to get its outcome.`;
     const options = cause === undefined ? undefined : { cause };
     return new IdempotentFetchError(message, code, this.#state(), options);

@@ -21,6 +21,11 @@ export async function repeatableRequest(
       `idempotentFetch sets the header ${keyHeader} itself: pass the key as its option "key".`,
     );
   }
+  if ((init.mode ?? (isRequest(input) ? input.mode : undefined)) === 'no-cors') {
+    throw new TypeError(
+      `With the mode "no-cors", browsers leave out the header ${keyHeader}: pass another mode, and allow the header by CORS.`,
+    );
+  }
   headers.set(keyHeader, keyField);
   const target = isRequest(input) ? input : String(input);
   // Each try has its own signal; a Request with the caller's signal would never stop listening to it.
@@ -40,7 +45,7 @@ async function repeatableBody(
   input: string | URL | Request,
   { body, method }: RequestInit,
   bufferStream: boolean,
-): Promise<{ body: ArrayBuffer | Blob | undefined; contentType?: string | undefined }> {
+): Promise<{ body: ArrayBuffer | Blob | string | undefined; contentType?: string | undefined }> {
   if (body === undefined || body === null) {
     return { body: isRequest(input) ? await bodyOf(input, method) : undefined };
   }
@@ -53,12 +58,33 @@ async function repeatableBody(
   }
   const encoded = new Response(body);
   const contentType = encoded.headers.get('content-type') ?? undefined;
+  // Immutable; Node's fetch cannot send bytes again after a redirect that keeps the method.
+  if (typeof body === 'string') return { body, contentType };
   return { body: await encoded.arrayBuffer(), contentType };
 }
 
 /** The body that the Request would send. Not decided by its `body`, which some browsers lack. */
 async function bodyOf(request: Request, method = request.method): Promise<ArrayBuffer | undefined> {
   return method === 'GET' || method === 'HEAD' ? undefined : request.arrayBuffer();
+}
+
+/** Whether redirects have led to the response, or to none that may be seen. */
+export function isOfAnotherAddress(response: Response, { input }: RepeatableRequest): boolean {
+  if (response.type === 'opaqueredirect') return true;
+  // Responses of React Native and polyfills lack it.
+  const { redirected, url }: Partial<Response> = response;
+  if (redirected !== undefined) return redirected;
+  const requested = isRequest(input) ? input.url : input;
+  return Boolean(url) && withoutFragment(String(url)) !== withoutFragment(requested);
+}
+
+function withoutFragment(url: string): string {
+  try {
+    return new URL(url).href.replace(/#.*/, '');
+  } catch {
+    // Relative to a base that only `fetch` knows.
+    return url;
+  }
 }
 
 /** Not by its class: there are other implementations. */

@@ -8,6 +8,8 @@ export function isFinal(
 ): boolean {
   if (problemCode === 'idempotency_in_progress') return false;
   switch (status) {
+    // "Network authentication required": never of the server that was asked.
+    case 511:
     case 408:
     case 503:
       return false;

@@ -144,7 +144,7 @@ export abstract class OperationRun<Response> implements SettlementRules {
     if (!this.isConflict(error)) return false;
     this.attempt.transaction?.conflicted();
     // An inner interceptor may have thrown: what the handler has sent is not the next run's response.
-    if (this.state.facts.isSender) this.report({ kind: 'threw' });
+    if (this.isSender) this.report({ kind: 'threw' });
     const pauseMs = this.pauseAfterConflict();
     return pauseMs === undefined ? false : this.startOver(pauseMs);
   }
@@ -201,6 +201,11 @@ export abstract class OperationRun<Response> implements SettlementRules {
         : { kind: 'responseStarted', sender: senderIn(this.scope), status },
     );
     return effect?.kind === 'hold' || effect?.kind === 'ignore' ? effect.kind : 'pass';
+  }
+
+  /** Whether an ordinary handler sends its response itself. */
+  protected get isSender(): boolean {
+    return this.state.facts.isSender;
   }
 
   /** Whether the operation's end is what a whole response of its own waits for. */

@@ -48,6 +48,10 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
     return this.route.isNative;
   }
 
+  get isOfHandler(): boolean {
+    return this.isNative || this.isSender;
+  }
+
   /** What a native or transactional handler sends may leave by no other way. */
   get isBypassable(): boolean {
     return !this.isNative && !this.isTransactional;

@@ -8,6 +8,7 @@ import type { ResponseSink, Replacement } from './response/response-sink.js';
 
 /** Sends the stored response. Outer interceptors and filters run as usual, but cannot change its bytes. */
 export class HttpReplay implements ResponseSink {
+  readonly isOfHandler = false;
   readonly isBypassable = true;
   readonly isAwaitingHandler = false;
   readonly maxBufferedBytes = 0;

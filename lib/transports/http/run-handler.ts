@@ -90,7 +90,7 @@ export async function runAlone(
   } catch (error) {
     throw failureOf(execution, stream, error, exchange);
   }
-  watchSource(execution, value);
+  watchSource(execution, value, exchange);
   execution.report({ kind: 'streamCompleted', stream, status: exchange.status() });
   return value;
 }
@@ -117,7 +117,7 @@ function subscribe(
     streamOf(next).subscribe({
       next: (value) => {
         hasEmitted = true;
-        watchSource(execution, value);
+        watchSource(execution, value, exchange);
         subscriber.next(value);
       },
       error: (error) => {
@@ -175,10 +175,11 @@ function endHijacked(exchange: HttpExchange): void {
   exchange.rawResponse.end();
 }
 
-function watchSource(execution: HttpExecution, value: unknown): void {
+function watchSource(execution: HttpExecution, value: unknown, exchange: HttpExchange): void {
   if (!(value instanceof StreamableFile)) return;
   value.getStream().once('error', () => {
-    execution.onSourceError();
+    // Before its first byte, Nest's whole response follows, as after a serializer that fails.
+    if (execution.isTransactional || exchange.isUnfinished()) execution.onSourceError();
   });
 }
 

@@ -309,3 +309,107 @@ describe('an error', () => {
     }
   });
 });
+
+describe('a redirect', () => {
+  const to = (status: number, location = '/login'): Step => ({ status, headers: { location } });
+  const page: Step = {
+    status: 200,
+    headers: { 'content-type': 'text/html' },
+    body: '<h1>Log in</h1>',
+  };
+
+  it.each([301, 302, 303, 307, 308])(
+    'by %i to a page of another address is no final response',
+    async (status) => {
+      server.runSteps(to(status), page, to(status), page);
+      const error = await failure(pay());
+      expect(error).toMatchObject({ code: 'idempotency_fetch_redirected', retryable: true });
+      expect([error.tries, error.response?.status]).toEqual([2, 200]);
+      expect(error.message).toMatch(/^Redirects led to another address after 2 requests/);
+    },
+  );
+
+  it('is what ended the call that has no other try', async () => {
+    server.runSteps(to(302), page);
+    expect(await failure(pay({ maxTries: 1 }))).toMatchObject({
+      code: 'idempotency_fetch_redirected',
+      tries: 1,
+    });
+  });
+
+  it.each([307, 308])('by %i, which keeps method and key, leads to the replay', async (status) => {
+    server.runSteps(to(status, '/v2'), created, to(status, '/v2'), replay);
+    expect(await pay()).toMatchObject({ replayed: true, tries: 2, response: { status: 201 } });
+    const keys = server.requests.map(({ method, path, headers, body }) =>
+      [method, path, headers['idempotency-key'], body.toString()].join(' '),
+    );
+    expect(new Set(keys.filter((key) => key.startsWith('POST /v2')))).toHaveProperty('size', 1);
+    expect(keys).toHaveLength(4);
+  });
+
+  it('to a problem of the library, or to a gateway that fails, is followed as without it', async () => {
+    const moved = to(307, '/v2');
+    server.runSteps(moved, problem(409, 'in-progress', '0'), moved, { status: 503 }, moved, replay);
+    expect(await pay()).toMatchObject({ replayed: true, tries: 3 });
+    server.runSteps(moved, problem(422, 'key-reused'));
+    expect(await failure(pay())).toMatchObject({ code: 'idempotency_key_reused', tries: 1 });
+  });
+
+  it('that is not followed is the response: the operation may redirect itself', async () => {
+    server.runSteps(to(303, '/payments/1'));
+    const init = { method: 'POST', redirect: 'manual' as const };
+    const { response } = await idempotentFetch(server.url, init);
+    expect([response.status, response.headers.get('location')]).toEqual([303, '/payments/1']);
+  });
+
+  it('that a browser hides is no response', async () => {
+    server.runSteps(created);
+    const hidden = async (...args: Parameters<typeof fetch>) =>
+      new Proxy(await fetch(...args), {
+        get(target, name) {
+          if (name === 'type') return 'opaqueredirect';
+          const member: unknown = Reflect.get(target, name, target);
+          return typeof member === 'function' ? (member.bind(target) as unknown) : member;
+        },
+      });
+    expect(await failure(pay({ fetch: hidden }))).toMatchObject({
+      code: 'idempotency_fetch_redirected',
+    });
+  });
+
+  it('is known by its address where a response does not tell', async () => {
+    const untold = async (...args: Parameters<typeof fetch>) =>
+      new Proxy(await fetch(...args), {
+        get(target, name) {
+          if (name === 'redirected') return undefined;
+          const member: unknown = Reflect.get(target, name, target);
+          return typeof member === 'function' ? (member.bind(target) as unknown) : member;
+        },
+      });
+    server.runSteps(to(302), page, to(302), page);
+    expect(await failure(pay({ fetch: untold }))).toMatchObject({
+      code: 'idempotency_fetch_redirected',
+    });
+    server.runSteps(created);
+    expect(await pay({ fetch: untold })).toMatchObject({ tries: 1 });
+    const asked = idempotentFetch(`${server.url}#fragment`, { method: 'POST' }, { fetch: untold });
+    expect(await asked).toMatchObject({ tries: 1 });
+  });
+});
+
+describe('a network that wants a login', () => {
+  it('has not passed the request on, whatever is retried', async () => {
+    server.runSteps({ status: 511, body: 'Log in' }, created);
+    expect(await pay({ retryServerErrors: false })).toMatchObject({ tries: 2 });
+  });
+});
+
+describe('the mode "no-cors"', () => {
+  it('is refused before anything is sent: browsers leave out the key then', async () => {
+    server.runSteps(created);
+    const init = { method: 'POST', mode: 'no-cors' as const };
+    await expect(idempotentFetch(server.url, init)).rejects.toThrow(/Idempotency-Key/);
+    await expect(idempotentFetch(new Request(server.url, init))).rejects.toThrow(TypeError);
+    expect(server.requests).toHaveLength(0);
+  });
+});

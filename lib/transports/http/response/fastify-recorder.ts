@@ -103,9 +103,11 @@ interface Decided {
  * records what bypasses the reply: `reply.hijack()`, writes to `reply.raw`.
  */
 export class FastifyRecorder implements ResponseRecording {
-  private readonly raw: RawRecorder;
+  private raw: RawRecorder;
   /** How often another response has followed one that was discarded. */
   private restarts = 0;
+  /** The payload could not be read, and nothing of it was sent: Fastify sends an error in its place. */
+  private isReplaced = false;
 
   constructor(
     private readonly reply: FastifyReply,
@@ -168,6 +170,7 @@ export class FastifyRecorder implements ResponseRecording {
             ? error
             : new Error('The source of the response failed.', { cause: error });
         this.release(() => {
+          if (this.isReplaced) this.recordAgain();
           done(cause);
         });
       },
@@ -185,6 +188,12 @@ export class FastifyRecorder implements ResponseRecording {
     });
   }
 
+  private recordAgain(): void {
+    this.isReplaced = false;
+    this.raw = new RawRecorder(this.reply.raw, this.sink);
+    receivers.set(this.reply, this);
+  }
+
   private async decide(payload: unknown): Promise<Decided> {
     const { reply, sink, restarts } = this;
     const buffering = bufferPayload(payload, sink);
@@ -198,7 +207,14 @@ export class FastifyRecorder implements ResponseRecording {
       buffered.whole.destroy();
       return this.inPlaceOf(replacement);
     }
-    if (buffered.kind === 'broken') sink.onSourceError();
+    if (buffered.kind === 'broken') {
+      // As after a serializer that fails. Where the handler sends it, the error would count as its failure.
+      if (!sink.isOfHandler) {
+        this.isReplaced = true;
+        throw buffered.error;
+      }
+      sink.onSourceError();
+    }
     const body = buffered.kind === 'complete' ? buffered.body : Buffer.alloc(0);
     const replacement = await sink.onComplete({ status, headers, body });
     if (replacement !== undefined) return this.inPlaceOf(replacement);

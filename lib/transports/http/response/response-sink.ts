@@ -8,7 +8,9 @@ export type Replacement = RecordedResponse | undefined;
 export interface ResponseSink {
   /** The header fields from before the handler ran. A replacement keeps them. */
   readonly headersBefore: OutgoingHttpHeaders;
-  /** The recorder must not be bypassed by other code that changes the response's prototype. */
+  /** The handler sends the response itself. */
+  readonly isOfHandler: boolean;
+  /** Other code may give the response another prototype, and so bypass the recorder. */
   readonly isBypassable: boolean;
   /** The field that marks replays, removed from every recorded response (contract C73). */
   readonly marker: string;
