@@ -4,6 +4,7 @@ import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { startPostgres } from '../support/postgres/postgres-server.js';
 import { startRedis } from '../support/redis/redis-server.js';
+import { SCAFFOLDS as SCAFFOLD_OPTIONS } from '../support/docs/tsconfigs.js';
 import { START_HOOK_MS } from '../support/servers/start-timeouts.js';
 import { useServer } from '../support/servers/use-server.js';
 import {
@@ -148,6 +149,15 @@ describe.each(SCAFFOLDS)('a new project of Nest $nest', (scaffold) => {
   };
 
   describe('as it was made', () => {
+    it('has the options of the compiler with which the documentation is compiled', async () => {
+      const { 'tsconfig.json': text = '' } = await project.read(['tsconfig.json']);
+      const made = JSON.parse(text) as { readonly compilerOptions: object };
+      const [, known] = Object.entries(SCAFFOLD_OPTIONS).find(([version]) =>
+        version.startsWith(`${String(nest)}.`),
+      )!;
+      expect(made.compilerOptions).toEqual(known);
+    });
+
     it('passes its lint, which finds nothing to fix', async () => {
       await project.run('npm', ['run', 'lint']);
       expect(await project.read(Object.keys(sources))).toEqual(sources);
