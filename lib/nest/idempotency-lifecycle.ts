@@ -47,7 +47,7 @@ export class IdempotencyLifecycle
     this.health.warned(CONSUMER_STOPPED);
     const what = reason === 'cancelled' ? 'cancelled the consumer' : 'closed the channel';
     this.logger.error(
-      `RabbitMQ has ${what} of the queue "${queue}": this process gets no more messages of it, and Nest does not consume again by itself. Usually a message was not acknowledged within RabbitMQ's "consumer_timeout", or the queue was deleted. Restart the process, or close its connection to RabbitMQ, which is then opened again. [${CONSUMER_STOPPED}]`,
+      `RabbitMQ has ${what} of the queue "${queue}": this process gets no more messages of it until its connection to RabbitMQ is opened again. Usually a message was not acknowledged within RabbitMQ's "consumer_timeout", or the queue was deleted. If messages stay in the queue, restart the process, or close that connection, which is then opened again. [${CONSUMER_STOPPED}]`,
     );
   };
 

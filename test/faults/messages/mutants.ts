@@ -14,24 +14,21 @@ const CHANNEL = 'transports/message/deliveries/rabbitmq-delivery.ts';
 
 const BEGINNING = 'const isProtected = isEnabled(';
 const SETTLED = 'if (code === undefined) return this.endOf(result);';
-const ACKNOWLEDGE = "if (action === 'accept') this.own.ack(message);";
+const ACKNOWLEDGE = "if (method === 'ack') this.own.ack(message);";
+const TOO_EARLY = "this.delivery.rabbitMq?.acknowledge({ action: 'accept', method: 'ack' });";
 
 /** Mistakes of consumers, each of them made in the library. */
 export const MUTANTS: readonly MutantCase[] = [
   {
     mistake: 'acknowledges a message before it has an outcome',
-    changes: [
-      change(HANDLING, BEGINNING, `this.delivery.rabbitMq?.acknowledge('accept'); ${BEGINNING}`),
-    ],
+    changes: [change(HANDLING, BEGINNING, `${TOO_EARLY} ${BEGINNING}`)],
     suite,
     args: [],
     objection: 'acknowledged without a stored outcome',
   },
   {
     mistake: 'acknowledges a message before it has an outcome, and dies',
-    changes: [
-      change(HANDLING, BEGINNING, `this.delivery.rabbitMq?.acknowledge('accept'); ${BEGINNING}`),
-    ],
+    changes: [change(HANDLING, BEGINNING, `${TOO_EARLY} ${BEGINNING}`)],
     suite,
     args: ['--deliveries', '40', '--kills', '2', '--points', 'in_handler'],
     objection: 'a message without an effect',
