@@ -108,7 +108,9 @@ describe.each(brokers)('%s', (_, programs) => {
 
   describe('counts faults alone, or every redelivery, where a message is returned', () => {
     let deliveries: number;
-    beforeEach(() => (deliveries = 0));
+    beforeEach(() => {
+      deliveries = 0;
+    });
     const counting = (app: INestMicroservice) =>
       app.useGlobalGuards({
         canActivate: () => {

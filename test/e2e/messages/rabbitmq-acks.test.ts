@@ -355,7 +355,7 @@ describe('the broker gets', () => {
     await consumers.start(
       queue,
       orders(
-        (delivered) => (delivered.message.fields.redelivered ? undefined : handle?.(delivered)),
+        (delivered) => (delivered.message.fields.redelivered ? undefined : handle?.(delivered, 1)),
         options,
       ),
       { store: store ?? memoryStore() },

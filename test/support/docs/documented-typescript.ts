@@ -104,10 +104,11 @@ const DECLARATIONS = [
  * own name.
  */
 export function complaintsWith(compilerOptions: object, paths: readonly string[]): string[] {
-  const { paths: entries, pathsBasePath } = testOptions();
+  const { paths: entries = {}, pathsBasePath } = testOptions();
   const options: ts.CompilerOptions = {
     ...optionsOf(compilerOptions, projectRoot),
-    ...{ paths: entries, pathsBasePath, rootDir: projectRoot, noEmit: true },
+    ...{ paths: entries, rootDir: projectRoot, noEmit: true },
+    pathsBasePath,
   };
   const host = ts.createCompilerHost(options);
   host.getSourceFile = parsed;
