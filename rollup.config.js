@@ -1,5 +1,5 @@
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 
 /** Where tsc has put what it made of `lib/`. */
 const COMPILED = 'build';
@@ -30,11 +30,47 @@ const declarations = {
   },
 };
 
+const COMMONJS = '{ "type": "commonjs" }\n';
+
 const commonJs = {
   name: 'commonjs',
   generateBundle() {
-    const source = '{ "type": "commonjs" }\n';
-    this.emitFile({ type: 'asset', fileName: 'package.json', source });
+    this.emitFile({ type: 'asset', fileName: 'package.json', source: COMMONJS });
+  },
+};
+
+/** Tells the ES modules how to load peers. */
+const PEERS = 'core/util/peers';
+
+/**
+ * What Node loads for `require()`: the ES modules, of which it then has one copy, and before them how they load the
+ * peers that they import when they need them.
+ */
+const required = {
+  name: 'required',
+  writeBundle(_, bundle) {
+    const imported = Object.values(bundle).flatMap(({ dynamicImports = [] }) => dynamicImports);
+    const peers = [...new Set(imported)].filter((name) => !(name in bundle)).sort();
+    const write = (stem, linesAt) => {
+      const file = join('dist/require', `${stem}.js`);
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(
+        file,
+        ["'use strict';", ...linesAt('../'.repeat(stem.split('/').length)), ''].join('\n'),
+      );
+    };
+    write('peers', (dist) => [
+      `require('${dist}esm/${PEERS}.js').loadPeersBy({`,
+      ...peers.map((name) => `  '${name}': () => require('${name}'),`),
+      '});',
+    ]);
+    for (const stem of entries) {
+      write(stem, (dist) => [
+        `require('${dist}require/peers.js');`,
+        `module.exports = require('${dist}esm/${stem}.js');`,
+      ]);
+    }
+    writeFileSync('dist/require/package.json', COMMONJS);
   },
 };
 
@@ -64,8 +100,8 @@ const output = {
 export default [
   {
     ...shared,
-    input: inputOf([...entries, ...programs]),
-    output: { ...output, dir: 'dist/esm', format: 'es', plugins: [declarations] },
+    input: inputOf([...entries, ...programs, PEERS]),
+    output: { ...output, dir: 'dist/esm', format: 'es', plugins: [declarations, required] },
   },
   {
     ...shared,

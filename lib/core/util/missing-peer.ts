@@ -3,7 +3,8 @@ import { IdempotencyOptionsError } from './errors.js';
 
 /**
  * The error to throw if an optional peer cannot be loaded: an {@link IdempotencyOptionsError} if it is not installed,
- * otherwise `error`. Load it by `import('its name')` within a `try`, as bundlers then ignore a missing one.
+ * otherwise `error`. Load it by `requirePeer('its name') ?? (await import('its name'))` within a `try`: bundlers then
+ * ignore a missing one.
  * @param needs - what needs the peer, and why: the beginning of a sentence.
  */
 export function missingPeer(error: unknown, name: string, needs: string): unknown {

@@ -1,5 +1,6 @@
 import { asError } from '../../core/util/errors.js';
 import { missingPeer } from '../../core/util/missing-peer.js';
+import { requirePeer } from '../../core/util/peers.js';
 import type { PostgresPool, PostgresQuery, PostgresResult } from './connection/postgres-client.js';
 import type { OwnPoolOptions } from './postgres-store-options.js';
 
@@ -109,7 +110,7 @@ interface Pg {
 /** @throws {@link IdempotencyOptionsError} when pg is not installed. */
 export async function loadPg(): Promise<Pg> {
   try {
-    const module: object = await import('pg');
+    const module = requirePeer('pg') ?? (await import('pg'));
     // Which of its names an ES module can import depends on its version.
     return ('Pool' in module ? module : (module as { readonly default: unknown }).default) as Pg;
   } catch (error) {

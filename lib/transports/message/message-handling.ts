@@ -5,6 +5,7 @@ import type { Fingerprint } from '../../core/record/record.js';
 import { hasCode } from '../../core/util/errors.js';
 import { ignoreResult } from '../../core/util/maybe-async.js';
 import { missingPeer } from '../../core/util/missing-peer.js';
+import { requirePeer } from '../../core/util/peers.js';
 import type { Call, CallResult } from '../call/call.js';
 import type { CallTransport } from '../call/call-transport.js';
 import { emissionsFormat, nothingFormat } from '../call/outcome-format.js';
@@ -158,7 +159,8 @@ function temporaryRejection(result: CallResult): (typeof TEMPORARY)[number] | un
 /** Loads the optional package, which every application with messages has. */
 export async function rpcFailures(): Promise<RejectionMapper> {
   try {
-    const { RpcException } = (await import('@nestjs/microservices')) as {
+    const { RpcException } = (requirePeer('@nestjs/microservices') ??
+      (await import('@nestjs/microservices'))) as {
       RpcException: ClientExceptionClass;
     };
     return new RejectionMapper(RpcException);

@@ -1,6 +1,7 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { concatAll, defer, finalize, from, lastValueFrom, toArray, type Observable } from 'rxjs';
 import { missingPeer } from '../../core/util/missing-peer.js';
+import { requirePeer } from '../../core/util/peers.js';
 import type { Call } from '../call/call.js';
 import type { CallTransport } from '../call/call-transport.js';
 import { RejectionMapper, type ClientExceptionClass } from '../call/rejection-errors.js';
@@ -74,7 +75,8 @@ async function orClientError(
 /** Loads the optional package, which every application with gateways has. */
 async function wsFailures(): Promise<RejectionMapper> {
   try {
-    const { WsException } = (await import('@nestjs/websockets')) as {
+    const { WsException } = (requirePeer('@nestjs/websockets') ??
+      (await import('@nestjs/websockets'))) as {
       WsException: ClientExceptionClass;
     };
     return new RejectionMapper(WsException);

@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events';
 import type { BreakerState } from '../../core/record/events.js';
 import { asError, hasCode, isRejection } from '../../core/util/errors.js';
 import { missingPeer } from '../../core/util/missing-peer.js';
+import { requirePeer } from '../../core/util/peers.js';
 import type { ResolvedBreakerOptions } from './breaker-options.js';
 
 export interface CircuitObserver {
@@ -170,7 +171,8 @@ export type OpossumConstructor = new (
 /** @throws {@link IdempotencyOptionsError} when opossum is not installed. */
 export async function loadOpossum(): Promise<OpossumConstructor> {
   try {
-    return (await import('opossum')).default;
+    const module = requirePeer('opossum') ?? (await import('opossum')).default;
+    return module as OpossumConstructor;
   } catch (error) {
     throw missingPeer(error, 'opossum', 'The option "breaker" needs');
   }

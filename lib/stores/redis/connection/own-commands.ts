@@ -21,8 +21,8 @@ const TRACING = tracingChannel('ioredis:command');
 
 /**
  * Sends commands of this library through `sendCommand` of ioredis, which accepts any object with the members that it
- * reads. That method is public, but not documented: it is used once a trial on the connection has succeeded, and while
- * neither an instrumentation has replaced it nor a subscriber receives the commands of ioredis.
+ * reads. That method is public, but not documented: it is used once a trial on the connection has succeeded, in which no
+ * instrumentation took part, and while neither one has replaced it nor a subscriber receives the commands of ioredis.
  */
 export class OwnCommands {
   private readonly keyPrefix: unknown;
@@ -67,7 +67,7 @@ export class OwnCommands {
     const { client, keyPrefix, verified, trials } = this;
     const { sendCommand } = client;
     if (verified !== undefined || trials === MAX_TRIALS) return;
-    if (!isMethodOfIoredis(sendCommand) || typeof keyPrefix !== 'string') return;
+    if (sendCommand === undefined || typeof keyPrefix !== 'string') return;
     this.trials += 1;
     let hasFailed = false;
     const failing = {
@@ -79,26 +79,28 @@ export class OwnCommands {
     const nonce = newNonce();
     const replying = {
       onReply: (reply: unknown) => {
-        if (hasFailed && String(reply) === nonce) this.verified = sendCommand;
+        const isOnly = commands.every((command) => command.isUnobserved);
+        if (hasFailed && isOnly && String(reply) === nonce) this.verified = sendCommand;
       },
       onError: () => undefined,
     };
-    this.send(new OwnCommand('evalsha', [UNKNOWN_SHA1, '0'], failing));
-    this.send(new OwnCommand('eval', [TRIAL, '0', nonce], replying));
+    const depth = stackDepth();
+    const commands = [
+      new TrialCommand(depth, 'evalsha', [UNKNOWN_SHA1, '0'], failing),
+      new TrialCommand(depth, 'eval', [TRIAL, '0', nonce], replying),
+    ];
+    for (const command of commands) this.send(command);
   }
 
   private send(command: OwnCommand): void {
     try {
       this.client.sendCommand?.(command);
     } catch (error) {
+      this.verified = undefined;
+      this.trials = MAX_TRIALS;
       command.reject(error);
     }
   }
-}
-
-/** An instrumentation replaces the method by a function that it does not define in a class. */
-function isMethodOfIoredis(sendCommand: OwnRedisClient['sendCommand']): boolean {
-  return sendCommand !== undefined && /^sendCommand\s*\(/.test(String(sendCommand));
 }
 
 /**
@@ -153,6 +155,64 @@ class OwnCommand {
     this.receiver = undefined;
     receiver?.onError(error);
   }
+}
+
+/** From the function that measures them to `toWritable`: `send`, `sendCommand` and itself. */
+const FRAMES_OF_SENDING = 3;
+/** `sendCommand` returns it. */
+const PROMISES_READ_BY_IOREDIS = 1;
+
+/**
+ * Notices what else takes part in its sending. However an instrumentation was put in, it calls the method of ioredis
+ * from a function of its own, which is on the stack even while it has nothing to record, or learns from the command
+ * itself when it ends.
+ */
+class TrialCommand extends OwnCommand {
+  private isDirect = false;
+  private promisesRead = 0;
+
+  /** @param depth - of the stack where it is sent. */
+  constructor(
+    private readonly depth: unknown,
+    ...command: ConstructorParameters<typeof OwnCommand>
+  ) {
+    super(...command);
+  }
+
+  get isUnobserved(): boolean {
+    const isReplaced = Object.hasOwn(this, 'resolve') || Object.hasOwn(this, 'reject');
+    return this.isDirect && !isReplaced && this.promisesRead <= PROMISES_READ_BY_IOREDIS;
+  }
+
+  get promise(): undefined {
+    this.promisesRead += 1;
+    return undefined;
+  }
+
+  override toWritable(): string | Buffer {
+    this.isDirect = Number(stackDepth()) === Number(this.depth) + FRAMES_OF_SENDING;
+    return super.toWritable();
+  }
+}
+
+/** How many calls are running; something else where `Error` cannot be set to count them. */
+function stackDepth(): unknown {
+  const before: object = { prepareStackTrace: undefined, ...(Error as object) };
+  try {
+    setOnError({ stackTraceLimit: Infinity, prepareStackTrace: countCalls });
+    return new Error().stack;
+  } finally {
+    setOnError(before);
+  }
+}
+
+function countCalls(_error: unknown, calls: readonly unknown[]): number {
+  return calls.length;
+}
+
+/** Without an error if it is frozen. */
+function setOnError(settings: object): void {
+  for (const [name, value] of Object.entries(settings)) Reflect.set(Error, name, value);
 }
 
 function byteLengthOf(arg: ScriptArgument | readonly Buffer[]): number {

@@ -4,6 +4,7 @@ import type { StoreWarning } from '../../../core/store/idempotency-store.js';
 import { IdempotencyOptionsError } from '../../../core/util/errors.js';
 import { forget } from '../../../core/util/maybe-async.js';
 import { missingPeer } from '../../../core/util/missing-peer.js';
+import { requirePeer } from '../../../core/util/peers.js';
 import type { CorkableStream, EndingClient, OwnRedisClient } from './client-types.js';
 import { describeFailure, replyCode } from './error-classification.js';
 import { OwnCommands } from './own-commands.js';
@@ -195,8 +196,7 @@ interface Ioredis {
 /** @throws {@link IdempotencyOptionsError} when ioredis is not installed. */
 export async function loadIoredis(): Promise<Ioredis> {
   try {
-    const { Redis, Cluster } = await import('ioredis');
-    return { Redis, Cluster } as never;
+    return (requirePeer('ioredis') ?? (await import('ioredis'))) as Ioredis;
   } catch (error) {
     throw missingPeer(error, 'ioredis', 'redisStore opens the connection with');
   }

@@ -1,4 +1,5 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { subscribe, tracingChannel, unsubscribe } from 'node:diagnostics_channel';
+import { runInThisContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import type { OwnConnectionOptions, RedisConnectionOptions } from 'nestjs-idempotency/redis';
 import type { Fingerprint } from '../../../support/internals/core/record.js';
@@ -29,6 +30,7 @@ const ignore = () => undefined;
 
 interface Client {
   readonly stream: unknown;
+  readonly commandQueue: { push: (item: unknown) => number };
   readonly status: string;
   sendCommand: Send;
   evalshaBuffer: (...args: unknown[]) => Promise<unknown>;
@@ -36,7 +38,10 @@ interface Client {
 
 interface Command {
   readonly name: string;
+  readonly args: readonly unknown[];
   readonly resolve: (reply: unknown) => void;
+  readonly reject: (error: unknown) => void;
+  readonly toWritable: () => unknown;
 }
 
 interface Opened {
@@ -75,16 +80,6 @@ async function acquire(store: RedisIdempotencyStore, changes = {}) {
 }
 
 type Send = (command: Command) => unknown;
-
-/** A method as ioredis has it: by its text, it is not an instrumentation's. */
-const asMethod = (send: Send) => {
-  const client = {
-    sendCommand(command: Command) {
-      return send(command);
-    },
-  };
-  return Reflect.get(client, 'sendCommand');
-};
 
 describe("On the store's own connection", () => {
   it('every step is sent without a command of ioredis', async () => {
@@ -207,22 +202,91 @@ describe("On the store's own connection", () => {
   });
 });
 
-/** Changes what the client does with commands that ioredis did not create. */
-function receives(ours: (command: Command, original: Send) => unknown) {
+/** Replaces what the client does with commands that ioredis did not create, in the very function that receives them. */
+function receives(ours: (command: Command) => unknown) {
   return (client: Client) => {
     const original: Send = client.sendCommand.bind(client);
-    client.sendCommand = asMethod((command) =>
-      'promise' in command ? original(command) : ours(command, original),
-    );
+    client.sendCommand = (command) => {
+      if (Object.hasOwn(command, 'promise')) return original(command);
+      command.toWritable();
+      return ours(command);
+    };
   };
 }
 
-function instrument(client: Client): void {
-  const original = client.sendCommand;
-  client.sendCommand = function (this: Client, command: Command) {
-    return original.call(this, command);
-  };
+/** Replies like a server that has the text of a script, and not its SHA-1. */
+const repliesWith = (nonce: (command: Command) => unknown) =>
+  receives((command) => {
+    const isKnown = command.name === 'eval';
+    const error = Object.assign(new Error('NOSCRIPT'), { name: 'ReplyError' });
+    queueMicrotask(() => {
+      if (isKnown) command.resolve(nonce(command));
+      else command.reject(error);
+    });
+  });
+
+/** Ways to see each command, while there may be nothing to record. */
+const INSTRUMENTATIONS: Readonly<Record<string, (client: Client) => void>> = {
+  'a function that calls the method': (client) => {
+    const original = client.sendCommand;
+    client.sendCommand = function (this: Client, command: Command) {
+      return original.call(this, command);
+    };
+  },
+  'a method of the same name and form': (client) => {
+    const original: Send = client.sendCommand.bind(client);
+    const wrapper = {
+      sendCommand(command: Command) {
+        return original(command);
+      },
+    };
+    client.sendCommand = Reflect.get(wrapper, 'sendCommand');
+  },
+  'a subclass': (client) => {
+    const parent = Object.getPrototypeOf(client) as Client;
+    const child = {
+      sendCommand(this: Client, command: Command): unknown {
+        return parent.sendCommand.call(this, command);
+      },
+    };
+    Object.setPrototypeOf(client, Object.setPrototypeOf(child, parent) as object);
+  },
+  'a Proxy of the method': (client) => {
+    client.sendCommand = new Proxy(client.sendCommand, {
+      apply: (target, self, args: [Command]) => Reflect.apply(target, self, args),
+    });
+  },
+  'source that is rewritten to run within a tracing channel': (client) => {
+    rewriteSource(client, (body) => `const run = () => {${body}}; return trace(run);`);
+  },
+  'source that is rewritten to learn when a command ends': (client) => {
+    rewriteSource(client, (body) => `command.promise?.then(Object, Object); ${body}`);
+  },
+  'source that is rewritten to replace what ends a command': (client) => {
+    rewriteSource(
+      client,
+      (body) =>
+        `const end = command.resolve; command.resolve = (r) => end.call(command, r); ${body}`,
+    );
+  },
+};
+
+/** As a hook of the loader changes the method before it is compiled; here with the part of it that own commands need. */
+function rewriteSource(client: Client, rewrite: (body: string) => string): void {
+  const body = `
+    if (Object.hasOwn(command, 'promise')) return send.call(this, command, stream);
+    this.stream.write(command.toWritable(this.stream));
+    this.commandQueue.push({ command, stream, select: this.condition.select });
+    return command.promise;`;
+  const source = `(send, trace) => ({ sendCommand(command, stream) { ${rewrite(body)} } })`;
+  const make = runInThisContext(source) as (send: Send, trace: typeof traced) => Client;
+  client.sendCommand = make(client.sendCommand, traced).sendCommand;
 }
+
+/** Without a subscriber, while the trial is made. */
+const CHANNEL = tracingChannel('test:instrumentation');
+const traced = (run: () => unknown): unknown =>
+  CHANNEL.hasSubscribers ? CHANNEL.traceSync(run) : run();
 
 describe('A trial that loses its connection', () => {
   /** Breaks the connection at each of the first `losses` trials. */
@@ -262,20 +326,24 @@ describe('A trial that loses its connection', () => {
 });
 
 describe('A reply', () => {
-  it('that arrives after sendCommand has thrown is ignored', async () => {
-    let sent = 0;
-    const throwsLater = receives((command, original) => {
-      original(command);
-      sent += 1;
-      // The trial has two commands.
-      if (sent === 3) throw new Error('sent all the same');
-    });
-    const { store, client } = await open(throwsLater);
-    const { stream } = client;
+  it('that arrives after sendCommand has thrown is ignored, and no further command is sent so', async () => {
+    const { store, client, ordinary } = await open();
+    await acquire(store);
+    const { stream, commandQueue } = client;
+    const push = commandQueue.push.bind(commandQueue);
+    let hasThrown = false;
+    // The last that happens when a command is sent.
+    commandQueue.push = (item) => {
+      const length = push(item);
+      if (hasThrown) return length;
+      hasThrown = true;
+      throw new Error('sent all the same');
+    };
     // Sent again, as its outcome is unknown.
     expect(await store.begin(beginCommand())).toMatchObject({ kind: 'owned' });
     await acquire(store);
     expect(client.stream).toBe(stream);
+    expect(ordinary()).toBe(2);
   });
 
   it('to a command of ioredis does not confirm the error reply that follows it', async () => {
@@ -313,26 +381,23 @@ describe('Every step is sent with a method of the client', () => {
       }),
     ],
     ['sends nothing', receives(() => undefined)],
-    [
-      'resolves with something else',
-      receives((command, original) =>
-        original(
-          command.name === 'eval'
-            ? Object.assign(command, { args: ["return 'OK'", '0'] })
-            : command,
-        ),
-      ),
-    ],
+    ['resolves with something else', repliesWith(() => Buffer.from('OK'))],
     [
       'resolves with an error',
-      receives((command, original) =>
-        command.name === 'evalsha' ? command.resolve(new Error('NOSCRIPT')) : original(command),
-      ),
+      receives((command) => {
+        command.resolve(command.name === 'eval' ? command.args[2] : new Error('NOSCRIPT'));
+      }),
     ],
-    ['is instrumented', instrument],
   ])('if sendCommand of the client %s', async (_what, change) => {
     await expectOrdinary(await open(change));
   });
+
+  it.each(Object.entries(INSTRUMENTATIONS))(
+    'if %s instruments sendCommand',
+    async (_what, change) => {
+      await expectOrdinary(await open(change));
+    },
+  );
 
   it.each([{ commandTimeout: TIMEOUT_MS }, { keyPrefix: Buffer.from('app:') }])(
     'with the option %j of the client',
@@ -341,11 +406,19 @@ describe('Every step is sent with a method of the client', () => {
     },
   );
 
+  it('but not if the client has another sendCommand that nothing else takes part in', async () => {
+    const opened = await open((client) => {
+      rewriteSource(client, (body) => body);
+    });
+    await acquire(opened.store);
+    expect(opened.ordinary()).toBe(0);
+  });
+
   it('from the moment at which the client is instrumented', async () => {
     const opened = await open();
     await acquire(opened.store);
     expect(opened.ordinary()).toBe(0);
-    instrument(opened.client);
+    INSTRUMENTATIONS['a function that calls the method']!(opened.client);
     await expectOrdinary(opened);
   });
 

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot } from '../../project-root.js';
+import { agentVersions } from '../agent-versions.js';
 import { golevelupVersion } from '../golevelup-version.js';
 import { nestVersions } from '../nest-versions.js';
 import type { TextModule } from './option-texts.js';
@@ -27,6 +28,7 @@ const OTHER_VERSIONS: Readonly<Record<string, readonly string[]>> = {
 /** What is not in the lockfile. */
 const IN_APPLICATIONS: Readonly<Record<string, string>> = {
   '@golevelup/nestjs-rabbitmq': golevelupVersion,
+  ...agentVersions,
 };
 
 /** A folder of tests, a package that they import, and what comes with it. */
@@ -62,6 +64,11 @@ const TRIED: readonly (readonly [folder: string, imported: string, ...others: st
   ['test/e2e/recipes/clients', 'ky'],
   ['test/e2e/recipes/clients', '@tanstack/query-core'],
   ['test/package', '@golevelup/nestjs-rabbitmq'],
+  [
+    'test/package',
+    '@opentelemetry/instrumentation-ioredis',
+    ...['@sentry/node', 'dd-trace', 'elastic-apm-node', 'newrelic'],
+  ],
 ];
 
 /** The page of all packages that the tests use as an application would, with their versions. */
