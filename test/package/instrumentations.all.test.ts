@@ -33,7 +33,7 @@ const register = (loader: string) =>
 
 const OPENTELEMETRY: Agent = {
   packages: {
-    '@opentelemetry/api': '1.10.0',
+    '@opentelemetry/api': '1.9.1',
     '@opentelemetry/sdk-node': '0.223.0',
     '@opentelemetry/sdk-trace-base': '2.12.1',
     '@opentelemetry/instrumentation-ioredis': opentelemetry,

@@ -3,6 +3,7 @@ import {
   checkConnectionOptions,
   type RedisConnectionOptions,
 } from '../../stores/redis/connection/redis-store-options.js';
+import { listenToNodes } from '../../stores/redis/connection/stream-errors.js';
 import { RedisIdempotencyStore } from '../../stores/redis/redis-idempotency-store.js';
 import type { ServerAddress } from './server-address.js';
 import { within } from './within.js';
@@ -25,7 +26,7 @@ interface ClusterClient extends AskedRedis {
   connect(): Promise<unknown>;
   disconnect(): void;
   nodes(role: 'master'): AskedRedis[];
-  on(event: 'error', listener: () => void): unknown;
+  on(event: string, listener: (argument: object) => void): unknown;
 }
 
 /** The store, and the connections that it uses. */
@@ -89,6 +90,7 @@ export async function openCluster(
     redisOptions: { ...loginOf(address), connectTimeout: CONNECT_TIMEOUT_MS },
   }) as ClusterClient;
   client.on('error', ignore);
+  listenToNodes(client);
   await within(2 * CONNECT_TIMEOUT_MS, client.connect());
   const store = new RedisIdempotencyStore({ keyPrefix, client: client as never });
   return {

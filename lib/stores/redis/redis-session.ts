@@ -4,7 +4,7 @@ import type { BinaryRedisClient } from './connection/client-types.js';
 import { ConnectionState } from './connection/connection-state.js';
 import type { OwnConnection } from './connection/own-connection.js';
 import type { WaitReplicas } from './connection/redis-store-options.js';
-import { SelectedDatabase } from './connection/selected-database.js';
+import { checkDatabaseOf } from './connection/selected-database.js';
 import { LargeRecordRunner } from './scripts/large-records.js';
 import type { LuaScripts } from './scripts/lua-scripts.js';
 import { openReplicated, ReplicatedRunner } from './scripts/replicated-runner.js';
@@ -49,7 +49,7 @@ export class RedisSession {
   ) {
     const { push, scripts, keyStart, onMismatch } = settings;
     const isOwn = own !== undefined;
-    const database = new SelectedDatabase(client, isOwn, own?.stallDetector);
+    const database = checkDatabaseOf(client, isOwn, own?.stallDetector);
     this.connection = new ConnectionState(client, isOwn, own?.stallDetector, database);
     this.subscriptions = push ? new Subscriptions(() => openSubscriber(client)) : undefined;
     this.publish = publishCommand(client);

@@ -3,6 +3,7 @@ import { Watchers } from '../../core/store/watchers.js';
 import { nodeClock } from '../../core/util/clock.js';
 import { isDoneWithin } from '../../core/util/time.js';
 import type { BinaryRedisClient } from './connection/client-types.js';
+import { listenToNodes, listenToSockets } from './connection/stream-errors.js';
 
 /** One connection, opened for the first waiting duplicate; one subscription per record, however many wait for it. */
 export class Subscriptions {
@@ -80,15 +81,15 @@ const LISTENING = {
 export function openSubscriber(client: BinaryRedisClient): Subscriber {
   const isSharded = client.isCluster === true;
   const connection = isSharded
-    ? client.duplicate([], { ...LISTENING, shardedSubscribers: true })
-    : client.duplicate(LISTENING);
+    ? listenToNodes(client.duplicate([], { ...LISTENING, shardedSubscribers: true }))
+    : listenToSockets(client.duplicate(LISTENING));
   // The connection for commands reports outages; this one reconnects by itself.
   connection.on('error', () => undefined);
   // A script's channel is the key as the server stores it. ioredis adds the prefix to sharded channels only.
   const prefix = client.options?.keyPrefix ?? '';
   return {
     onMessage: (listener) =>
-      connection.on(isSharded ? 'smessage' : 'message', (channel) => {
+      connection.on(isSharded ? 'smessage' : 'message', (channel: string) => {
         listener(channel.slice(prefix.length));
       }),
     subscribe: (channel) =>

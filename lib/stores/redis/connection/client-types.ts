@@ -1,3 +1,5 @@
+import type { SocketOpener } from './stream-errors.js';
+
 export type ScriptArgument = string | Buffer;
 
 /** Variants that reply bytes, which ioredis does not declare. Its `callBuffer` loses the name under auto-pipelining. */
@@ -59,8 +61,8 @@ export interface KeyScanner {
   readonly options?: { readonly host?: string; readonly port?: number };
 }
 
-export interface SubscriberClient {
-  on(event: string, listener: (channel: string) => void): unknown;
+export interface SubscriberClient extends SocketOpener {
+  on(event: string, listener: (argument: never) => void): unknown;
   subscribe(channel: string): Promise<unknown>;
   unsubscribe(channel: string): Promise<unknown>;
   ssubscribe(channel: string): Promise<unknown>;
@@ -71,7 +73,7 @@ export interface SubscriberClient {
 /** A connection on which WAIT follows each script. */
 export type ReplicatedClient = BinaryRedisClient & EndingClient;
 
-export interface EndingClient extends Pick<RedisClient, 'on'> {
+export interface EndingClient extends Pick<RedisClient, 'on'>, SocketOpener {
   connect(): Promise<unknown>;
   disconnect(reconnect?: boolean): void;
   /** The socket in use; undefined on a cluster. */
@@ -89,7 +91,7 @@ export interface ConnectionStream extends CorkableStream {
   readonly _handle?: { readonly writeQueueSize?: number } | null;
 }
 
-export interface OwnRedisClient extends BinaryRedisClient {
+export interface OwnRedisClient extends BinaryRedisClient, SocketOpener {
   set(key: string, value: Buffer, px: 'PX', ms: number): Promise<unknown>;
   getBuffer(key: string): Promise<unknown>;
   /** Not documented by ioredis. */

@@ -2,8 +2,14 @@ import { errorMonitor } from 'node:events';
 import { nodeClock } from '../../../core/util/clock.js';
 import { DeadlineTimer } from '../../../core/util/time.js';
 import type { RedisClient } from './client-types.js';
-import { describeFailure, isErrorReply, WrongDatabaseError } from './error-classification.js';
-import type { SelectedDatabase } from './selected-database.js';
+import {
+  describeFailure,
+  isEnd,
+  isErrorReply,
+  UnansweredError,
+  WrongDatabaseError,
+} from './error-classification.js';
+import type { DatabaseCheck } from './selected-database.js';
 import type { StallDetector } from './stall-detector.js';
 
 type ConnectionError = Error & {
@@ -24,6 +30,7 @@ export class ConnectionState {
   /** Deadlines of commands without a reply. */
   readonly deadlines = new DeadlineTimer(nodeClock);
   private lastError: Error | undefined;
+  private hasBeenReady = false;
   private closed = false;
 
   /** @param reconnects - the client connects again after an end. */
@@ -32,10 +39,11 @@ export class ConnectionState {
     private readonly reconnects: boolean,
     /** Notified of each command, if stalled connections are replaced. */
     readonly stallDetector?: StallDetector,
-    private readonly database?: SelectedDatabase,
+    private readonly database?: DatabaseCheck,
   ) {
     client.on(errorMonitor, this.onError);
     client.on('ready', this.onReady);
+    client.on('close', this.onClose);
   }
 
   get unavailable(): UnavailableReason | undefined {
@@ -55,17 +63,39 @@ export class ConnectionState {
     this.closed = true;
     this.client.off(errorMonitor, this.onError);
     this.client.off('ready', this.onReady);
+    this.client.off('close', this.onClose);
   }
 
   private readonly onError = (error: ConnectionError): void => {
     const { command } = error;
-    this.lastError =
-      command?.name === 'select' && isErrorReply(error)
-        ? new WrongDatabaseError(Number(command.args[0]), describeFailure(error))
-        : (error.lastNodeError ?? error);
+    if (command?.name === 'select' && isErrorReply(error)) {
+      this.lastError = new WrongDatabaseError(Number(command.args[0]), describeFailure(error));
+      return;
+    }
+    const cause = error.lastNodeError ?? error;
+    // An earlier error may say why.
+    if (isEnd(cause)) this.lastError ??= this.ended(cause);
+    else this.lastError = cause;
   };
 
   private readonly onReady = (): void => {
     this.lastError = undefined;
+    this.hasBeenReady = true;
   };
+
+  private readonly onClose = (): void => {
+    if (!this.hasBeenReady) this.lastError ??= this.ended();
+  };
+
+  private ended(error?: Error): Error {
+    return this.hasBeenReady && error !== undefined ? error : unanswered(this.client, error);
+  }
+}
+
+/** @param error - undefined where the server has ended the connection without one. */
+export function unanswered(client: RedisClient, error?: Error): UnansweredError {
+  const { options } = client as { readonly options?: { readonly tls?: object } };
+  return new UnansweredError(options?.tls !== undefined, error?.message ?? 'without an error', {
+    cause: error,
+  });
 }

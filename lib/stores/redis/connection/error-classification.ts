@@ -64,9 +64,35 @@ export class WrongDatabaseError extends Error {
 
   constructor(database: number, reason: string) {
     super(
-      `Cannot select database ${String(database)}: ${reason.replace(/\.?$/, '.')} The store sends no command to another database. Set the end of "url", or "db" of "connection", to a database that the server has and the user may SELECT.`,
+      `Cannot select database ${String(database)}: ${reason.replace(/\.?$/, '.')} The store sends no command to another database. Set the end of "url", or "db" of "connection" (of a Cluster: of its "redisOptions"), to a database that the server has and the user may SELECT. On a cluster, Valkey 9 has as many as its setting cluster-databases says, others have 0 alone.`,
     );
   }
+}
+
+/** A connection that ended before the server has ever replied. */
+export class UnansweredError extends Error {
+  override readonly name = 'UnansweredError';
+  readonly code: string;
+
+  constructor(isEncrypted: boolean, reason: string, options?: ErrorOptions) {
+    super(
+      `The server closed the connection before it replied (${reason}). ${isEncrypted ? ENDED_WITH_TLS : ENDED_WITHOUT_TLS} A proxy in between may not know HELLO, CLIENT or INFO, as twemproxy: connect to Redis itself.`,
+      options,
+    );
+    this.code = ENDS.find((code) => reason.includes(code)) ?? 'ECONNRESET';
+  }
+}
+
+const ENDED_WITHOUT_TLS = 'Does this port speak TLS? Use rediss://.';
+const ENDED_WITH_TLS =
+  'Does it require a client certificate? Pass connection: { tls: { cert, key } }. Does this port not speak TLS? Use redis://.';
+
+/** What an operating system says of a connection that the other side has ended. */
+const ENDS = ['ECONNRESET', 'EPIPE'] as const;
+
+/** Whether the error says only that the connection has ended, and not why. */
+export function isEnd(error: unknown): boolean {
+  return types.isNativeError(error) && 'code' in error && ENDS.some((code) => code === error.code);
 }
 
 export function classifyFailure(error: unknown): SendFailure {
@@ -150,13 +176,44 @@ export function isForeign(error: unknown): boolean {
 /** The failure as text. Never the error itself: ioredis adds the command's arguments, with tokens and bodies. */
 export function describeFailure(error: unknown): string {
   if (!types.isNativeError(error)) return String(error);
-  const text = error.message.replace(/, with args beginning with.*/s, '');
+  const { reason: tlsReason } = error as { readonly reason?: unknown };
+  // OpenSSL's message names lines of its own source.
+  const text =
+    typeof tlsReason === 'string' && error.message.includes('SSL routines')
+      ? `TLS: ${tlsReason}`
+      : error.message.replace(/, with args beginning with.*/s, '');
   const reason = text === '' ? errorCode(error) : text;
   if (isForeign(error)) {
     return `The server does not speak the Redis protocol (${reason.replace(/\. Please report this\.$/, '')}). Check host and port: they may belong to another server, such as an HTTP server, or to the TLS port of Redis, which requires rediss://.`;
   }
-  const remedy = isErrorReply(error) ? REMEDIES[replyCode(error.message)] : undefined;
+  const remedy = isErrorReply(error) ? REMEDIES[replyCode(error.message)] : tlsRemedyOf(error);
   return remedy === undefined ? reason : `${reason.replace(/\.?$/, '.')} ${remedy}`;
+}
+
+const CLIENT_CERTIFICATE =
+  'The server requires a client certificate that it trusts: connection: { tls: { cert, key } }.';
+const AUTHORITY =
+  "Pass the authority that signed the server's certificate: connection: { tls: { ca } }.";
+
+const TLS_REMEDIES: readonly (readonly [pattern: RegExp, remedy: string])[] = [
+  [
+    /alert (?:certificate required|bad certificate|unknown ca|handshake failure)/,
+    CLIENT_CERTIFICATE,
+  ],
+  [/wrong version number|packet length too long/, 'Does this port not speak TLS? Use redis://.'],
+  [/^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+)$/, AUTHORITY],
+  [/^CERT_HAS_EXPIRED$/, "Renew the server's certificate."],
+  [
+    /^ERR_TLS_CERT_ALTNAME_INVALID$/,
+    'Connect to a name of the certificate, or set connection: { tls: { servername } }.',
+  ],
+];
+
+function tlsRemedyOf(error: Error): string | undefined {
+  const { code, reason } = error as { readonly code?: unknown; readonly reason?: unknown };
+  return TLS_REMEDIES.find(([pattern]) =>
+    [code, reason].some((text) => typeof text === 'string' && pattern.test(text)),
+  )?.[1];
 }
 
 /** A failed connection to a host name with several addresses is an AggregateError without a message. */

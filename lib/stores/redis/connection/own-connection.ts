@@ -6,10 +6,12 @@ import { forget } from '../../../core/util/maybe-async.js';
 import { missingPeer } from '../../../core/util/missing-peer.js';
 import { requirePeer } from '../../../core/util/peers.js';
 import type { CorkableStream, EndingClient, OwnRedisClient } from './client-types.js';
-import { describeFailure, replyCode } from './error-classification.js';
+import { unanswered } from './connection-state.js';
+import { describeFailure, isEnd, replyCode } from './error-classification.js';
 import { OwnCommands } from './own-commands.js';
 import type { OwnConnectionOptions } from './redis-store-options.js';
 import { StallDetector } from './stall-detector.js';
+import { listenToSockets } from './stream-errors.js';
 
 export interface OwnConnection {
   readonly client: OwnRedisClient;
@@ -60,7 +62,9 @@ export async function openConnection(
   // ioredis would resend before its database is checked.
   const settings = { ...DEFAULTS, ...others, autoResendUnfulfilledCommands: false };
   const { Redis } = await loadIoredis();
-  const client = url === undefined ? new Redis(settings) : new Redis(url, settings);
+  const client = listenToSockets(
+    url === undefined ? new Redis(settings) : new Redis(url, settings),
+  );
   checkDatabase(client);
   reportOutages(client, onConnectionError);
   const reconnectOnEnd = new ReconnectOnEnd(client);
@@ -91,12 +95,14 @@ function checkDatabase(client: OwnRedisClient): void {
 /** ioredis reports every failed attempt to reconnect. Report only the first one of an outage. */
 function reportOutages(client: OwnRedisClient, report: (error: Error) => unknown): void {
   let reported = false;
+  let hasBeenReady = false;
   client.on('error', (error: Error) => {
     if (reported) return;
     reported = true;
-    forget(report(error));
+    forget(report(hasBeenReady || !isEnd(error) ? error : unanswered(client, error)));
   });
   client.on('ready', () => {
+    hasBeenReady = true;
     reported = false;
   });
 }

@@ -1,13 +1,68 @@
 import { nodeClock } from '../../../core/util/clock.js';
-import type { BinaryRedisClient } from './client-types.js';
+import type { BinaryRedisClient, ClusterNode } from './client-types.js';
 import { describeFailure, isErrorReply, WrongDatabaseError } from './error-classification.js';
 import type { StallDetector } from './stall-detector.js';
 
 /** How soon to ask again after a rejection: the user may have been granted the database meanwhile. */
 const RECHECK_MS = 1_000;
 
+export interface DatabaseCheck {
+  /** Whether commands may be sent now. Starts the checks that are still to be made. */
+  readonly isVerified: boolean;
+  /** Why not, if a server has rejected the database. */
+  readonly error: Error | undefined;
+}
+
+/** @param isOwn - the store opened the connection. */
+export function checkDatabaseOf(
+  client: BinaryRedisClient,
+  isOwn: boolean,
+  stallDetector?: StallDetector,
+): DatabaseCheck {
+  return client.isCluster === true
+    ? new ClusterDatabases(client, isOwn)
+    : new SelectedDatabase(client, isOwn, stallDetector);
+}
+
+/** Clusters of Valkey 9 have numbered databases: each connection to each server selects its own. */
+class ClusterDatabases implements DatabaseCheck {
+  private readonly checks = new WeakMap<ClusterNode, SelectedDatabase>();
+
+  constructor(
+    private readonly cluster: BinaryRedisClient,
+    private readonly isOwn: boolean,
+  ) {}
+
+  get isVerified(): boolean {
+    if (clusterDatabaseOf(this.cluster) === 0) return true;
+    // All of them, so that each starts its check.
+    return this.used().filter((check) => !check.isVerified).length === 0;
+  }
+
+  get error(): Error | undefined {
+    return this.used().find(({ error }) => error !== undefined)?.error;
+  }
+
+  /** Of the servers that a command may reach now: one that is gone must not block the others. */
+  private used(): SelectedDatabase[] {
+    const nodes = this.cluster.nodes?.('master') ?? [];
+    return nodes
+      .filter(({ status }) => status === 'ready' || status === 'wait')
+      .map((node) => this.checkOf(node));
+  }
+
+  private checkOf(node: ClusterNode): SelectedDatabase {
+    let check = this.checks.get(node);
+    if (check === undefined) {
+      check = new SelectedDatabase(node, this.isOwn);
+      this.checks.set(node, check);
+    }
+    return check;
+  }
+}
+
 /** Verifies the database: ioredis continues in database 0 when the server rejects another, also after a reconnect. */
-export class SelectedDatabase {
+class SelectedDatabase implements DatabaseCheck {
   private verified: object | undefined;
   private checking: object | undefined;
   private recheckAt = Infinity;
@@ -20,7 +75,6 @@ export class SelectedDatabase {
     private readonly stallDetector?: StallDetector,
   ) {}
 
-  /** Whether commands may be sent over the current connection. Starts the check if it is still to be made. */
   get isVerified(): boolean {
     const { client } = this;
     const database = databaseOf(client);
@@ -81,6 +135,12 @@ export class SelectedDatabase {
       throw error;
     }
   }
+}
+
+/** The database that each connection of a cluster is to select. */
+export function clusterDatabaseOf({ options }: BinaryRedisClient): number {
+  const { db = 0 } = (options?.redisOptions ?? {}) as { readonly db?: number };
+  return db;
 }
 
 /** The database that a client is set to: the last one selected, otherwise that of its options. */

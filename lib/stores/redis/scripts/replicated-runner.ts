@@ -13,8 +13,9 @@ import {
 } from '../connection/error-classification.js';
 import { ReconnectOnEnd, CorkedWrites } from '../connection/own-connection.js';
 import type { WaitReplicas } from '../connection/redis-store-options.js';
-import { databaseOf, SelectedDatabase } from '../connection/selected-database.js';
+import { checkDatabaseOf, databaseOf } from '../connection/selected-database.js';
 import { StallDetector } from '../connection/stall-detector.js';
+import { listenToNodes, listenToSockets } from '../connection/stream-errors.js';
 import type { LuaScript } from './lua-scripts.js';
 import { isReplyTo, kindOf, type ScriptReply } from './replies.js';
 import { ReplyOrder, type MismatchListener } from './reply-order.js';
@@ -64,7 +65,7 @@ export class ReplicatedRunner {
     client.on('error', () => undefined);
     const stallTimeoutMs = STALL_TIMEOUT_MS + required.timeoutMs;
     const stallDetector = new StallDetector(client, stallTimeoutMs);
-    const database = new SelectedDatabase(client, true, stallDetector);
+    const database = checkDatabaseOf(client, true, stallDetector);
     this.connection = new ConnectionState(client, true, undefined, database);
     this.reconnectOnEnd = new ReconnectOnEnd(client);
     if (client.isCluster === true) {
@@ -272,8 +273,8 @@ const NEVER_AGAIN = {
 /** @returns a duplicate of the connection of `client`, for scripts followed by WAIT. */
 export function openReplicated(client: BinaryRedisClient): ReplicatedClient {
   if (client.isCluster !== true)
-    return client.duplicate({ ...NEVER_AGAIN, db: databaseOf(client) });
+    return listenToSockets(client.duplicate({ ...NEVER_AGAIN, db: databaseOf(client) }));
   // ioredis 5 would replace all of `redisOptions`.
   const redisOptions = { ...client.options?.redisOptions, ...NEVER_AGAIN };
-  return client.duplicate([], { enableAutoPipelining: false, redisOptions });
+  return listenToNodes(client.duplicate([], { enableAutoPipelining: false, redisOptions }));
 }

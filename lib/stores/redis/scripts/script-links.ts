@@ -3,6 +3,7 @@ import type { BinaryRedisClient, ClusterNode, ScriptClient } from '../connection
 import { NotSentError } from '../connection/error-classification.js';
 import type { OwnCommands } from '../connection/own-commands.js';
 import { CorkedWrites } from '../connection/own-connection.js';
+import { clusterDatabaseOf } from '../connection/selected-database.js';
 import { StallDetector } from '../connection/stall-detector.js';
 import { ReplyOrder, type MismatchListener } from './reply-order.js';
 
@@ -79,6 +80,10 @@ export class ClusterLinks implements ScriptLinks {
       }
       const link = node && this.linkTo(node);
       if (link !== undefined && link !== from) return link;
+    }
+    // ioredis would connect, and send the command before the database is verified.
+    if (clusterDatabaseOf(cluster) !== 0 && !isReady(this.nodeOf(this.nameOf(address ?? '')))) {
+      return undefined;
     }
     // ioredis would pipeline it, and cannot without the slot.
     const isPipelined = cluster.options?.enableAutoPipelining === true;
