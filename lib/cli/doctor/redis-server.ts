@@ -15,11 +15,19 @@ export const REDIS_WARNINGS: Readonly<Record<string, Place>> = {
 
 const FULL = 0.8;
 
+/** Many large outcomes at once need more than this of Redis' buffers. */
+const LEAST_CLIENT_MEMORY = 64 * 2 ** 20;
+
 /**
  * What INFO contains about one server.
  * @param appendfsync - unknown if the user may not read it.
+ * @param maxmemoryClients - likewise, or before Redis 7.
  */
-export function checkRedisInfo(info: Info, appendfsync: string | undefined): Finding[] {
+export function checkRedisInfo(
+  info: Info,
+  appendfsync: string | undefined,
+  maxmemoryClients?: string,
+): Finding[] {
   let found: Finding[];
   try {
     found = findingsOf(evaluateInfo(info, 0).warnings, REDIS_WARNINGS);
@@ -33,6 +41,7 @@ export function checkRedisInfo(info: Info, appendfsync: string | undefined): Fin
     ...orOk([...found, ...replicasOf(info)], 'role', describeRole(info)),
     ...orOk(found, 'eviction', `maxmemory-policy is ${field(info, 'maxmemory_policy')}.`),
     memoryOf(info),
+    ...clientMemoryOf(info, maxmemoryClients),
     ...orOk(
       [...found, ...failedWrites(info), ...flushOf(appendfsync)],
       'persistence',
@@ -94,6 +103,22 @@ function memoryOf(info: Info): Finding {
     'memory',
     `${found} Without free memory Redis rejects new operations. Raise the limit, or shorten outcome.retentionMs.`,
   );
+}
+
+/** @param limit - in bytes, or as a percentage of maxmemory; 0 is none. */
+function clientMemoryOf(info: Info, limit = '0'): Finding[] {
+  const share = /^(\d+)%$/.exec(limit)?.[1];
+  const bytes =
+    share === undefined
+      ? Number(limit)
+      : (Number(share) / 100) * Number(info.get('maxmemory') ?? 0);
+  if (!(bytes > 0 && bytes < LEAST_CLIENT_MEMORY)) return [];
+  return [
+    warning(
+      'memory',
+      `maxmemory-clients is ${limit} (${mebibytes(bytes)}). When all connections together need more, Redis closes the one that needs most, as the store's does while large outcomes are stored or replayed. Set it to 0, or to ${mebibytes(LEAST_CLIENT_MEMORY)} at least.`,
+    ),
+  ];
 }
 
 function mebibytes(bytes: number): string {

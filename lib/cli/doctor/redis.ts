@@ -84,7 +84,9 @@ class RedisDiagnosis {
     }
     const reached = this.options.sentinel === undefined ? shown : `the primary through ${shown}`;
     yield ok('connection', `Connected to ${reached} ${isEncrypted ? 'with' : 'without'} TLS.`);
-    yield* info === undefined ? warnings : checkRedisInfo(info, await appendfsyncOf(server.client));
+    yield* info === undefined
+      ? warnings
+      : checkRedisInfo(info, ...(await settingsOf(server.client)));
     if (info?.get('role') !== 'slave') yield* this.operations(server);
   }
 
@@ -134,7 +136,7 @@ class RedisDiagnosis {
     const found =
       info === undefined
         ? [error('connection', 'The server does not reply to INFO.')]
-        : checkRedisInfo(info, await appendfsyncOf(client));
+        : checkRedisInfo(info, ...(await settingsOf(client)));
     return found.map((finding) => ({ ...finding, message: `${host}:${port}: ${finding.message}` }));
   }
 
@@ -171,10 +173,15 @@ async function infoOf(client: AskedRedis): Promise<Info | undefined> {
   }
 }
 
+/** What INFO does not contain. */
+function settingsOf(client: AskedRedis) {
+  return Promise.all([settingOf(client, 'appendfsync'), settingOf(client, 'maxmemory-clients')]);
+}
+
 /** Undefined if the user may not run CONFIG, as on most managed servers. */
-async function appendfsyncOf(client: AskedRedis): Promise<string | undefined> {
+async function settingOf(client: AskedRedis, name: string): Promise<string | undefined> {
   try {
-    const reply = await within(TIMEOUT_MS, client.call('CONFIG', 'GET', 'appendfsync'));
+    const reply = await within(TIMEOUT_MS, client.call('CONFIG', 'GET', name));
     // A list or, in the protocol's third version, an object.
     const value: unknown = Object.values(reply as object).at(-1);
     return typeof value === 'string' ? value : undefined;

@@ -14,23 +14,25 @@ export class ServerAddress {
   /** @throws {@link IdempotencyOptionsError} when it is not a URL. */
   constructor(url: string, defaultPort: number) {
     const parsed = parse(url);
-    this.host = parsed.hostname;
+    // Brackets of IPv6 belong to the URL.
+    this.host = parsed.hostname.replace(/^\[(.*)\]$/, '$1');
     this.port = parsed.port === '' ? defaultPort : Number(parsed.port);
     this.username = decode(parsed.username);
     this.password = decode(parsed.password);
     this.database = decode(parsed.pathname.slice(1));
     this.isEncrypted = parsed.protocol === 'rediss:';
-    const { username, password } = this;
-    this.secrets = [username, password, parsed.username, parsed.password]
-      .filter((secret) => secret !== '')
-      .map((secret) => new RegExp(`(?<!\\w)${escaped(secret)}(?!\\w)`, 'g'));
+    const inQuery = [...parsed.searchParams].filter(([name]) => /pass/i.test(name));
+    const passwords = [this.password, parsed.password, ...inQuery.map(([, value]) => value)];
+    const written = passwords.flatMap((password) => [password, encodeURIComponent(password)]);
+    this.secrets = [...new Set(written)].filter((secret) => secret !== '').map(patternOf);
   }
 
   get shown(): string {
-    return `${this.host === '' ? 'a local socket' : this.host}:${this.port}`;
+    const host = this.host.includes(':') ? `[${this.host}]` : this.host;
+    return `${host === '' ? 'a local socket' : host}:${this.port}`;
   }
 
-  /** A text of the server, of a driver or of the store, in which a server may have named the user. */
+  /** A text of the server, of a driver or of the store, in which the password may occur. */
   redact(text: string): string {
     return this.secrets.reduce((redacted, secret) => redacted.replace(secret, '***'), text);
   }
@@ -42,7 +44,7 @@ function parse(text: string): URL {
   // Otherwise the host, which is shown, would be part of the password.
   if (url?.hash !== '' || (url.pathname + url.search).includes('@')) {
     throw new IdempotencyOptionsError(
-      'The URL is invalid. Encode special characters of the user name and the password: # as %23, / as %2F, ? as %3F, @ as %40.',
+      'The URL is invalid. Encode special characters of the user name and the password: % as %25, # as %23, / as %2F, ? as %3F, @ as %40.',
     );
   }
   return url;
@@ -54,6 +56,23 @@ function decode(text: string): string {
   } catch {
     return text;
   }
+}
+
+/** What is a word, a number or short occurs in the doctor's own texts: there it is no secret, and `***` would tell it. */
+const ORDINARY = /^(?:.{1,3}|[A-Za-z]{1,15}|[\d.]{1,15})$/s;
+
+function patternOf(secret: string): RegExp {
+  const text = escaped(secret);
+  if (ORDINARY.test(secret)) {
+    // Only where it stands as a value.
+    return new RegExp(
+      `(?<=:)${text}(?=@)|(?<=(["'\`]))${text}(?=\\1)|(?<==)${text}(?![^\\s,;&])`,
+      'g',
+    );
+  }
+  const before = /^\w/.test(secret) ? '(?<!\\w)' : '';
+  const after = /\w$/.test(secret) ? '(?!\\w)' : '';
+  return new RegExp(before + text + after, 'g');
 }
 
 function escaped(text: string): string {

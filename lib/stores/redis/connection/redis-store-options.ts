@@ -1,4 +1,5 @@
 import { checkConnection, secret, url } from '../../../core/store/connection-options.js';
+import { IdempotencyOptionsError } from '../../../core/util/errors.js';
 import { checkInteger, checkNames, isSettings } from '../../../core/util/option-checks.js';
 import {
   flag,
@@ -170,5 +171,20 @@ export function resolveCommonOptions(options: CommonOptions): ResolvedCommonOpti
 export function checkConnectionOptions(options: RedisStoreOptions): void {
   const level = { others: ['client', ...Object.keys(COMMON)], remedies: REMEDIES };
   resolveOptions('redisStore', OWN, options, level);
+  if (!isDecodable(options.url ?? '')) {
+    throw new IdempotencyOptionsError(
+      'redisStore: "url" has a % that begins no code. Encode special characters of the user name and the password: % as %25, # as %23, / as %2F, ? as %3F, @ as %40.',
+    );
+  }
   checkConnection('redisStore', options, Object.keys(OWN));
+}
+
+/** ioredis throws an error without a word about the URL. */
+function isDecodable(url: string): boolean {
+  try {
+    decodeURIComponent(url);
+    return true;
+  } catch {
+    return false;
+  }
 }
