@@ -1,7 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Controller, Post, ServiceUnavailableException } from '@nestjs/common';
 import { SpanKind, SpanStatusCode } from '@opentelemetry/api';
-import { AlwaysOffSampler, type ReadableSpan } from '@opentelemetry/sdk-trace-node';
+import {
+  AlwaysOffSampler,
+  SamplingDecision,
+  type ReadableSpan,
+  type Sampler,
+} from '@opentelemetry/sdk-trace-node';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { openTelemetry, type OpenTelemetryOptions } from 'nestjs-idempotency/opentelemetry';
@@ -17,6 +22,11 @@ import {
   traceRequests,
   written,
 } from '../../support/telemetry/test-sdk.js';
+
+/** Spans for processors in the process, which are not exported. */
+const RECORDED_ONLY: Sampler = {
+  shouldSample: () => ({ decision: SamplingDecision.RECORD }),
+};
 
 const LEASE_MS = 60_000;
 const OPERATION = 'payments.create';
@@ -167,10 +177,13 @@ describe.each(platforms)('on %s', (platform) => {
     expect(linksOf(spans[2]!)).toEqual([[idOf(takeover), 'first_execution']]);
   });
 
-  it('an execution that is not sampled is not linked to', async () => {
+  it.each([
+    ['not recorded', new AlwaysOffSampler()],
+    ['recorded, but not sampled', RECORDED_ONLY],
+  ])('an execution that is %s is not linked to', async (_, sampler) => {
     const scenario = (await start()).scenario();
     await sdk.stop();
-    sdk = TestSdk.start(new AlwaysOffSampler());
+    sdk = TestSdk.start(sampler);
     await scenario.post('/payments');
     expect(store.sentOf('begin').map(({ command }) => 'note' in command && command.note)).toEqual([
       undefined,
@@ -262,5 +275,15 @@ describe.each(platforms)('on %s', (platform) => {
     expect(notes.filter((note) => note !== undefined)).toHaveLength(
       'recordKeys' in options ? 2 : 0,
     );
+  });
+
+  it('with links: false, a replay has no link to an execution that another process noted', async () => {
+    const other = (await start()).scenario();
+    const port = (await start({ links: false })).port;
+    const posts = [() => other.post('/payments'), () => other.post('/payments', { port })];
+    const [first, replay] = (await spansOf(...posts)).spans as [ReadableSpan, ReadableSpan];
+    expect(written(first)).toMatchObject({ 'idempotency.result': 'executed' });
+    expect(written(replay)).toMatchObject({ 'idempotency.result': 'replayed' });
+    expect(linksOf(replay)).toEqual([]);
   });
 });

@@ -344,6 +344,20 @@ describe('Without a staged record, the script completes', () => {
     await completes(store, lease);
   });
 
+  it('after an error that is not known, and no further record is staged', async () => {
+    const { store, client } = await open();
+    const lease = await acquire(store);
+    const { evalshaBuffer } = client;
+    client.evalshaBuffer = (...args) => {
+      const failure = Object.assign(new Error('STRANGE words of a proxy'), { name: 'ReplyError' });
+      return args[1] === 2 ? Promise.reject(failure) : evalshaBuffer.apply(client, args);
+    };
+    await completes(store, lease);
+    const next = await acquire(store);
+    const commands = await commandsOf();
+    expect(await commands.during(() => completes(store, next))).not.toContain('set');
+  });
+
   it('when the process ended before the script, it expires within the timeout of the command', async () => {
     const { store, client } = await open();
     const lease = await acquire(store);

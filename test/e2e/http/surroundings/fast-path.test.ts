@@ -1,4 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
 import {
   Catch,
   Controller,
@@ -6,6 +8,7 @@ import {
   Next,
   Post,
   Res,
+  StreamableFile,
   UseFilters,
   type ArgumentsHost,
   type CallHandler,
@@ -18,10 +21,14 @@ import { Around } from '../../../support/http/around.js';
 import { platforms } from '../../../support/http/combinations.js';
 import { expectProblem } from '../../../support/http/expect-problem.js';
 import { expectReplay } from '../../../support/http/expect-replay.js';
+import { onceSettled } from '../../../support/http/once-settled.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp, type StartAppOptions } from '../../../support/http/start-app.js';
 import { IdempotencyInterceptor } from '../../../support/internals/nest.js';
 import { useServer } from '../../../support/servers/use-server.js';
+import { FaultyStore, heldReply } from '../../../support/stores/faulty-store.js';
+import { Gate } from '../../../support/waiting/gate.js';
+import { until } from '../../../support/waiting/until.js';
 
 const requests = new AsyncLocalStorage<string>();
 
@@ -55,6 +62,18 @@ class PaymentsController {
       await scenario.run();
       return contextNow();
     });
+  }
+
+  @Post('broken')
+  @Idempotent()
+  async broken(@InScenario() scenario: Scenario) {
+    await scenario.run();
+    const chunks = async function* () {
+      yield 'half of ';
+      await scenario.timeout.pass();
+      throw new Error('planned');
+    };
+    return new StreamableFile(Readable.from(chunks()), { type: 'text/plain' });
   }
 
   @Post('inside')
@@ -183,6 +202,13 @@ describe.each(platforms)('the fast path on %s', (platform) => {
       },
     );
 
+    it('keeps no response whose source breaks', async () => {
+      const scenario = app.scenario();
+      await scenario.post('/broken').catch(() => undefined);
+      expectProblem(await onceSettled(() => scenario.post('/broken')), 'response-not-kept');
+      expect(scenario.executions).toBe(1);
+    });
+
     it.each(['/inside', '/outside', '/switched-off'])('is not taken by %s', async (path) => {
       expect(await streamsOf(path, app.scenario())).toEqual(BOTH);
     });
@@ -196,6 +222,41 @@ describe.each(platforms)('the fast path on %s', (platform) => {
       } finally {
         traced.mockRestore();
       }
+    });
+  });
+
+  describe('where middleware responds while the store is asked', () => {
+    const store = new FaultyStore(memoryStore());
+    const responses = new Map<string, () => void>();
+    const app = useServer(() =>
+      startApp({
+        platform,
+        controllers: [PaymentsController],
+        store,
+        options: { http: { fastPath: true } },
+        configure: (nest) =>
+          nest.use((request: IncomingMessage, response: ServerResponse, next: () => void) => {
+            responses.set(String(request.headers['x-scenario']), () =>
+              response.writeHead(504).end('too slow'),
+            );
+            next();
+          }),
+      }),
+    );
+
+    it('does not run the handler, and frees the key', async () => {
+      const scenario = app.scenario();
+      const gate = new Gate();
+      gate.close();
+      store.next('begin', heldReply(gate));
+      const late = scenario.start('POST', '/alone');
+      await until(() => store.sentOf('begin').length > 0);
+      responses.get(scenario.id)!();
+      expect((await late.response).status).toBe(504);
+      gate.open();
+      await until(() => store.sentOf('release').length > 0);
+      expect(scenario.executions).toBe(0);
+      expect(await scenario.post('/alone')).toMatchObject({ status: 201, json: { execution: 1 } });
     });
   });
 

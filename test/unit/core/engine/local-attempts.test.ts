@@ -121,6 +121,26 @@ class Pair {
 }
 
 describe('the begins and attempts of a process', () => {
+  const orders = [0, 1, 2].flatMap((first) =>
+    [0, 1, 2].flatMap((second) =>
+      first === second ? [] : [[first, second, 3 - first - second] as const],
+    ),
+  );
+
+  it.each(orders)(
+    'are three of a key, of which each is found until it ends: %i, %i, %i',
+    (...order) => {
+      const pair = new Pair();
+      for (const fence of FENCES) pair.keep(KEYS[0]!, fence);
+      for (const index of order) {
+        pair.signal('ended', index);
+        const { found, expected } = pair.results();
+        expect(found).toEqual(expected);
+      }
+      expect([...pair.attempts.all()]).toEqual([]);
+    },
+  );
+
   const key = fc.constantFrom(...KEYS);
   const index = fc.nat(20);
   const step: fc.Arbitrary<(pair: Pair) => void> = fc.oneof(
