@@ -92,6 +92,15 @@ export const SITUATIONS: readonly Evidence[] = [
       ),
     ],
   },
+  {
+    promises: ['the caller has all of `limits.maxAttemptsPerCaller`'],
+    holds: [
+      test(
+        'test/e2e/http/attempts/limits-of-callers.test.ts',
+        'runs as many operations at a time as the limit allows, while another caller is served',
+      ),
+    ],
+  },
   { promises: ['the operation responds with 4xx'], holds: [clauses('C74', 'C75')] },
   { promises: ['a pipe or a guard rejects the request'], holds: [clauses('C26', 'C28', 'C88')] },
   {
