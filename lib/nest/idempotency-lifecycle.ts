@@ -12,6 +12,7 @@ import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import { IdempotencyMeter } from '../core/meter/idempotency-meter.js';
 import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { IdempotencyStore, type StoreObserver } from '../core/store/idempotency-store.js';
+import { tryStore } from '../core/store/store-trial.js';
 import { IdempotencyHealth } from '../observability/health/idempotency-health.js';
 import {
   addRecordingHook,
@@ -90,7 +91,20 @@ export class IdempotencyLifecycle
     if (this.adapter !== undefined && this.options.http?.fastPath !== false) {
       await useFastPath(this.consumers);
     }
-    for (const warning of await this.store.open(this.observer)) this.observer.warned(warning);
+    const warnings = await this.store.open(this.observer);
+    for (const warning of warnings) this.observer.warned(warning);
+    if (!warnings.some(({ isOutage }) => isOutage)) await this.tryStore();
+  }
+
+  /** What the user's rights or a pooler prevent stops the start, not the first request. */
+  private async tryStore(): Promise<void> {
+    try {
+      const warning = await tryStore(this.store);
+      if (warning !== undefined) this.observer.warned(warning);
+    } catch (error) {
+      await this.store.close(this.observer);
+      throw error;
+    }
   }
 
   async beforeApplicationShutdown(): Promise<void> {

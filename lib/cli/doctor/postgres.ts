@@ -1,5 +1,6 @@
 import type { RecordKey } from '../../core/record/record.js';
 import { newProbeKey } from '../../core/record/record-key.js';
+import type { StoreObserver, StoreWarning } from '../../core/store/idempotency-store.js';
 import { nodeClock } from '../../core/util/clock.js';
 import { hasCode, isIdempotencyError } from '../../core/util/errors.js';
 import { describeFailure } from '../../stores/postgres/connection/error-classification.js';
@@ -38,6 +39,12 @@ const TIMEOUT_MS = 2_000;
 const DEFAULT_PORT = 5432;
 const PUSH_REMEDY =
   'LISTEN requires a connection to the server itself: behind a pooler in transaction mode, set listenUrl.';
+
+/** What stops the start, and the check that it belongs to. */
+const CHECKS = [
+  [/^Migrations/, 'migrations'],
+  [/^(The user may not|Row level security)/, 'rights'],
+] as const;
 
 /** Columns as the server sends them, whatever the application has set pg to. */
 const AS_SENT = { getTypeParser: () => (sent: unknown) => sent };
@@ -106,12 +113,19 @@ class PostgresDiagnosis {
 
   /** What stops the store's start is an error. */
   private async start(): Promise<Finding[]> {
+    const warned: StoreWarning[] = [];
+    const observer: StoreObserver = {
+      // The steps report it.
+      replyMismatched: () => undefined,
+      warned: (warning) => warned.push(warning),
+    };
     try {
-      return findingsOf(await this.store.open(), POSTGRES_WARNINGS, this.redact);
+      const found = await this.store.open(observer);
+      return findingsOf([...found, ...warned], POSTGRES_WARNINGS, this.redact);
     } catch (failure) {
       if (hasCode(failure, 'idempotency_options_invalid')) throw failure;
       const text = this.describe(failure);
-      return [error(text.startsWith('Migrations') ? 'migrations' : 'start', text)];
+      return [error(CHECKS.find(([start]) => start.test(text))?.[1] ?? 'start', text)];
     }
   }
 
@@ -120,7 +134,7 @@ class PostgresDiagnosis {
     const checks = new StepChecks(store, PUSH_REMEDY);
     const found = await checks.run(this.describe);
     // Rejected steps may have written, too. If nothing may be written, there is nothing to delete.
-    const written = [checks.finished, checks.released].map(bytesOf);
+    const written = [bytesOf(checks.recordKey)];
     const isWrong = found.some(({ verdict }) => verdict === 'error');
     await this.read(deleteSql(this.table), written).catch((failure: unknown) => {
       if (!isWrong) throw failure;

@@ -26,6 +26,12 @@ export class DelegatingStore extends IdempotencyStore {
     super();
   }
 
+  /** The store that no wrapper stands in front of. @internal */
+  get innermost(): IdempotencyStore {
+    const { store } = this;
+    return store instanceof DelegatingStore ? store.innermost : store;
+  }
+
   override get system(): string {
     return this.store.system;
   }

@@ -124,6 +124,11 @@ export interface StoreWarning {
   readonly code: string;
   /** What was found and what to do about it. */
   readonly message: string;
+  /**
+   * Whether the store can execute no step for now, so that the start tries none.
+   * @defaultValue false
+   */
+  readonly isOutage?: boolean | undefined;
 }
 
 interface TimedCommand {

@@ -156,6 +156,11 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     return scan.page(command);
   }
 
+  /** As `ForgettingStore`. @internal */
+  async forget(recordKey: RecordKey): Promise<void> {
+    await this.session?.forget(this.settings.keyStart + recordKey);
+  }
+
   override async close(observer?: Store.StoreObserver): Promise<void> {
     if (!this.openings.remove(observer)) return;
     const { starting } = this;

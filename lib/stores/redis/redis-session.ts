@@ -1,4 +1,6 @@
+import { newProbeKey } from '../../core/record/record-key.js';
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
+import { nodeClock } from '../../core/util/clock.js';
 import { AbandonedScan } from './abandoned-scan.js';
 import type { BinaryRedisClient } from './connection/client-types.js';
 import { ConnectionState } from './connection/connection-state.js';
@@ -12,6 +14,7 @@ import { ReplyOrder, type MismatchListener } from './scripts/reply-order.js';
 import { ClusterLinks, type ScriptLink, type ScriptLinks } from './scripts/script-links.js';
 import { ScriptForm, ScriptRunner } from './scripts/script-runner.js';
 import { checkServer } from './start-checks.js';
+import { checkRights } from './start-rights.js';
 import {
   openSubscriber,
   publishCommand,
@@ -97,7 +100,16 @@ export class RedisSession {
     this.durable();
     const { warnings, hasScriptFlags } = await checked;
     form.found(hasScriptFlags);
-    return warnings;
+    if (warnings.some(({ isOutage }) => isOutage)) return warnings;
+    const key = settings.keyStart + newProbeKey(nodeClock);
+    const publish = settings.push ? this.publish : undefined;
+    const denied = await checkRights(client, connection, order, key, publish);
+    return [...warnings, ...denied];
+  }
+
+  /** By a right that every user of the store has. */
+  async forget(key: string): Promise<void> {
+    await this.client.evalBuffer("return redis.call('PEXPIREAT', KEYS[1], 1)", 1, key);
   }
 
   async close(): Promise<void> {

@@ -7,7 +7,7 @@ import type { ReplyOrder } from './scripts/reply-order.js';
 import { sendUntilDeadline } from './scripts/send-until-deadline.js';
 
 /** The longest time that the start waits for an unreachable server. */
-const START_CHECK_TIMEOUT_MS = 2_000;
+export const START_CHECK_TIMEOUT_MS = 2_000;
 
 /** The first version with `SET … PXAT`. */
 const OLDEST_VERSION = [6, 2] as const;
@@ -40,7 +40,11 @@ export async function checkServer(
     return unknown(
       hasCode(error, 'idempotency_store_reply_mismatched')
         ? { code: NOT_CHECKED.code, message: error.message }
-        : { code: 'redis_unreachable', message: `Cannot reach Redis. ${error.message}` },
+        : {
+            code: 'redis_unreachable',
+            message: `Cannot reach Redis. ${error.message}`,
+            isOutage: true,
+          },
     );
   }
   return info === undefined
@@ -118,6 +122,7 @@ export function evaluateInfo(
     warnings.push({
       code: 'redis_is_replica',
       message: 'The connection leads to a replica, which rejects writes. Connect to the primary.',
+      isOutage: true,
     });
   }
   const replicas = Number(info.get('connected_slaves') ?? requiredReplicas);
@@ -125,6 +130,7 @@ export function evaluateInfo(
     warnings.push({
       code: 'redis_too_few_replicas',
       message: `waitReplicas requires ${String(requiredReplicas)} replicas, but the primary has ${String(replicas)}. Until it has more, every idempotent operation is rejected.`,
+      isOutage: true,
     });
   }
   return {

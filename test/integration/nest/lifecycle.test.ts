@@ -7,6 +7,7 @@ import {
   IdempotencyEvents,
   IdempotencyModule,
   IdempotencyService,
+  StoreConfigurationError,
   StoreReplyMismatchedError,
   type IdempotencyEvent,
   type IdempotencyModuleOptions,
@@ -17,6 +18,7 @@ import { redisStore } from 'nestjs-idempotency/redis';
 import { LogReporter } from '../../support/internals/nest.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { PromptStore } from '../../support/stores/prompt-store.js';
+import { inStandingTime } from '../../support/clocks/standing-time.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 import { LoggedLines } from '../../support/nest/logged-lines.js';
@@ -63,6 +65,101 @@ describe('the start', () => {
   it('logs nothing when there are no warnings', async () => {
     const { log } = await start({ store: memoryStore() });
     expect(log.own).toEqual([]);
+  });
+});
+
+describe('one full step at the start', () => {
+  /** What the start cannot take for the memory store. */
+  class Custom extends MemoryIdempotencyStore {
+    closings = 0;
+
+    override get system(): string {
+      return 'custom';
+    }
+
+    override close(observer?: StoreObserver): Promise<void> {
+      this.closings += 1;
+      return super.close(observer);
+    }
+  }
+
+  const kinds = ['begin', 'release', 'complete'] as const;
+  type Kind = (typeof kinds)[number];
+
+  function failing(kind: Kind, fail: () => Promise<never>): Custom {
+    return Object.assign(new Custom(), { [kind]: fail });
+  }
+
+  it('says nothing of a custom store that executes it', async () => {
+    const store = new Custom();
+    const { log } = await start({ store });
+    expect(log.own).toEqual([]);
+    expect(store.size).toBe(1);
+  });
+
+  it('does not use the wrappers of a store, which may count, nor room in the memory store', async () => {
+    const memory = memoryStore();
+    await start({ store: memory });
+    expect(memory.size).toBe(0);
+    await app?.close();
+    const custom = new Custom();
+    const store = new FaultyStore(new FaultyStore(custom));
+    await start({ store, breaker: true });
+    expect(store.sent).toEqual([]);
+    expect(custom.size).toBe(1);
+  });
+
+  it.each(kinds)('stops the start if %s is misconfigured, and closes the store', async (kind) => {
+    const error = new StoreConfigurationError('Grant the rights.');
+    const store = failing(kind, () => Promise.reject(error));
+    await expect(start({ store })).rejects.toBe(error);
+    expect(store.closings).toBe(1);
+    app = undefined;
+  });
+
+  it.each(kinds)('warns if %s fails for another reason', async (kind) => {
+    const store = failing(kind, () => Promise.reject(new TypeError('planned')));
+    const { log } = await start({ store });
+    expect(log.own).toEqual([
+      'warn: The store did not execute begin, complete, replay and release at the start. While it does not, idempotent operations are rejected. planned [store_step_failed]',
+    ]);
+  });
+
+  it.each(kinds)('warns if no reply to %s comes in time', async (kind) => {
+    await inStandingTime(async ({ pass }) => {
+      const sent = new Gate();
+      sent.close();
+      const store = failing(kind, () => {
+        sent.open();
+        return new Promise(() => undefined);
+      });
+      const starting = start({ store });
+      await sent.pass();
+      await pass(2_250);
+      const { log } = await starting;
+      expect(log.own).toHaveLength(1);
+      expect(log.own[0]).toContain('The store does not reply. [store_step_failed]');
+    });
+  });
+
+  it('warns of a store that confirms what it does not keep', async () => {
+    class Forgetting extends Custom {
+      override async complete(...args: Parameters<Custom['complete']>) {
+        const reply = await super.complete(...args);
+        this.clear();
+        return reply;
+      }
+    }
+    const { log } = await start({ store: new Forgetting() });
+    expect(log.own[0]).toContain('The reply to begin was acquired: the server does not keep');
+  });
+
+  it('is not taken where the store has warned of an outage', async () => {
+    const down = failing('begin', () => Promise.reject(new Error('planned')));
+    const warning = { code: 'down', message: 'It is down.', isOutage: true };
+    down.open = () => Promise.resolve([warning]);
+    const { log } = await start({ store: down });
+    expect(log.own).toEqual(['warn: It is down. [down]']);
   });
 });
 

@@ -72,7 +72,7 @@ describe('At the start', () => {
   });
 
   it('a server that rejects INFO is tolerated', async () => {
-    await client.call('ACL', 'SETUSER', 'app', 'on', '>pw', '~*', '+@all', '-info');
+    await client.call('ACL', 'SETUSER', 'app', 'on', '>pw', '~*', '&*', '+@all', '-info');
     const managed = userClient(server.url, {
       username: 'app',
       password: 'pw',
