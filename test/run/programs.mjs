@@ -23,6 +23,7 @@ export const NEEDED_BY = {
     'test/e2e/messages/brokers-without-acknowledgement.test.ts',
     'test/support/servers/mosquitto-server.ts',
   ],
+  pgbouncer: ['test/support/postgres/pgbouncer-server.ts'],
   nginx: ['test/support/servers/nginx-server.ts'],
   promtool: ['test/support/prometheus/find-promtool.ts'],
   spin: ['test/support/provision/spin.ts'],

@@ -1,6 +1,8 @@
 import { asError } from '../../core/util/errors.js';
 import { missingPeer } from '../../core/util/missing-peer.js';
 import { requirePeer } from '../../core/util/peers.js';
+import type { StoreWarning } from '../../core/store/idempotency-store.js';
+import { isStartupParameter } from './connection/error-classification.js';
 import type { PostgresPool, PostgresQuery, PostgresResult } from './connection/postgres-client.js';
 import type { OwnPoolOptions } from './postgres-store-options.js';
 
@@ -13,7 +15,13 @@ const POOL_SETTINGS = {
   keepAlive: true,
   allowExitOnIdle: true,
 };
-const SERVER_SETTINGS = { statement_timeout: 10_000, lock_timeout: 5_000 };
+const TIME_LIMITS = { statement_timeout: 10_000, lock_timeout: 5_000 };
+
+const TIME_LIMITS_REFUSED: StoreWarning = {
+  code: 'postgres_time_limits_refused',
+  message:
+    "A pooler refuses statement_timeout and lock_timeout at the start of a connection: the store does without them, and a statement whose caller has given up may run on. Set them for the user: ALTER ROLE … SET statement_timeout = '10s'; ALTER ROLE … SET lock_timeout = '5s'. Then add both to ignore_startup_parameters of the pooler, which ends this warning. Notifications of waiting duplicates require listenUrl, the address of the server itself.",
+};
 
 const END_TIMEOUT_MS = 1_000;
 
@@ -21,13 +29,20 @@ export type ServerAddress = Pick<OwnPoolOptions, 'url' | 'connection'>;
 
 /** The pool that the store opens with the first command, and again after it was ended. */
 export class LazyPool implements PostgresPool {
+  /** Is called once, if the server is a pooler that refuses the store's time limits. */
+  onWarning: (warning: StoreWarning) => void = () => undefined;
   private pool: OwnPool | undefined;
   private endings = 0;
+  /** Whether the server is a pooler that refuses time limits. It does not support LISTEN either. */
+  isPooler = false;
+  private timeLimits: Partial<typeof TIME_LIMITS>;
 
   constructor(
     private readonly address: ServerAddress,
-    private readonly preparedStatements: boolean,
-  ) {}
+    preparedStatements: boolean,
+  ) {
+    this.timeLimits = preparedStatements ? TIME_LIMITS : {};
+  }
 
   get totalCount(): number {
     return this.pool?.totalCount ?? 0;
@@ -35,13 +50,13 @@ export class LazyPool implements PostgresPool {
 
   connect(use: Parameters<PostgresPool['connect']>[0]): void {
     if (this.pool !== undefined) {
-      this.pool.connect(use);
+      this.connectTo(this.pool, use);
       return;
     }
     const { endings } = this;
     loadPg().then(
       (pg) => {
-        if (endings === this.endings) (this.pool ??= this.open(pg)).connect(use);
+        if (endings === this.endings) this.connectTo((this.pool ??= this.open(pg)), use);
         else use(new Error('The pool was ended.'), undefined);
       },
       (error: unknown) => {
@@ -57,9 +72,38 @@ export class LazyPool implements PostgresPool {
     if (pool !== undefined) await endWithin(pool);
   }
 
+  private connectTo(pool: OwnPool, use: Parameters<PostgresPool['connect']>[0]): void {
+    const { endings, refusable } = this;
+    pool.connect((error, connection) => {
+      const isRefused =
+        isStartupParameter(error) && refusable.some((name) => error?.message.includes(name));
+      if (!isRefused || endings !== this.endings) {
+        use(error, connection);
+        return;
+      }
+      this.leaveOutTimeLimits(pool);
+      this.connect(use);
+    });
+  }
+
+  /** The time limits that the user did not set. */
+  private get refusable(): readonly string[] {
+    const settings: Partial<Record<string, unknown>> = this.address.connection ?? {};
+    return Object.keys(this.timeLimits).filter((name) => settings[name] === undefined);
+  }
+
+  /** Nothing was sent. A SET on each connection would reach other clients of the pooler, too. */
+  private leaveOutTimeLimits(refused: OwnPool): void {
+    if (refused !== this.pool) return;
+    this.pool = undefined;
+    this.timeLimits = {};
+    this.isPooler = true;
+    refused.end().catch(() => undefined);
+    this.onWarning(TIME_LIMITS_REFUSED);
+  }
+
   private open({ Pool }: Pg): OwnPool {
-    const serverSettings = this.preparedStatements ? SERVER_SETTINGS : {};
-    const pool = new Pool({ ...POOL_SETTINGS, ...serverSettings, ...settingsOf(this.address) });
+    const pool = new Pool({ ...POOL_SETTINGS, ...this.timeLimits, ...settingsOf(this.address) });
     // An idle connection failed. The next command opens another one, and reports if that fails.
     pool.on('error', () => undefined);
     return pool;

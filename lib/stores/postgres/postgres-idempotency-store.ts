@@ -14,13 +14,14 @@ import {
 import { DeletionSchedule, type DeleteFrom } from './cleanup/deletion-schedule.js';
 import { Deadline } from './connection/deadline.js';
 import { isPostgresPool, type PostgresPool } from './connection/postgres-client.js';
-import type { OwnClient } from './own-pool.js';
+import { LazyPool, type OwnClient } from './own-pool.js';
 import { resolveStoreOptions, type CommonOptions } from './postgres-store-options.js';
 import { runMigrations } from './schema/run-migrations.js';
-import { loadStatements, type SqlStatements } from './sql/sql-statements.js';
+import { loadStatements, sqlStatement, type SqlStatements } from './sql/sql-statements.js';
 import { TableName } from './sql/table-name.js';
 import { checkServer } from './start-checks.js';
 import { beginRecord } from './statements/begin-record.js';
+import { recordKeyBytes } from './statements/record-row.js';
 import { RecordTable } from './statements/record-table.js';
 import { RecordsInTransaction } from './statements/records-in-transaction.js';
 import { StatementRunner } from './statements/statement-runner.js';
@@ -41,7 +42,16 @@ export interface PostgresIdempotencyStoreOptions extends Omit<CommonOptions, 'pu
   readonly statements?: SqlStatements;
 
   /** Ends the pool, if the store opened it. @internal */
-  readonly closePool?: () => Promise<void>;
+  readonly closePool?: (() => Promise<void>) | undefined;
+}
+
+const FORGET_TIMEOUT_MS = 200;
+
+function statementsUnnamed({ message }: Error): Store.StoreWarning {
+  return {
+    code: 'postgres_statements_unnamed',
+    message: `A pooler switches the connection below prepared statements (${message}): the store sends its statements without names from now on, which costs the server more. Set preparedStatements: false, or let the pooler keep them (PgBouncer 1.21 and later: max_prepared_statements).`,
+  };
 }
 
 /** Replies of a completion that stored its outcome. */
@@ -80,9 +90,18 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     this.pool = client;
     this.table = new TableName(options);
     this.statements = statements ?? loadStatements(this.table);
-    this.runner = new StatementRunner(client, this.table, preparedStatements, (error) => {
-      this.openings.replyMismatched(error);
-    });
+    this.runner = new StatementRunner(
+      client,
+      this.table,
+      preparedStatements,
+      (error) => {
+        this.openings.replyMismatched(error);
+      },
+      (cause) => {
+        this.warn(statementsUnnamed(cause));
+      },
+    );
+    if (client instanceof LazyPool) client.onWarning = this.warn.bind(this);
     this.records = new RecordTable(this.runner, this.statements);
     this.subscriptions = this.newSubscriptions();
     this.inTransaction = new RecordsInTransaction(
@@ -107,9 +126,10 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
       this.runner.isClosed = false;
       this.subscriptions = this.newSubscriptions();
     }
+    const { deleteExpired } = this.deletionOptions;
     try {
       await this.options.loadDriver?.();
-      const warnings = await checkServer(this.runner, this.table);
+      const warnings = await checkServer(this.runner, this.table, deleteExpired !== false);
       // Closed meanwhile: start no timer.
       if (!this.runner.isClosed) this.startDeletion();
       return warnings;
@@ -157,7 +177,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
       const { reply, record: after } = transitions.extend(record, lease, command, nowUs);
       if (after === record) return reply;
       mayBeOver = reply.kind === 'revived';
-      await deadline.nextRound();
+      await deadline.nextRound({ record });
     }
   }
 
@@ -177,7 +197,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
       const { record, nowUs } = await this.records.read(lease.recordKey, deadline);
       const { reply, record: after } = transitions.release(record, lease, command, nowUs);
       if (after === record) return reply;
-      await deadline.nextRound();
+      await deadline.nextRound({ record });
     }
   }
 
@@ -205,6 +225,13 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     return this.inTransaction;
   }
 
+  /** As `ForgettingStore`. @internal */
+  forget(recordKey: RecordKey): Promise<unknown> {
+    const text = `WITH gone AS (DELETE FROM ${this.table.quoted} WHERE record_key = $1::bytea) SELECT $2::text AS reply`;
+    const deadline = new Deadline(FORGET_TIMEOUT_MS);
+    return this.runner.run(sqlStatement('forget', text), [recordKeyBytes(recordKey)], deadline);
+  }
+
   override async close(observer?: Store.StoreObserver): Promise<void> {
     if (this.openings.remove(observer)) await (this.closing ??= this.closeOnce());
   }
@@ -215,6 +242,15 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     this.runner.isClosed = true;
     // At once: an open() in the meantime creates everything anew.
     await Promise.all([deletion?.stop(), subscriptions?.close(), this.options.closePool?.()]);
+  }
+
+  /** What a pooler does shows only when it is used. */
+  private warn(warning: Store.StoreWarning): void {
+    if (this.openings.warned(warning)) return;
+    process.emitWarning(warning.message, {
+      type: 'IdempotencyWarning',
+      code: 'IDEMPOTENCY_POSTGRES_POOLER',
+    });
   }
 
   private newSubscriptions(): Subscriptions | undefined {
@@ -256,7 +292,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
       } else {
         mayBeOver = reply.kind === 'ok_late';
       }
-      await deadline.nextRound();
+      await deadline.nextRound({ record });
     }
   }
 

@@ -1,4 +1,4 @@
-import { LazyPool, loadPg, makeListeningClient } from './own-pool.js';
+import { LazyPool, loadPg, makeListeningClient, type OwnClient } from './own-pool.js';
 import { PostgresIdempotencyStore } from './postgres-idempotency-store.js';
 import { resolveOwnOptions, type PostgresStoreOptions } from './postgres-store-options.js';
 
@@ -14,25 +14,37 @@ import { resolveOwnOptions, type PostgresStoreOptions } from './postgres-store-o
  * throws it.
  */
 export function postgresStore(options: PostgresStoreOptions): PostgresIdempotencyStore {
-  const { push, preparedStatements, listenUrl } = resolveOwnOptions(options);
+  const { push, preparedStatements } = resolveOwnOptions(options);
   const { client, schema, table, deleteExpired, onDeleted, onDeletionError } = options;
-  // A pooler does not support LISTEN.
-  const own = client === undefined && preparedStatements ? options : undefined;
-  const listenAt = listenUrl === undefined ? own : { url: listenUrl };
-  const makeListener = push && listenAt ? () => makeListeningClient(listenAt) : undefined;
-  const common = {
+  const pool = client ?? new LazyPool(options, preparedStatements);
+  const own = pool instanceof LazyPool ? pool : undefined;
+  const makeListener = push ? listenerOf(options, preparedStatements, own) : undefined;
+  return new PostgresIdempotencyStore({
     schema,
     table,
     preparedStatements,
     deleteExpired,
     onDeleted,
     onDeletionError,
+    client: pool,
+    closePool: own && (() => own.end()),
     makeListener,
-    loadDriver: client === undefined || makeListener !== undefined ? () => loadPg() : undefined,
+    loadDriver: own !== undefined || makeListener !== undefined ? () => loadPg() : undefined,
+  });
+}
+
+/** A pooler does not support LISTEN. */
+function listenerOf(
+  { listenUrl, ...options }: PostgresStoreOptions,
+  preparedStatements: boolean,
+  pool: LazyPool | undefined,
+): (() => Promise<OwnClient>) | undefined {
+  if (listenUrl !== undefined) return () => makeListeningClient({ url: listenUrl });
+  if (pool === undefined || !preparedStatements) return undefined;
+  return () => {
+    if (pool.isPooler) return Promise.reject(new Error('The server is a pooler.'));
+    return makeListeningClient(options);
   };
-  if (client !== undefined) return new PostgresIdempotencyStore({ ...common, client });
-  const pool = new LazyPool(options, preparedStatements);
-  return new PostgresIdempotencyStore({ ...common, client: pool, closePool: () => pool.end() });
 }
 
 /**

@@ -2,8 +2,9 @@ import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/util/errors.js';
 import { Deadline } from './connection/deadline.js';
 import { MIGRATIONS } from './schema/migrations.js';
-import { sqlStatement, type SqlStatement } from './sql/sql-statements.js';
+import { ON_PRIMARY, sqlStatement, type SqlStatement } from './sql/sql-statements.js';
 import type { TableName } from './sql/table-name.js';
+import { checkRights } from './start-rights.js';
 import type { StatementRunner } from './statements/statement-runner.js';
 
 /** The longest time that the start waits for an unreachable server. */
@@ -19,17 +20,21 @@ interface ServerSettings {
 
 const SERVER = sqlStatement(
   'server',
-  `SELECT concat_ws(
+  `${ON_PRIMARY}SELECT concat_ws(
   ' ', $2::text,
   current_setting('server_version_num')::integer / 10000, pg_is_in_recovery(),
   current_setting('fsync'), current_setting('synchronous_commit'), to_regclass($1) IS NOT NULL
 ) AS reply`,
 );
 
-/** Checks the server's configuration, and that the migrations were run. */
+/**
+ * Checks the server's configuration, that the migrations were run, and the user's rights.
+ * @param deletes - whether the store deletes expired records.
+ */
 export async function checkServer(
   runner: StatementRunner,
   table: TableName,
+  deletes: boolean,
 ): Promise<readonly StoreWarning[]> {
   const deadline = new Deadline(START_CHECK_TIMEOUT_MS);
   try {
@@ -42,6 +47,7 @@ export async function checkServer(
     }
     const ids = hasHistory === 't' ? await runner.run(historyOf(table), [], deadline) : [];
     throwMissing(new Set(ids.map(Number)), table);
+    await checkRights(runner, table, deletes, deadline);
     return evaluate({ isReplica: isReplica === 't', fsync, synchronousCommit });
   } catch (error) {
     if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
@@ -52,13 +58,14 @@ export async function checkServer(
         : {
             code: 'postgres_unreachable',
             message: `Cannot reach PostgreSQL. ${error.message}`,
+            isOutage: true,
           },
     ];
   }
 }
 
 function historyOf({ quotedHistory }: TableName): SqlStatement {
-  const text = `SELECT concat_ws(' ', $1::text, string_agg(id::text, ' ')) AS reply FROM ${quotedHistory}`;
+  const text = `${ON_PRIMARY}SELECT concat_ws(' ', $1::text, string_agg(id::text, ' ')) AS reply FROM ${quotedHistory}`;
   return sqlStatement('history', text);
 }
 
@@ -79,6 +86,7 @@ function evaluate({ isReplica, fsync, synchronousCommit }: ServerSettings): Stor
     warnings.push({
       code: 'postgres_is_replica',
       message: 'The connection leads to a replica, which rejects writes. Connect to the primary.',
+      isOutage: true,
     });
   }
   if (fsync === 'off') {

@@ -306,20 +306,32 @@ describe('Prepared statements', () => {
   }
 
   it('are created once for each statement', async () => {
-    // begin, extend, complete, and two at the start.
-    expect(await prepared(true)).toBe(5);
+    // begin, extend, complete, and three at the start.
+    expect(await prepared(true)).toBe(6);
   });
 
   it('are not created with preparedStatements: false, for poolers in transaction mode', async () => {
     expect(await prepared(false)).toBe(0);
   });
 
-  it('that a pooler has lost are reported with the remedy', async () => {
+  it('that a pooler has lost are sent again without names, which is reported once', async () => {
     const pool = userPool(url, { max: 1 });
-    const store = new PostgresIdempotencyStore({ client: pool });
+    let connections = 0;
+    pool.on('connect', () => (connections += 1));
+    const store = new PostgresIdempotencyStore({ client: pool, deleteExpired: false });
+    const warned: string[] = [];
+    await store.open({
+      replyMismatched: () => undefined,
+      warned: ({ code }) => void warned.push(code),
+    });
     await acquired(store);
     await pool.query('DEALLOCATE ALL');
-    await expect(store.begin(beginCommand())).rejects.toThrow(/set preparedStatements: false/);
+    const { lease } = await acquired(store);
+    await store.complete(lease, completeCommand({ timeoutMs: TIMEOUT_MS }));
+    const { rows } = await pool.query('SELECT name FROM pg_prepared_statements');
+    expect(rows).toEqual([]);
+    expect(warned).toEqual(['postgres_statements_unnamed']);
+    expect(connections).toBe(1);
   });
 });
 

@@ -144,7 +144,7 @@ function giveToServerUser(path: string): void {
 const environment = () => ({ ...process.env, LC_ALL: 'C' });
 
 /** It does not run as root: then it runs as `postgres`, a user that has to exist. */
-function serverUser(): { readonly uid: number; readonly gid: number } | undefined {
+export function serverUser(): { readonly uid: number; readonly gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const idOf = (flag: string) => Number(execFileSync('id', [flag, USER], { encoding: 'utf8' }));
   try {

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { findChromium } from '../browser/chromium.js';
 import { findPostgres } from '../postgres/installed-postgres.js';
+import { findPgBouncer } from '../postgres/pgbouncer-server.js';
 import { findMosquitto } from '../servers/mosquitto-server.js';
 import { findNats } from '../servers/nats-server.js';
 import { findNginx } from '../servers/nginx-server.js';
@@ -20,6 +21,7 @@ export type ProgramName =
   | 'rabbitmq'
   | 'nats'
   | 'mosquitto'
+  | 'pgbouncer'
   | 'nginx'
   | 'promtool'
   | 'spin'
@@ -97,6 +99,14 @@ export const programs: Readonly<Record<ProgramName, Program>> = {
     find: () => versionOf(findMosquitto(), '-h', /^mosquitto version \S+/),
     tests: 'The tests on MQTT',
     elsewhere: '"brew install mosquitto" (macOS)',
+  },
+  pgbouncer: {
+    name: 'pgbouncer',
+    debianPackages: ['pgbouncer'],
+    variable: 'PGBOUNCER_BIN',
+    find: () => versionOf(findPgBouncer(), '--version', /^PgBouncer \S+/),
+    tests: 'The tests behind PgBouncer',
+    elsewhere: '"brew install pgbouncer" (macOS)',
   },
   nginx: {
     name: 'nginx',

@@ -1,8 +1,15 @@
-import { StoreOutcomeUnknownError, StoreUnavailableError } from '../../../core/util/errors.js';
+import {
+  StoreConfigurationError,
+  StoreOutcomeUnknownError,
+  StoreUnavailableError,
+} from '../../../core/util/errors.js';
 import { nodeClock } from '../../../core/util/clock.js';
 import { jitteredPause } from '../../../core/util/time.js';
 
 const LONGEST_PAUSE_MS = 25;
+
+/** Rounds that read the same record: other commands would have changed it. */
+const ROUNDS_WITHOUT_CHANGE = 5;
 
 /** The deadline of one command, with all its statements and retries, and its progress. */
 export class Deadline {
@@ -11,6 +18,8 @@ export class Deadline {
   lastReason: string | undefined;
   private readonly endsAt: number;
   private rounds = 0;
+  private unchanged = 0;
+  private lastRead: string | undefined;
 
   constructor(timeoutMs: number) {
     this.endsAt = performance.now() + timeoutMs;
@@ -20,12 +29,26 @@ export class Deadline {
     return this.endsAt - performance.now();
   }
 
-  /** Called before the command starts over because the record has changed. The first time does not pause. */
-  async nextRound(): Promise<void> {
+  /**
+   * Called before the command starts over because the record has changed. The first time does not pause.
+   * @param found - the record that was read after a statement had changed nothing.
+   */
+  async nextRound(found?: { readonly record: object | undefined }): Promise<void> {
     this.rounds += 1;
-    if (this.leftMs < LONGEST_PAUSE_MS) throw this.failure('the record kept changing');
+    const read = found && JSON.stringify(found);
+    this.unchanged = read !== undefined && read === this.lastRead ? this.unchanged + 1 : 0;
+    this.lastRead = read;
+    if (this.leftMs < LONGEST_PAUSE_MS) throw this.endlessRounds();
     if (this.rounds > 1)
       await jitteredPause(Math.min(2 ** this.rounds, LONGEST_PAUSE_MS), nodeClock);
+  }
+
+  private endlessRounds(): Error {
+    if (this.mayHaveRun || this.unchanged < ROUNDS_WITHOUT_CHANGE)
+      return this.failure('the record kept changing');
+    return new StoreConfigurationError(
+      'PostgreSQL changes no row of the records, without an error. Row level security, a rule or a trigger of the table prevents it: let the user of the store SELECT, INSERT, UPDATE and DELETE every row.',
+    );
   }
 
   failure(reason: string): StoreOutcomeUnknownError | StoreUnavailableError {

@@ -65,9 +65,9 @@ const BY_STATE: Readonly<Record<string, SendFailure>> = {
   '53300': 'not_executed',
   // The plan of a prepared statement is outdated: another connection prepares a new one.
   '0A000': 'not_executed',
-  // The prepared statement is missing, or another client's: a pooler switched the connection.
-  '26000': 'misconfigured',
-  '42P05': 'misconfigured',
+  // The prepared statement is missing, or another client's: see isStatementMixUp.
+  '26000': 'not_executed',
+  '42P05': 'not_executed',
 };
 
 /** By class of the SQLSTATE, its first two characters. */
@@ -97,8 +97,7 @@ export function classifyFailure(error: unknown): SendFailure {
 /** Nothing was sent. */
 function classifyConnectFailure(error: unknown): SendFailure {
   if (isServerError(error)) {
-    // PgBouncer uses one code for all errors.
-    if (error.message.includes('startup parameter')) return 'misconfigured';
+    if (isStartupParameter(error)) return 'misconfigured';
     const failure = classifyState(error.code);
     return failure === 'unknown' ? 'not_executed' : failure;
   }
@@ -115,10 +114,21 @@ function classifyState(state: string): SendFailure {
 /** Whether the connection may return to its pool: the error ended the statement only, and is not its fault. */
 export function leavesConnectionUsable(error: unknown): boolean {
   return (
-    isServerError(error) &&
-    error.severity === 'ERROR' &&
-    !['25006', '0A000', '26000', '42P05'].includes(error.code)
+    isServerError(error) && error.severity === 'ERROR' && !['25006', '0A000'].includes(error.code)
   );
+}
+
+/**
+ * Whether the name of a prepared statement is unknown, or in use: a pooler has switched the connection below, or several
+ * clients share it. Nothing was executed, and without a name the statement needs nothing of the connection.
+ */
+export function isStatementMixUp(error: unknown): boolean {
+  return isServerError(error) && (error.code === '26000' || error.code === '42P05');
+}
+
+/** Whether a pooler refused the connection because of a parameter of its start. PgBouncer has one code for all errors. */
+export function isStartupParameter(error: unknown): boolean {
+  return isServerError(error) && error.message.includes('startup parameter');
 }
 
 export function isServerError(error: unknown): error is ServerError {
@@ -131,27 +141,39 @@ export function isServerError(error: unknown): error is ServerError {
   );
 }
 
-const POOLER_REMEDY =
-  'Behind a pooler in transaction mode (PgBouncer), set preparedStatements: false.';
+type Remedy = (table: TableName, error: ServerError) => string | undefined;
 
-const REMEDIES: Readonly<Record<string, (table: TableName) => string>> = {
+const REMEDIES: Readonly<Record<string, Remedy>> = {
   '42P01': missingMigration,
   '42703': missingMigration,
   '3F000': missingMigration,
-  '42501': ({ quoted, quotedHistory }) =>
-    `The user requires SELECT, INSERT, UPDATE and DELETE on ${quoted}, and SELECT on ${quotedHistory}.`,
+  '42501': missingRight,
   '28P01': () => 'Check the user name and the password.',
   '28000': () => 'Check the user name, and the entries of pg_hba.conf.',
   '3D000': () => 'Check the name of the database.',
   '53300': () => 'Raise max_connections, or open fewer connections.',
   '53100': () => 'Free disk space.',
-  '26000': () => POOLER_REMEDY,
-  '42P05': () => POOLER_REMEDY,
-  '08P01': () => POOLER_REMEDY,
+  '08P01': (_, error) =>
+    isStartupParameter(error)
+      ? 'Add it to ignore_startup_parameters of the pooler, or leave it out of "url" and "connection".'
+      : undefined,
 };
 
 function missingMigration(table: TableName): string {
   return `Run the migrations: await store.migrate(), or ${table.migrationsCommand} | psql`;
+}
+
+function missingRight({ quoted, quotedHistory, quotedSchema }: TableName, error: ServerError) {
+  if (error.message.includes('row-level security')) return policyRemedy(quoted);
+  if (error.message.includes('schema')) {
+    return `The user requires USAGE on the schema: GRANT USAGE ON SCHEMA ${quotedSchema} TO …`;
+  }
+  return `The user requires SELECT, INSERT, UPDATE and DELETE on ${quoted}, and SELECT on ${quotedHistory}.`;
+}
+
+/** Of row level security. */
+export function policyRemedy(table: string): string {
+  return `Let the user read and write every row: CREATE POLICY idempotency ON ${table} TO … USING (true) WITH CHECK (true), or ALTER TABLE ${table} DISABLE ROW LEVEL SECURITY.`;
 }
 
 /** The failure as text. Never the error itself: it may contain values of the row. */
@@ -160,7 +182,7 @@ export function describeFailure(error: unknown, table: TableName): string {
   const cause = isWrapped ? (error.cause ?? error) : error;
   if (!types.isNativeError(cause)) return String(cause);
   const text = cause.message === '' ? errorCode(cause) : cause.message;
-  const remedy = isServerError(cause) ? REMEDIES[cause.code]?.(table) : undefined;
+  const remedy = isServerError(cause) ? REMEDIES[cause.code]?.(table, cause) : undefined;
   return remedy === undefined ? text : `${text.replace(/\.?$/, '.')} ${remedy}`;
 }
 

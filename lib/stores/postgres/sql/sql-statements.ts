@@ -25,6 +25,9 @@ export function loadStatements(
   return Object.fromEntries(statements) as SqlStatements;
 }
 
+/** Pgpool-II sends reads to replicas, unless a comment like this begins them. */
+export const ON_PRIMARY = '/*NO LOAD BALANCE*/ ';
+
 /** @param purpose - a word that identifies it among the server's prepared statements. */
 export function sqlStatement(purpose: string, text: string): SqlStatement {
   const digest = createHash('sha256').update(text).digest('hex').slice(0, 16);

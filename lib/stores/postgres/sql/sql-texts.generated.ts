@@ -293,7 +293,7 @@ WHERE locked
 )
 SELECT coalesce((SELECT reply FROM free), $3::text) AS reply
 `,
-  'read': `SELECT concat_ws(
+  'read': `/*NO LOAD BALANCE*/ SELECT concat_ws(
   ' ', $2::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
   extract(epoch FROM expires_at), '#' || note, extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,
   encode(outcome_header, 'base64'), encode(outcome_body, 'base64')

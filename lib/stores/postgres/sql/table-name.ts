@@ -47,11 +47,15 @@ export class TableName {
 
   /** The qualified name of the table, quoted. */
   get quoted(): string {
-    return `${quote(this.schema)}.${quote(this.table)}`;
+    return `${this.quotedSchema}.${quote(this.table)}`;
+  }
+
+  get quotedSchema(): string {
+    return quote(this.schema);
   }
 
   get quotedHistory(): string {
-    return `${quote(this.schema)}.${quote(this.table + MIGRATIONS_SUFFIX)}`;
+    return `${this.quotedSchema}.${quote(this.table + MIGRATIONS_SUFFIX)}`;
   }
 
   /** The channel that announces the ends of records. */

@@ -66,6 +66,6 @@ export async function beginRecord(
     if (timesLocked > 1) {
       return transitions.withNote({ kind: 'in_progress', leaseLeftMs: 0 }, record?.note);
     }
-    await deadline.nextRound();
+    await deadline.nextRound({ record });
   }
 }

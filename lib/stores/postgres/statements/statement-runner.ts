@@ -5,6 +5,7 @@ import type { Deadline } from '../connection/deadline.js';
 import {
   classifyFailure,
   describeFailure,
+  isStatementMixUp,
   NoConnectionError,
   NoReplyError,
   StoreClosedError,
@@ -29,8 +30,9 @@ export class StatementRunner {
   constructor(
     private readonly pool: PostgresPool,
     private readonly table: TableName,
-    private readonly isPrepared: boolean,
+    private isPrepared: boolean,
     private readonly onMismatch: (error: Error) => void,
+    private readonly onUnnamed: (cause: Error) => void,
   ) {}
 
   /**
@@ -49,15 +51,24 @@ export class StatementRunner {
     deadline: Deadline,
   ): Promise<readonly string[]> {
     const { name, text } = statement;
-    const query = this.isPrepared ? { name, text } : { text };
     for (let attempt = 0; ; attempt += 1) {
+      const { isPrepared } = this;
+      const query = isPrepared ? { name, text } : { text };
       try {
         if (this.isClosed) throw new StoreClosedError();
         return await queryWithTimeout(this.pool, query, values, Math.max(0, deadline.leftMs));
       } catch (error) {
-        await this.afterFailure(error, attempt, deadline);
+        if (isPrepared && isStatementMixUp(error)) this.giveUpNames(asError(error));
+        else await this.afterFailure(error, attempt, deadline);
       }
     }
+  }
+
+  /** For every statement from now on: the pooler switches other connections, too. */
+  private giveUpNames(cause: Error): void {
+    if (!this.isPrepared) return;
+    this.isPrepared = false;
+    this.onUnnamed(cause);
   }
 
   /** Pauses before the next attempt, or throws the error of the command. */
