@@ -166,6 +166,32 @@ describe('The start succeeds', () => {
   });
 });
 
+describe('The start warns once, and does not stop', () => {
+  it.each<[string, string, RegExp]>([
+    [
+      'where writes are rejected, as on a server that was demoted',
+      'ALTER ROLE USER SET default_transaction_read_only = on',
+      /read-only transaction/,
+    ],
+    [
+      'where a statement takes longer than it may',
+      'ALTER ROLE USER SET lock_timeout = 1',
+      /lock timeout/,
+    ],
+  ])('%s', async (_, statement, reason) => {
+    const { address, admin } = await prepare(ALL, [statement]);
+    const holder = await admin.connect();
+    await holder.query(`BEGIN; LOCK TABLE ${TABLE} IN SHARE MODE`);
+    const { log } = await start(address, { connection: { lock_timeout: 0 } });
+    await holder.query('ROLLBACK');
+    holder.release();
+    const found = log.own.filter((line) => !line.includes('fsync'));
+    expect(found).toHaveLength(1);
+    expect(found[0]).toContain('[store_step_failed]');
+    expect(found[0]).toMatch(reason);
+  });
+});
+
 describe('What the start has tried', () => {
   it('is gone, and is in no metric or list of the reconciler', async () => {
     const { address, admin } = await prepare(ALL);

@@ -165,7 +165,7 @@ function missingMigration(table: TableName): string {
 
 function missingRight({ quoted, quotedHistory, quotedSchema }: TableName, error: ServerError) {
   if (error.message.includes('row-level security')) return policyRemedy(quoted);
-  if (error.message.includes('schema')) {
+  if (error.message.includes('for schema ')) {
     return `The user requires USAGE on the schema: GRANT USAGE ON SCHEMA ${quotedSchema} TO …`;
   }
   return `The user requires SELECT, INSERT, UPDATE and DELETE on ${quoted}, and SELECT on ${quotedHistory}.`;
