@@ -49,7 +49,7 @@ export async function checkRights(
     // The steps that the start tries report it.
     return [];
   }
-  const pattern = `${client.options?.keyPrefix ?? ''}${key.slice(0, key.indexOf(':'))}:*`;
+  const pattern = `${client.options?.keyPrefix ?? ''}${key.slice(0, key.lastIndexOf(':1:'))}:*`;
   if (denied.script !== '') throw new StoreConfigurationError(describe(denied.script, pattern));
   return denied.publish === '' ? [] : [withoutPush(denied.publish, pattern)];
 }

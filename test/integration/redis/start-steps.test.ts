@@ -63,8 +63,8 @@ describe('The start stops, with the remedy, for a user', () => {
     [
       'with another key pattern than its prefix',
       ['~idem:*', '&*', '+@all'],
-      /~shop:\*/,
-      { keyPrefix: 'shop' },
+      /~shop:eu:\*/,
+      { keyPrefix: 'shop:eu' },
     ],
     ['who may only read keys', ['%R~*', '&*', '+@all'], /may not read and write the keys/],
     ['who may only run commands that read', ['~*', '&*', '+@read', '+info'], /may not run scripts/],
