@@ -223,6 +223,24 @@ export const SITUATIONS: readonly Evidence[] = [
     ],
   },
   {
+    promises: ['a returned file fails before its first byte'],
+    holds: [
+      test(
+        'test/e2e/http/responses/broken-files.test.ts',
+        'that fails before its first byte: retries get the error that the client got',
+      ),
+    ],
+  },
+  {
+    promises: ['a returned file breaks off later on Express'],
+    holds: [
+      test(
+        'test/e2e/http/responses/broken-files.test.ts',
+        'that breaks off later is never replayed as a whole one, nor made again',
+      ),
+    ],
+  },
+  {
     promises: ['the response is larger than 1 MiB'],
     holds: [
       clauses('C70a'),
