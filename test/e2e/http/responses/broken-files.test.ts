@@ -53,10 +53,12 @@ describe.each(platforms)('a returned file, on %s,', (platform) => {
 
   it('that breaks off later is never replayed as a whole one, nor made again', async () => {
     const scenario = app.scenario();
-    const first = await scenario.post('/cut-short');
+    // On Express the connection ends.
+    const first = await scenario.post('/cut-short').catch(() => undefined);
+    expect(first === undefined).toBe(platform === 'express');
     const again = await scenario.post('/cut-short');
     // Fastify has read it to its end before the first byte leaves.
-    if (platform === 'express') expectProblem(again, 'response-not-kept');
+    if (first === undefined) expectProblem(again, 'response-not-kept');
     else expectReplay(again, first);
     expect(scenario.executions).toBe(1);
   });
