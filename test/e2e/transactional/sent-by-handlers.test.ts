@@ -158,7 +158,7 @@ class SpecialController {
 
   @Post('conflicted-status')
   @Idempotent({ transaction: true })
-  async refused(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
+  async taken(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
     reply.status(409).send({ execution: await this.#run(scenario) });
   }
 
@@ -233,11 +233,11 @@ describe.each(platforms)('what a transactional handler sends itself on %s', (pla
     expect((await failed.post('/failed')).json).toEqual({ execution: 1 });
     expect((await failed.post('/failed')).json).toEqual({ execution: 2 });
     expect(await bank.committed(failed)).toEqual([]);
-    const refused = app.scenario();
-    const first = await refused.post('/conflicted-status');
+    const taken = app.scenario();
+    const first = await taken.post('/conflicted-status');
     expect(first.status).toBe(409);
-    expect(await bank.committed(refused)).toEqual([1]);
-    expectReplay(await refused.post('/conflicted-status'), first);
+    expect(await bank.committed(taken)).toEqual([1]);
+    expectReplay(await taken.post('/conflicted-status'), first);
   });
 
   it('is held whole if it is larger than outcome.maxBytes, and not kept', async () => {

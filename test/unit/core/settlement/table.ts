@@ -374,7 +374,7 @@ const TRANSACTIONAL_THREW: Row = {
   'keep completed without response, undone': ['overflow 201'],
 };
 
-/** A success is its own, whoever sends it. */
+/** A success is its own in any context. */
 const TRANSACTIONAL_OPEN: Row = {
   'respondedEarly pass': ['responseStarted', 'started around'],
   hold: ['success started', 'started by handler'],
