@@ -15,7 +15,14 @@ import { filesIn } from './support/files-in.js';
 interface Manifest {
   readonly bin: Readonly<Record<string, string>>;
   readonly exports: Readonly<
-    Record<string, string | Readonly<Record<'import' | 'require', { readonly default: string }>>>
+    Record<
+      string,
+      | string
+      | {
+          readonly import: { readonly default: string };
+          readonly require: { readonly default: string; readonly 'module-sync': string };
+        }
+    >
   >;
 }
 
@@ -31,12 +38,17 @@ describe('the tarball', () => {
       .flatMap(({ import: asModule, require: asCommonJs }) => [
         asModule.default,
         asCommonJs.default,
+        asCommonJs['module-sync'],
       ])
       .concat(Object.values(bin))
       .map((file) => file.replace(/^\.\//, ''));
     const isOther = (file: string) =>
       /^dist\/(esm|cjs)\/(shared\/[a-z.-]+\.js|.*\.d\.ts)$/.test(file);
-    const built = [...entries, 'dist/cjs/package.json'];
+    const built = [
+      ...entries,
+      ...['dist/cjs/package.json', 'dist/require/package.json'],
+      ...['dist/require/peers.js', 'dist/esm/core/util/peers.js'],
+    ];
     const papers = [
       ...['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md'],
       ...['options.schema.json', 'package.json'],
@@ -81,6 +93,28 @@ describe('a project that has installed it', () => {
     })()`;
     const loaded = ENTRIES.map(([entry]) => `${entry} function`);
     expect(await app.print(script)).toBe(loaded.join('\n'));
+  });
+
+  it('loads a peer by require(), which instrumentations of a CommonJS application replace', async () => {
+    const script = `
+      const { prototype } = require('node:module');
+      const { require: original } = prototype;
+      const asked = [];
+      prototype.require = function (name) {
+        asked.push(name);
+        return original.call(this, name);
+      };
+      const { redisStore } = require('nestjs-idempotency/redis');
+      const { postgresStore } = require('nestjs-idempotency/postgres');
+      const url = '://127.0.0.1:1/0';
+      const stores = [redisStore({ url: 'redis' + url }), postgresStore({ url: 'postgres' + url })];
+      Promise.allSettled(stores.map((store) => store.open())).then((opened) =>
+        console.log(
+          ['ioredis', 'pg'].filter((name) => asked.includes(name)).join(),
+          opened.map(({ reason }) => /npm install \\w+/.exec(reason?.message)?.[0]).join(),
+        ),
+      );`;
+    expect(await app.print(script)).toBe('ioredis,pg npm install ioredis,npm install pg');
   });
 
   it('has one copy, however the application and a library load it', async () => {
