@@ -2,12 +2,13 @@ import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
 import { ValueNotStorableError } from '../../core/util/errors.js';
 import { choice, resolveOptions, type Schema } from '../../core/util/option-schema.js';
-import { plainForm, type Format, type Walk } from '../plain/plain-form.js';
+import { plainForm, tagOf, type Format, type Textual, type Walk } from '../plain/plain-form.js';
 
 /** Options of {@link jsonCodec}. */
 export interface JsonCodecOptions {
   /**
-   * `'text'` writes Dates as ISO 8601 strings, which is also what callers get; `'refuse'` rejects them with an error.
+   * `'text'` writes Dates and Temporal values as ISO 8601 strings, and URLs as strings, which is also what callers get;
+   * `'refuse'` rejects them with an error.
    * @defaultValue 'refuse'
    */
   readonly dates?: JsonDates;
@@ -18,8 +19,8 @@ export const OPTIONS: Schema<JsonCodecOptions, Required<JsonCodecOptions>> = {
 };
 
 /**
- * Stores values as JSON. Rejects what JSON would lose, with an error that names the place: BigInt, Date, Map, Set,
- * binary data, undefined items, non-finite numbers, functions, symbols, circular references, and objects with state
+ * Stores values as JSON. Rejects what JSON would lose, with an error that names the place: BigInt, Date, Temporal, URL,
+ * Map, Set, binary data, undefined items, non-finite numbers, functions, symbols, circular references, and objects with state
  * outside of their properties (an Error, a RegExp, a Promise). Omits properties that are undefined, writes -0 as 0 and
  * instances as plain objects, and replaces an object that has `toJSON` by its result.
  * @throws {@link IdempotencyOptionsError} for unknown options.
@@ -75,7 +76,13 @@ const formatWith = (dates: JsonDates): Format => ({
   binary: BINARY,
   map: (map, walk) => ('toJSON' in map ? undefined : MAP(map, walk)),
   set: (set, walk) => ('toJSON' in set ? undefined : SET(set, walk)),
+  textual: dates === 'text' ? (value) => value.toJSON() : refused,
 });
+
+function refused(value: Textual, walk: Walk): never {
+  const remedy = "; jsonCodec({ dates: 'text' }) writes it as a string.";
+  return lost(`a ${tagOf(value)}`, remedy)(value, walk);
+}
 
 function isoText(date: Date, walk: Walk): string {
   const instant = Date.prototype.getTime.call(date);

@@ -1,6 +1,15 @@
 import { C1, Packr, Unpackr, type Options } from 'msgpackr';
 import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
-import { hasPlainPrototype, plainForm, type Format, type Members } from '../plain/plain-form.js';
+import {
+  hasPlainPrototype,
+  plainForm,
+  tagOf,
+  type Format,
+  type Members,
+  type Textual,
+  type Walk,
+} from '../plain/plain-form.js';
+import { partsOf, temporalClass, temporalOf } from './temporal.js';
 
 /** Without records: outcomes are read one by one, but their writer remembers names, and `__keys__` breaks them. */
 const OPTIONS: Options = {
@@ -18,7 +27,7 @@ const OPTIONS: Options = {
 
 /**
  * Stores values as MessagePack, by msgpackr. In addition to JSON it keeps Date, Map, Set, BigInt of any size, Buffer,
- * Uint8Array, undefined, NaN, the infinities and -0. Rejects functions, symbols, circular references, other binary
+ * Uint8Array, URL, undefined, NaN, the infinities and -0, and the values of a global `Temporal`. Rejects functions, symbols, circular references, other binary
  * data, and objects with state outside of their properties (an Error, a RegExp, a Promise), with an error that names
  * the place. Instances become plain objects, or the built-in class that they extend: a subclass of Map becomes a Map.
  * An object that has `toJSON` is replaced by its result. An object that occurs twice is decoded as two equal ones;
@@ -88,7 +97,22 @@ const FORMAT: Format = {
     walk.leave(set);
     return tagged('set', content);
   },
+  textual: textualForm,
 };
+
+function textualForm(value: Textual, walk: Walk): unknown {
+  if (value instanceof URL) return tagged('url', [value.href]);
+  const tag = tagOf(value);
+  const type = temporalClass(tag);
+  if (type !== undefined && value instanceof type) {
+    return tagged('temporal', [tag, ...partsOf(value, tag)]);
+  }
+  // The process that reads it would have no class to make it of.
+  return walk.reject(
+    `a ${tag} that is not of the global ${tag.replace(/\..*/, '')}`,
+    'Return its text, or put the class where it is looked up: globalThis.',
+  );
+}
 
 /** UTF-8 cannot encode a lone surrogate, and its decoder drops a byte order mark. */
 function textForm(text: string): unknown {
@@ -110,7 +134,7 @@ function isOf(constructor: { readonly prototype: object }, value: object): boole
 }
 
 /** Values without a MessagePack type: arrays with a leading 0xc1. Extensions would be global to msgpackr. */
-type Tag = 'map' | 'set' | 'object' | 'text' | 'zero';
+type Tag = 'map' | 'set' | 'object' | 'text' | 'zero' | 'url' | 'temporal';
 
 function tagged(tag: Tag, content: Iterable<unknown>): readonly unknown[] {
   return [C1, tag, ...content];
@@ -142,6 +166,10 @@ function valueOf(tag: Tag, content: unknown[]): unknown {
       return (content[0] as Buffer).toString('utf16le');
     case 'zero':
       return -0;
+    case 'url':
+      return new URL(content[0] as string);
+    case 'temporal':
+      return temporalOf(content[0] as string, content.slice(1));
   }
 }
 

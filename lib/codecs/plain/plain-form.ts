@@ -24,6 +24,25 @@ export interface Format {
   /** Returns undefined for one that counts as any other object. */
   readonly map: Form<ReadonlyMap<unknown, unknown>>;
   readonly set: Form<ReadonlySet<unknown>>;
+  /** One of {@link TEXTUAL}. */
+  readonly textual: Form<Textual>;
+}
+
+/** The built-in classes of which `toJSON` leaves a text. A text is no longer what callers expect. */
+const TEXTUAL: ReadonlySet<string> = new Set([
+  'Temporal.Duration',
+  'Temporal.Instant',
+  'Temporal.PlainDate',
+  'Temporal.PlainDateTime',
+  'Temporal.PlainMonthDay',
+  'Temporal.PlainTime',
+  'Temporal.PlainYearMonth',
+  'Temporal.ZonedDateTime',
+  'URL',
+]);
+
+export interface Textual {
+  toJSON(): string;
 }
 
 const PLAIN_DATA = 'Return plain data instead.';
@@ -119,7 +138,8 @@ function ofClass(value: object, walk: Walk): unknown {
     return types.isUint8Array(value) ? format.bytes(value, walk) : format.binary(value, walk);
   }
   if (types.isMap(value)) return format.map(value, walk);
-  return types.isSet(value) ? format.set(value, walk) : undefined;
+  if (types.isSet(value)) return format.set(value, walk);
+  return TEXTUAL.has(tagOf(value)) ? format.textual(value as Textual, walk) : undefined;
 }
 
 function ofItems(list: readonly unknown[], walk: Walk): readonly unknown[] {
@@ -187,7 +207,7 @@ export function hasPlainPrototype(value: object): boolean {
 }
 
 /** The tag of built-in classes with state outside of their properties: `Map`, `Promise`, `URLSearchParams`. */
-function tagOf(value: object): string {
+export function tagOf(value: object): string {
   return Object.prototype.toString.call(value).slice('[object '.length, -1);
 }
 
