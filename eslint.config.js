@@ -40,6 +40,11 @@ const LOADED = [
     message: 'No bundler can follow it.',
   },
 ];
+/** `no-empty` takes a comment for a statement. */
+const SILENT = {
+  selector: 'CatchClause > BlockStatement.body[body.length=0]',
+  message: 'A failure that nothing says is never mended: refuse it, report it, or do what is safe.',
+};
 const EXIT = { object: 'process', property: 'exit' };
 
 const CLOCK_OF_ENGINE =
@@ -95,6 +100,7 @@ function clockOfEngine(allowed = []) {
     'no-restricted-syntax': [
       'error',
       ...LOADED,
+      SILENT,
       { selector: 'NewExpression[callee.name="Date"][arguments.length=0]', message },
       {
         selector:
@@ -170,7 +176,8 @@ export default defineConfig(
       '@typescript-eslint/explicit-module-boundary-types': 'error',
       'no-restricted-imports': ['error', 'node:module'],
       'no-restricted-globals': ['error', ...FILES],
-      'no-restricted-syntax': ['error', ...LOADED],
+      'no-restricted-syntax': ['error', ...LOADED, SILENT],
+      'no-empty': ['error', { allowEmptyCatch: false }],
 
       // A library does not write to its host's console, and does not end its process.
       'no-console': 'error',

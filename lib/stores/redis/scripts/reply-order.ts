@@ -88,12 +88,15 @@ export class ReplyOrder {
     if (status !== 'ready' || stream === undefined || this.probed.has(stream)) return;
     this.probed.add(stream);
     const nonce = newNonce();
+    let isOther: boolean;
     try {
       const reply = await connection.evalBuffer(PROBE, 0, nonce);
-      if (!isReplyTo(nonce, reply) && !isQueued(reply)) this.end([connection]);
+      isOther = !isReplyTo(nonce, reply) && !isQueued(reply);
     } catch {
       // The error reply may belong to the probe.
+      isOther = false;
     }
+    if (isOther) this.end([connection]);
     this.probed.delete(stream);
   }
 

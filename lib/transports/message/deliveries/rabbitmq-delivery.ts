@@ -131,7 +131,8 @@ export class AckInterceptor {
       else if (method === 'nack') this.own.nack(message, false, isRequeued);
       else this.own.reject(message, isRequeued);
     } catch {
-      // The channel has closed. The message is redelivered, and its outcome is stored.
+      // The channel has closed, and says so itself. The message is redelivered, and its outcome is stored.
+      return;
     }
   }
 
