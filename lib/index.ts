@@ -27,6 +27,7 @@ export {
 } from './core/operation/execution-scope.js';
 export {
   EVENT_SEVERITY,
+  severityOf,
   type IdempotencyEvent,
   type ReconcileReport,
 } from './core/record/events.js';

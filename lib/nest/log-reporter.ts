@@ -1,21 +1,20 @@
 import type { LoggerService } from '@nestjs/common';
-import { EVENT_SEVERITY, type IdempotencyEvent } from '../core/record/events.js';
+import { severityOf, type IdempotencyEvent } from '../core/record/events.js';
 import type { IdempotencyEventReporter } from '../core/record/idempotency-events.js';
-import { warnBy } from '../core/util/maybe-async.js';
+import { typeName } from '../core/util/option-checks.js';
 
 /** Logs warnings, critical events and failing subscribers, which nothing else reports. */
 export class LogReporter implements IdempotencyEventReporter {
   private readonly outage: ThrottledWarning;
   private readonly opening: ThrottledWarning;
   private readonly mismatch: ThrottledWarning;
+  /** What is logged once. */
+  private readonly known = new Set<string>();
 
   constructor(private readonly logger: LoggerService) {
     this.outage = new ThrottledWarning(logger);
     this.opening = new ThrottledWarning(logger);
     this.mismatch = new ThrottledWarning(logger);
-    warnBy((message) => {
-      logger.warn(message);
-    });
   }
 
   report(event: IdempotencyEvent): void {
@@ -29,10 +28,41 @@ export class LogReporter implements IdempotencyEventReporter {
       case 'reply_mismatched':
         this.mismatch.warn(`${event.type}: ${event.error.message}`);
         return;
+      case 'option_failed':
+        this.optionFailed(event);
+        return;
+      case 'key_misnamed':
+        this.keyMisnamed(event);
+        return;
       default:
-        if (EVENT_SEVERITY[event.type] === 'critical') this.logger.error(lineOf(event));
+        if (severityOf(event) === 'critical') this.logger.error(lineOf(event));
         else this.logger.warn(lineOf(event));
     }
+  }
+
+  /** Once per operation and option: the function may fail at every request. */
+  private optionFailed({ operation, option, error }: OptionFailed): void {
+    if (!this.isNew(`${operation} ${option}`)) return;
+    const what = AFTER_EFFECT[option] ?? `The function "${option}" failed, and counted as false`;
+    const line = `option_failed in ${operation}: ${what}. Later ones are only counted (incident option_failed).`;
+    this.logger.warn(`${line}\n${causeOf(error) ?? ''}`);
+  }
+
+  /** Once per operation and name. Never with the value. */
+  private keyMisnamed({
+    operation,
+    name,
+  }: Extract<IdempotencyEvent, { type: 'key_misnamed' }>): void {
+    if (!this.isNew(`${operation} ${name.toLowerCase()}`)) return;
+    this.logger.warn(
+      `key_misnamed in ${operation}: a request without a key has "${name}", which is not read: it is rejected or, where no key is required, runs without protection. Correct the client, or let the option "key" read it. Later ones are only counted (incident key_misnamed).`,
+    );
+  }
+
+  private isNew(name: string): boolean {
+    if (this.known.has(name) || this.known.size >= MAX_KNOWN) return false;
+    this.known.add(name);
+    return true;
   }
 
   subscriberFailed({ type }: IdempotencyEvent, error: unknown): void {
@@ -44,8 +74,34 @@ export class LogReporter implements IdempotencyEventReporter {
   }
 }
 
+type OptionFailed = Extract<IdempotencyEvent, { readonly type: 'option_failed' }>;
+
+/** Clients name headers, and callers of `IdempotencyService.run()` operations, as they like. */
+const MAX_KNOWN = 1_000;
+
+const failed = (option: string, instead: string) =>
+  `The function given as the option "${option}" failed, when the operation had run. ${instead}`;
+
+/** What failed, and the safe side that was taken. */
+const AFTER_EFFECT: Readonly<Record<string, string>> = {
+  'outcome.keep': failed('outcome.keep', 'The outcome is kept, and every retry gets it'),
+  'outcome.retentionMs': failed(
+    'outcome.retentionMs',
+    'The outcome is kept for a day or, if that is longer, the longest time that the function has returned',
+  ),
+  'message.onFailure': failed('message.onFailure', 'The message is requeued'),
+  'lease.onTakeover':
+    'The value that the function given as the option "lease.onTakeover" found cannot be stored. It is kept that the operation is done, without the value',
+  'store.watch':
+    'The store failed in watch(), or returned no function. Waiting duplicates poll, which is slower',
+  response:
+    'The response, or the exception thrown as one, cannot be stored. It is kept that the operation is done: a retry does not get the same',
+};
+
 function causeOf(error: unknown): string | undefined {
-  return error instanceof Error ? error.stack : String(error);
+  if (error instanceof Error) return error.stack;
+  // Not by String(), which a thrown object may make fail, too.
+  return typeof error === 'string' ? error : typeName(error);
 }
 
 /** The record key is a digest: it links lines without identifying a caller. */

@@ -17,8 +17,10 @@ import type {
 } from '../store/idempotency-store.js';
 import type { Telemetries } from '../telemetry/telemetries.js';
 import type { Clock } from '../util/clock.js';
-import { asError, StoreUnavailableError } from '../util/errors.js';
+import { asError, errorTypeOf, StoreUnavailableError } from '../util/errors.js';
+import { isObject } from '../util/option-checks.js';
 import { ServerClock } from '../util/time.js';
+import { unexpectedReply } from './checked-reply.js';
 import type { LocalAttempts } from './local-attempts.js';
 
 export type Decision =
@@ -172,10 +174,18 @@ export class BeginProtocol {
           new StoreUnavailableError('The attempt was released before begin got a reply.'),
         );
       default:
-        throw new TypeError(
-          'Unexpected reply from store.begin(). Test the store with nestjs-idempotency/testing/store.',
-        );
+        throw unexpectedReply('begin');
     }
+  }
+
+  /** Reports a mistake in the application's own code that changes no decision. */
+  optionFailed(
+    { operation, transport, recordKey }: OperationRequest,
+    option: string,
+    error: unknown,
+  ): void {
+    const about = { operation, transport, recordKey, option, error };
+    this.events.emit({ type: 'option_failed', ...about, errorType: errorTypeOf(error) });
   }
 
   /** Reports that the store did not reply, or replied too late. */
@@ -200,7 +210,8 @@ export class BeginProtocol {
         this.store.release({ recordKey, token, fence: UNKNOWN_FENCE }, command),
       );
     } catch {
-      // Best effort: otherwise the lease expires.
+      // Best effort, and counted: otherwise the lease expires.
+      return;
     } finally {
       this.attempts.leave();
     }
@@ -232,6 +243,8 @@ export class BeginProtocol {
 
   private observed(reply: BeginReply, sentAt: number): BeginReply {
     const now = this.clock.now();
+    // A custom store may return anything.
+    if (!isObject(reply)) throw unexpectedReply('begin');
     if ('now' in reply) this.serverClock.observe(reply.now, now);
     this.events.counter.commandReplied('begin', sentAt, now);
     return reply;

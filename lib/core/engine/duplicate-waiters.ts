@@ -6,7 +6,7 @@ import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import type { OwnerToken, RecordKey } from '../record/record.js';
 import type { StopWatching } from '../store/idempotency-store.js';
 import type { Clock } from '../util/clock.js';
-import { hasCode, isRejection } from '../util/errors.js';
+import { hasCode, isIdempotencyError, isRejection } from '../util/errors.js';
 import { jittered } from '../util/time.js';
 import {
   isInProgress,
@@ -14,6 +14,7 @@ import {
   type BeginProtocol,
   type Decision,
 } from './begin-protocol.js';
+import { unexpectedReply } from './checked-reply.js';
 import { Shares } from './shares.js';
 
 interface Waiter {
@@ -91,14 +92,18 @@ class WaitQueue {
       pauseMs = Math.min(pauseMs * 1.5, POLL_PAUSE_MAX_MS);
     }
     this.onEmpty();
-    await this.stopWatching(watching);
+    await this.stopWatching(request, watching);
   }
 
-  private async stopWatching(watching: Promise<StopWatching | undefined>): Promise<void> {
+  private async stopWatching(
+    request: OperationRequest,
+    watching: Promise<StopWatching | undefined>,
+  ): Promise<void> {
     try {
       (await watching)?.();
-    } catch {
-      // A custom store may fail to stop; no waiter is left.
+    } catch (error) {
+      // No waiter is left, but a custom store may keep what it could not stop.
+      this.protocol.optionFailed(request, 'store.watch', error);
     }
   }
 
@@ -110,21 +115,25 @@ class WaitQueue {
   }
 
   /** Polls once watching has begun, too: the record may have ended before. */
-  private async watch({ recordKey, options }: OperationRequest): Promise<StopWatching | undefined> {
+  private async watch(request: OperationRequest): Promise<StopWatching | undefined> {
+    const { recordKey, options } = request;
     const { commandTimeoutMs: timeoutMs } = options.storeErrors;
     const notify = () => {
       this.wakeSignal.notify();
     };
     const { store, events } = this.protocol;
     try {
-      const stop = await events.counted('watch', () =>
-        store.watch(recordKey, notify, { timeoutMs }),
+      const stop = await events.counted(
+        'watch',
+        () => store.watch(recordKey, notify, { timeoutMs }),
+        checkWatching,
       );
       this.isWatched = stop !== undefined;
       if (this.isWatched) notify();
       return stop;
-    } catch {
-      // Polling alone is slower, but correct.
+    } catch (error) {
+      // Polling alone is slower, but correct. That the store is unavailable shows at the next poll.
+      if (!isIdempotencyError(error)) this.protocol.optionFailed(request, 'store.watch', error);
       return undefined;
     }
   }
@@ -174,6 +183,11 @@ class WaitQueue {
     if (isUnsure && decision.kind === 'reject') void this.protocol.releaseUnowned(request, token);
     resolve(decision);
   }
+}
+
+/** @throws TypeError for what a custom store may return. */
+function checkWatching(stop: unknown): void {
+  if (stop !== undefined && typeof stop !== 'function') throw unexpectedReply('watch');
 }
 
 function hasLeft({ clientSignal }: OperationRequest): boolean {

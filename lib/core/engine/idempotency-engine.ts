@@ -1,6 +1,11 @@
 import type { OperationRequest } from '../operation/operation-request.js';
 import { isAwaited, type ResolvedLimits } from '../operation/options.js';
-import { invalidRequestReason, type AttemptEnd, type Transport } from '../record/events.js';
+import {
+  invalidRequestReason,
+  type AttemptEnd,
+  type Transport,
+  type UnprotectedReason,
+} from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import { bytesOf, type Outcome, type OwnerToken } from '../record/record.js';
 import { OwnerTokens } from '../record/record-key.js';
@@ -8,7 +13,7 @@ import type { IdempotencyStore } from '../store/idempotency-store.js';
 import { Telemetries } from '../telemetry/telemetries.js';
 import type { UnitOfWork } from '../transaction/unit-of-work.js';
 import { nodeClock, type Clock } from '../util/clock.js';
-import { hasCode } from '../util/errors.js';
+import { errorTypeOf, hasCode } from '../util/errors.js';
 import { DeadlineTimer } from '../util/time.js';
 import type { AttemptServices, EngineAttempt } from './attempt-services.js';
 import {
@@ -117,6 +122,8 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     this.callerAttempts?.ended(attempt.request);
     const { events } = this;
     const { request, isProtected, elapsedMs: durationMs } = attempt;
+    // Without protection, the operation's start is the attempt's first event.
+    if (!isProtected && how === 'not_started') return;
     if (!events.wants('ended')) {
       events.counter.ended(request, how, durationMs, isProtected);
       return;
@@ -135,6 +142,26 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     const reason = invalidRequestReason(error);
     if (reason !== undefined)
       this.events.emit({ type: 'invalid_request', operation, transport, reason });
+  }
+
+  /** Reports an operation that starts to run without an attempt, as its options say. */
+  reportUnprotected(
+    operation: string,
+    transport: Transport,
+    reason: Exclude<UnprotectedReason, 'store_unavailable'>,
+  ): void {
+    this.events.emit({ type: 'unprotected', operation, transport, reason });
+  }
+
+  /** Reports a request without a key that has one under a `name` that is not read. */
+  reportMisnamedKey(operation: string, transport: Transport, name: string): void {
+    this.events.emit({ type: 'key_misnamed', operation, transport, name });
+  }
+
+  /** Reports a function given as an option that failed after the effect, outside of an attempt. */
+  reportOption(operation: string, transport: Transport, option: string, error: unknown): void {
+    const about = { operation, transport, option, error, errorType: errorTypeOf(error) };
+    this.events.emit({ type: 'option_failed', ...about });
   }
 
   private start(
@@ -207,7 +234,6 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     const attempt = new UnprotectedAttempt(this, request, token);
     // The begin without a reply may have acquired the record.
     this.attempts.keep(attempt, this.clock.now());
-    this.events.emit({ type: 'unprotected', ...attempt.subject });
     return { kind: 'run', attempt };
   }
 

@@ -5,6 +5,7 @@ import type { Lease } from '../record/record.js';
 import type { ExtendReply } from '../store/idempotency-store.js';
 import type { DeadlineListener } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
+import { checkedReply } from './checked-reply.js';
 
 interface LeaseObserver {
   leaseLost(reason: LeaseLossReason): void;
@@ -247,7 +248,11 @@ export function extendLease(
     recordRetentionMs: inProgressRetentionMs(options),
     timeoutMs: Math.min(options.storeErrors.commandTimeoutMs, withinMs),
   };
-  return events.counted('extend', () => store.extend(lease, command));
+  return events.counted('extend', () => store.extend(lease, command), checkedExtension);
+}
+
+function checkedExtension(reply: ExtendReply): void {
+  checkedReply('extend', reply);
 }
 
 function watch(keeper: LeaseKeeper): void {

@@ -4,7 +4,7 @@ import type { AttemptEnd, AttemptSubject, LeaseLossReason } from '../record/even
 import { bytesOf, type Lease, type Outcome } from '../record/record.js';
 import type { Acquisition, CompleteReply } from '../store/idempotency-store.js';
 import type { Clock } from '../util/clock.js';
-import { StoreUnavailableError } from '../util/errors.js';
+import { errorTypeOf, StoreUnavailableError } from '../util/errors.js';
 import type { AttemptServices, EngineAttempt } from './attempt-services.js';
 import { LeaseKeeper } from './lease-keeper.js';
 import { OutcomeWriter } from './outcome-writer.js';
@@ -110,6 +110,10 @@ export class LeasedAttempt implements EngineAttempt {
     return this.release();
   }
 
+  started(): void {
+    // It was reported when it began.
+  }
+
   recovered(): void {
     this.isRecovered = true;
     this.services.events.emit({ type: 'recovered', ...this.subject });
@@ -117,6 +121,12 @@ export class LeasedAttempt implements EngineAttempt {
 
   responseDiverged(): void {
     this.services.events.emit({ type: 'response_diverged', ...this.subject });
+  }
+
+  optionFailed(option: string, error: unknown): void {
+    const { operation, transport, recordKey } = this.request;
+    const about = { operation, transport, recordKey, option, error };
+    this.services.events.emit({ type: 'option_failed', ...about, errorType: errorTypeOf(error) });
   }
 
   /** @internal */

@@ -6,6 +6,7 @@ import type { CompleteReply, ReleaseReply } from '../store/idempotency-store.js'
 import type { TransactionalRecords } from '../store/transactional-records.js';
 import { isDoneWithin, jitteredPause } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
+import { checkedReply } from './checked-reply.js';
 
 /** Goes on with a reply, in the promise of its command: another one would cost each request more than the call. */
 type Conclude<Reply, Result> = (reply: Reply | undefined) => Result | Promise<Result>;
@@ -112,7 +113,7 @@ export class OutcomeWriter {
   }
 
   private async untilReplied<Reply extends CompleteReply | ReleaseReply, Result>(
-    command: keyof typeof REPLY_KINDS,
+    command: 'complete' | 'release',
     giveUpAt: number,
     send: (timeoutMs: number) => Promise<Reply>,
     conclude: Conclude<Reply, Result>,
@@ -125,9 +126,8 @@ export class OutcomeWriter {
       const timeoutMs = Math.ceil(Math.min(commandTimeoutMs, giveUpAt - sentAt));
       let reply: Reply | undefined;
       try {
-        reply = await send(Math.max(1, timeoutMs));
+        reply = checkedReply(command, await send(Math.max(1, timeoutMs)));
         counter.commandReplied(command, sentAt);
-        if (!isReplyTo(command, reply)) reply = undefined;
       } catch (error) {
         counter.commandFailed(command, sentAt, error);
       }
@@ -142,32 +142,4 @@ export class OutcomeWriter {
 
 function asItIs<Reply>(reply: Reply): Reply {
   return reply;
-}
-
-const COMPLETE_KINDS: Record<CompleteReply['kind'], true> = {
-  ok: true,
-  ok_late: true,
-  already: true,
-  superseded: true,
-  lost: true,
-  restored: true,
-  gone: true,
-};
-
-const RELEASE_KINDS: Record<ReleaseReply['kind'], true> = {
-  ok: true,
-  already: true,
-  not_in_progress: true,
-  lost: true,
-  gone: true,
-};
-
-const REPLY_KINDS = { complete: COMPLETE_KINDS, release: RELEASE_KINDS };
-
-// An unknown reply of a custom store confirms nothing.
-function isReplyTo(
-  command: keyof typeof REPLY_KINDS,
-  reply: Partial<CompleteReply | ReleaseReply> | undefined,
-): boolean {
-  return reply?.kind !== undefined && Object.hasOwn(REPLY_KINDS[command], reply.kind);
 }

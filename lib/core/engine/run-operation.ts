@@ -7,7 +7,7 @@ import {
 import { ExecutionScope, recoveryOf, senderIn } from '../operation/execution-scope.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
-import type { OutcomeSummary } from '../operation/outcome-policy.js';
+import type { OptionObserver, OutcomeSummary } from '../operation/outcome-policy.js';
 import type { Services } from '../operation/recovery.js';
 import type { Outcome } from '../record/record.js';
 import type { ClockTimer } from '../util/clock.js';
@@ -84,7 +84,7 @@ export function replyOf(settlement: Settlement | undefined): Reply | undefined {
  * operation, its stream and the response do, and executes what the function decides. A transport extends it by what an
  * outcome is.
  */
-export abstract class OperationRun<Response> implements SettlementRules {
+export abstract class OperationRun<Response> implements SettlementRules, OptionObserver {
   abstract readonly isNative: boolean;
   abstract readonly successSummary: OutcomeSummary;
   readonly isTransactional: boolean;
@@ -92,6 +92,7 @@ export abstract class OperationRun<Response> implements SettlementRules {
   private grace: ClockTimer | undefined;
   private awaiting: AwaitingResponse<Response> | undefined;
   private startingOver: Promise<boolean> | undefined;
+  private failedOption: string | undefined;
 
   constructor(
     private readonly attempt: Attempt,
@@ -128,6 +129,7 @@ export abstract class OperationRun<Response> implements SettlementRules {
 
   /** A stream starts, again if an outer interceptor retries. @returns its number: signals of older ones are ignored. */
   streamStarted(): number {
+    this.attempt.started();
     this.report({ kind: 'streamStarted' });
     return this.state.facts.stream;
   }
@@ -184,6 +186,13 @@ export abstract class OperationRun<Response> implements SettlementRules {
     const { state } = this;
     const hasResponse = state.phase === 'respondedEarly' && state.hasBegun;
     return !state.facts.isActive && !hasResponse && !this.isSettled;
+  }
+
+  /** Reports it once: a policy may be asked twice for an attempt. */
+  optionFailed(option: string, error: unknown): void {
+    if (this.failedOption === option) return;
+    this.failedOption = option;
+    this.attempt.optionFailed(option, error);
   }
 
   /** Signals what no response waits for. */
@@ -283,7 +292,7 @@ export abstract class OperationRun<Response> implements SettlementRules {
   ): FinalOutcome {
     const { state, summary, isResponseKept, undo } = effect;
     const outcome = this.outcomeOf(isResponseKept ? response : undefined);
-    const retentionMs = finishedRetentionMs(this.options, { ...summary, state });
+    const retentionMs = finishedRetentionMs(this.options, { ...summary, state }, this);
     return { state, outcome, retentionMs, undo };
   }
 

@@ -54,6 +54,7 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
         isolation: options.transaction === false ? 'default' : options.transaction.isolation,
         openWithinMs: options.lease.durationMs * OPENING_PART,
         endWithinMs: options.storeErrors.saveTimeoutMs,
+        observer: this,
       },
       () => {
         this.keeper.lose('connection_lost');

@@ -9,12 +9,24 @@ const FIRST = { attempt: 1, takeovers: 0, fence: UNKNOWN_FENCE };
 /** Runs without a known lease (`whenUnavailable: 'execute'`), then tries for a lease's length to save the outcome. */
 export class UnprotectedAttempt extends LeasedAttempt {
   override readonly isProtected = false;
+  private hasStarted = false;
 
   /** @param token - of the begin that got no reply, which may have acquired the record. */
   constructor(services: AttemptServices, request: OperationRequest, token: OwnerToken) {
     const lease = { recordKey: request.recordKey, token, fence: UNKNOWN_FENCE };
     super(services, request, lease, FIRST, services.clock.now(), 'no heartbeats');
     void this.keeper.start();
+  }
+
+  /** An outer timeout may have responded before: what never ran is not reported. */
+  override started(): void {
+    if (this.hasStarted) return;
+    this.hasStarted = true;
+    this.services.events.emit({
+      type: 'unprotected',
+      ...this.subject,
+      reason: 'store_unavailable',
+    });
   }
 
   override complete(final: FinalOutcome): Promise<Settlement> {
@@ -33,7 +45,8 @@ export class UnprotectedAttempt extends LeasedAttempt {
     const giveUpAt = this.clock.now() + this.request.options.storeErrors.commandTimeoutMs;
     void this.writer.release(giveUpAt, (reply) => {
       const isFree = reply !== undefined && reply.kind !== 'lost';
-      this.end(isFree ? 'released' : 'given_up');
+      if (!this.hasStarted) this.end('not_started');
+      else this.end(isFree ? 'released' : 'given_up');
     });
     return Promise.resolve();
   }

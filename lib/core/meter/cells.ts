@@ -97,7 +97,10 @@ const PLACES: Readonly<Record<RequestResult, number>> = {
   key_invalid: 10,
   caller_unknown: 11,
   content_invalid: 12,
-  too_many_attempts: 13,
+  unprotected_no_key: 13,
+  unprotected_no_caller: 14,
+  unprotected_disabled: 15,
+  too_many_attempts: 16,
 };
 
 export const RESULTS = Object.keys(PLACES) as readonly RequestResult[];
@@ -117,6 +120,8 @@ const NO_INCIDENTS: Readonly<Record<IncidentType, number>> = {
   slow_attempt: 0,
   lease_lost: 0,
   unprotected: 0,
+  option_failed: 0,
+  key_misnamed: 0,
 };
 
 export const INCIDENTS = Object.keys(NO_INCIDENTS) as readonly IncidentType[];

@@ -6,6 +6,7 @@ import type {
   IdempotencyEventType,
   RejectionReason,
   Transport,
+  UnprotectedReason,
 } from '../record/events.js';
 import type { CountedSubject, StoreCommand } from '../record/idempotency-events.js';
 import { UNKNOWN_FENCE } from '../record/record.js';
@@ -89,9 +90,11 @@ export class IdempotencyMeter {
     conflicted: incident,
     commit_hook_failed: incident,
     unprotected: (meter, event) => {
-      incident(meter, event);
-      meter.request(event, 'unprotected');
+      if (event.reason === 'store_unavailable') incident(meter, event);
+      meter.request(event, UNPROTECTED[event.reason]);
     },
+    option_failed: incident,
+    key_misnamed: incident,
     store_unavailable: (meter, { error }) => {
       meter.lastFailure = { at: meter.clock.wallTime(), errorType: storeErrorTypeOf(error) };
     },
@@ -189,7 +192,7 @@ export class IdempotencyMeter {
     if (outcome === undefined || subject.transport === undefined) return;
     const cells = this.of(subject.operation);
     const result = how === 'recovered' ? how : 'executed';
-    // An unprotected request is counted when it is decided.
+    // An unprotected request is counted when its operation starts.
     if (isProtected) cells.request(subject.transport, result);
     cells.attempt(outcome, durationMs);
     this.recorder?.attempt(this.nameOf(subject.operation), outcome, durationMs);
@@ -306,6 +309,13 @@ const OUTCOMES: Readonly<Record<AttemptEnd, AttemptOutcome | undefined>> = {
   unsaved: 'error',
   given_up: 'error',
   not_started: undefined,
+};
+
+const UNPROTECTED: Readonly<Record<UnprotectedReason, RequestResult>> = {
+  store_unavailable: 'unprotected',
+  no_key: 'unprotected_no_key',
+  no_caller: 'unprotected_no_caller',
+  disabled: 'unprotected_disabled',
 };
 
 function nowhere(): void {

@@ -7,6 +7,7 @@ import type {
   InvalidRequestReason,
   RejectionReason,
   Transport,
+  UnprotectedReason,
   WaitEnd,
 } from '../record/events.js';
 import type { StoreCommand } from '../record/idempotency-events.js';
@@ -88,9 +89,18 @@ export interface RunningAttempt extends AttemptSubject {
   readonly leaseLeftMs: number | undefined;
 }
 
-/** `executed` and `recovered` count when the request's attempt has ended, all others when the engine has decided. */
+/**
+ * `executed` and `recovered` count when the request's attempt has ended, those that begin with `unprotected` when the
+ * operation starts, all others when the engine has decided. `unprotected` alone: without the store.
+ */
 export type RequestResult =
-  'executed' | 'recovered' | 'replayed' | 'unprotected' | RejectionReason | InvalidRequestReason;
+  | 'executed'
+  | 'recovered'
+  | 'replayed'
+  | 'unprotected'
+  | `unprotected_${Exclude<UnprotectedReason, 'store_unavailable'>}`
+  | RejectionReason
+  | InvalidRequestReason;
 
 /** The events that show a problem. */
 export type IncidentType = Extract<
@@ -109,6 +119,8 @@ export type IncidentType = Extract<
   | 'slow_attempt'
   | 'lease_lost'
   | 'unprotected'
+  | 'option_failed'
+  | 'key_misnamed'
 >;
 
 /** `kept`: the attempt's outcome is stored. `lost`: another attempt's is. `error`: no outcome is known to be stored. */

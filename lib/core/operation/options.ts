@@ -1,8 +1,7 @@
 import type { OutcomeCodec } from '../record/outcome-codec.js';
 import type { FinishedState } from '../record/record.js';
 import type { IsolationLevel } from '../transaction/unit-of-work.js';
-import { ignoreResult } from '../util/maybe-async.js';
-import { throwOptionError } from '../util/option-checks.js';
+import { throwOptionError, wrongResult } from '../util/option-checks.js';
 import {
   choice,
   flag,
@@ -14,7 +13,12 @@ import {
   type Group,
   type Schema,
 } from '../util/option-schema.js';
-import { keepResponses, type OutcomePolicy, type OutcomeSummary } from './outcome-policy.js';
+import {
+  keepResponses,
+  type OptionObserver,
+  type OutcomePolicy,
+  type OutcomeSummary,
+} from './outcome-policy.js';
 import type { Recover } from './recovery.js';
 
 /** Which outcomes are kept, for how long, and how they are stored. */
@@ -27,7 +31,8 @@ export interface OutcomeOptions {
   /**
    * How long an outcome can be replayed, from its completion; replays do not extend it (contract C80–C82a). A function
    * can choose it by the outcome, for example shorter for a kept failure. The default then applies to records in
-   * progress, and to an outcome for which the function throws or returns an invalid value.
+   * progress. An outcome for which the function throws or returns an invalid value is kept for the default or, if that is
+   * longer, for the longest time that it has returned, which the log and the event `option_failed` say.
    * @defaultValue 86_400_000, from 1 to 31_536_000_000
    */
   readonly retentionMs?: number | ((outcome: OutcomeSummary & { state: FinishedState }) => number);
@@ -204,6 +209,7 @@ type PerHolder = 'maxWaitersPerKey' | 'maxWaitersPerCaller' | 'maxAttemptsPerCal
 const DAY_MS = 86_400_000;
 
 const RETENTION = { default: DAY_MS, min: 1, max: 365 * DAY_MS };
+const RETENTION_RANGE = `an integer from ${String(RETENTION.min)} to ${String(RETENTION.max)}`;
 const MAX_EXECUTION = { default: 300_000, min: 100, max: DAY_MS };
 
 export const OUTCOME: Group<OutcomeOptions, ResolvedProtocolOptions['outcome']> = {
@@ -326,18 +332,31 @@ export function inProgressRetentionMs(options: ResolvedProtocolOptions): number 
   return unfinishedRetentionMs(options) + options.lease.maxExecutionMs;
 }
 
-/** The operation has had its effect: if the function throws or returns an invalid value, the default applies. */
+/** The longest time that each function has returned, where it is longer than the default. */
+const longest = new WeakMap<object, number>();
+
+/** The operation has had its effect: if the function fails, its outcome is kept for the longest time that is known. */
 export function finishedRetentionMs(
   { outcome: { retentionMs } }: Retention,
   summary: OutcomeSummary & { state: FinishedState },
+  observer: OptionObserver,
 ): number {
   if (typeof retentionMs === 'number') return retentionMs;
+  const known = longest.get(retentionMs) ?? RETENTION.default;
+  let chosen: unknown;
   try {
-    const chosen: unknown = retentionMs(summary);
-    ignoreResult('outcome.retentionMs', chosen);
-    integer(RETENTION).check('outcome.retentionMs', chosen);
-    return chosen as number;
-  } catch {
-    return RETENTION.default;
+    chosen = retentionMs(summary);
+    if (!isRetention(chosen)) throw wrongResult('outcome.retentionMs', RETENTION_RANGE, chosen);
+  } catch (error) {
+    observer.optionFailed('outcome.retentionMs', error);
+    return typeof chosen === 'number' && chosen > RETENTION.max ? RETENTION.max : known;
   }
+  if (chosen > known) longest.set(retentionMs, chosen);
+  return chosen;
+}
+
+function isRetention(value: unknown): value is number {
+  return (
+    Number.isSafeInteger(value) && Number(value) >= RETENTION.min && Number(value) <= RETENTION.max
+  );
 }

@@ -1,4 +1,4 @@
-import { ignoreResult } from '../util/maybe-async.js';
+import { wrongResult } from '../util/option-checks.js';
 
 /** An attempt's end, as `outcome.keep` and `outcome.retentionMs` receive it. */
 export interface OutcomeSummary {
@@ -10,7 +10,8 @@ export interface OutcomeSummary {
 
 /**
  * Decides whether an outcome is kept and replayed, or the key released so that the operation can run again at once. Must
- * be pure: it may be called twice for an attempt. If it throws, the default applies.
+ * be pure: it may be called twice for an attempt. If it throws, or returns no boolean, the outcome is kept, which the log
+ * and the event `option_failed` say.
  */
 export type OutcomePolicy = (summary: OutcomeSummary) => boolean;
 
@@ -28,18 +29,23 @@ export function keepSuccesses(summary: OutcomeSummary): boolean {
   return !('error' in summary);
 }
 
-/** Calls a policy, or the default if it fails: after the effect, an attempt that is not ended would keep its key. */
+/** Is told that a function given as an option has failed after the effect. */
+export interface OptionObserver {
+  optionFailed(option: string, error: unknown): void;
+}
+
+/** Calls a policy. If it fails, the outcome is kept: released, an operation that has had its effect would run again. */
 export function asksToKeep(
   policy: OutcomePolicy,
-  byDefault: OutcomePolicy,
   summary: OutcomeSummary,
+  observer: OptionObserver,
 ): boolean {
   try {
     const result: unknown = policy(summary);
     if (typeof result === 'boolean') return result;
-    ignoreResult('outcome.keep', result);
-  } catch {
-    // The default applies.
+    throw wrongResult('outcome.keep', 'true or false', result);
+  } catch (error) {
+    observer.optionFailed('outcome.keep', error);
+    return true;
   }
-  return byDefault(summary);
 }

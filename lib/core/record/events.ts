@@ -48,6 +48,17 @@ export function invalidRequestReason(error: unknown): InvalidRequestReason | und
   return isIdempotencyError(error) ? INVALID_REQUESTS.get(error.code) : undefined;
 }
 
+/** Why an operation runs without protection. All but `store_unavailable` are what the options ask for. */
+export type UnprotectedReason =
+  /** The store gave no reply, and `storeErrors.whenUnavailable` is `'execute'`. */
+  | 'store_unavailable'
+  /** The request has no key, and `key.required` is false. */
+  | 'no_key'
+  /** The caller is unknown, and `caller.anonymous` is `'ignore'`. */
+  | 'no_caller'
+  /** The option `enabled` is false, or its function returned false. */
+  | 'disabled';
+
 /** How a duplicate's wait ended. */
 export type WaitEnd =
   /** The outcome is stored, and the duplicate gets it. */
@@ -243,8 +254,37 @@ export type IdempotencyEvent =
   | (AttemptSubject & { readonly type: 'conflicted' })
   /** The transaction was committed, but a hook (`onCommitted`) failed. */
   | (AttemptSubject & Caused & { readonly type: 'commit_hook_failed' })
-  /** The operation runs without a record, as `storeErrors.whenUnavailable: 'execute'` allows. */
-  | (AttemptSubject & { readonly type: 'unprotected' })
+  /**
+   * The operation runs without protection, for `reason`: a retry runs it again. Not emitted for one that does not run,
+   * nor for a safe method such as GET. Severity: `critical` for `store_unavailable`, `info` for `disabled`, else `notice`.
+   */
+  | (AttemptSubject & { readonly type: 'unprotected'; readonly reason: 'store_unavailable' })
+  | (OperationBase & {
+      readonly type: 'unprotected';
+      readonly transport: Transport;
+      readonly recordKey?: undefined;
+      readonly reason: Exclude<UnprotectedReason, 'store_unavailable'>;
+    })
+  /**
+   * A function given as `option` threw, or returned something else, when the operation had had its effect. The safe side
+   * was taken: the outcome is kept, for the longer time, or the message is requeued. Logged once per operation and option.
+   */
+  | (OperationBase &
+      Caused & {
+        readonly type: 'option_failed';
+        readonly recordKey?: RecordKey | undefined;
+        readonly option: string;
+      })
+  /**
+   * A request without a key has a header, or a payload a member, of a similar `name`, which is not read
+   * (`X-Idempotency-Key`). Logged once per operation and name.
+   */
+  | (OperationBase & {
+      readonly type: 'key_misnamed';
+      readonly transport: Transport;
+      readonly recordKey?: undefined;
+      readonly name: string;
+    })
   /** The store gave no reply to a begin or to the reconciler, or rejected it: `error` says why. */
   | (EventBase & {
       readonly type: 'store_unavailable';
@@ -278,7 +318,7 @@ export type IdempotencyEventType = IdempotencyEvent['type'];
  */
 export type EventSeverity = 'info' | 'notice' | 'warning' | 'critical';
 
-/** The severity of each event. */
+/** The severity of each event; that of `unprotected` is lower for some reasons, see {@link severityOf}. */
 export const EVENT_SEVERITY: Readonly<Record<IdempotencyEventType, EventSeverity>> = {
   acquired: 'info',
   takeover: 'notice',
@@ -304,6 +344,8 @@ export const EVENT_SEVERITY: Readonly<Record<IdempotencyEventType, EventSeverity
   conflicted: 'notice',
   commit_hook_failed: 'warning',
   unprotected: 'critical',
+  option_failed: 'warning',
+  key_misnamed: 'warning',
   store_unavailable: 'warning',
   reconciled: 'info',
   consumer_stopped: 'notice',
@@ -312,3 +354,17 @@ export const EVENT_SEVERITY: Readonly<Record<IdempotencyEventType, EventSeverity
   breaker_half_open: 'notice',
   breaker_closed: 'notice',
 };
+
+const UNPROTECTED_SEVERITY: Readonly<Record<UnprotectedReason, EventSeverity>> = {
+  store_unavailable: EVENT_SEVERITY.unprotected,
+  no_key: 'notice',
+  no_caller: 'notice',
+  disabled: 'info',
+};
+
+/** Returns the severity of an event, which depends on the reason where it is `unprotected`. */
+export function severityOf(event: IdempotencyEvent): EventSeverity {
+  return event.type === 'unprotected'
+    ? UNPROTECTED_SEVERITY[event.reason]
+    : EVENT_SEVERITY[event.type];
+}

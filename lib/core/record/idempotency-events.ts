@@ -1,6 +1,8 @@
 import { nodeClock, type Clock } from '../util/clock.js';
+import { errorTypeOf } from '../util/errors.js';
+import { forget } from '../util/maybe-async.js';
 import {
-  EVENT_SEVERITY,
+  severityOf,
   type AttemptEnd,
   type AttemptSubject,
   type IdempotencyEvent,
@@ -108,12 +110,20 @@ export class IdempotencyEvents {
     return false;
   }
 
-  /** @internal Counts a command. It costs a promise, so what each request sends is counted where it is awaited. */
-  async counted<Reply>(command: StoreCommand, send: () => Promise<Reply>): Promise<Reply> {
+  /**
+   * @internal Counts a command. It costs a promise, so what each request sends is counted where it is awaited.
+   * @param check - throws for a reply that counts as a failure.
+   */
+  async counted<Reply>(
+    command: StoreCommand,
+    send: () => Promise<Reply>,
+    check?: (reply: Reply) => void,
+  ): Promise<Reply> {
     const { counter, clock } = this;
     const sentAt = clock.now();
     try {
       const reply = await send();
+      check?.(reply);
       counter.commandReplied(command, sentAt);
       return reply;
     } catch (error) {
@@ -130,7 +140,7 @@ export class IdempotencyEvents {
       logged ||= replacesLog;
       this.notify(listener, event);
     }
-    const severity = EVENT_SEVERITY[event.type];
+    const severity = severityOf(event);
     if (!logged && (severity === 'warning' || severity === 'critical')) {
       this.report((reporter) => {
         reporter.report(event);
@@ -152,8 +162,7 @@ export class IdempotencyEvents {
       });
     };
     try {
-      const result = listener(event);
-      if (result instanceof Promise) result.catch(failed);
+      forget(listener(event), failed);
     } catch (error) {
       failed(error);
     }
@@ -162,10 +171,23 @@ export class IdempotencyEvents {
   private report(call: (reporter: IdempotencyEventReporter) => void): void {
     try {
       call(this.reporter);
-    } catch {
+    } catch (error) {
       // A failing logger must not fail a request.
+      loggerFailed(error);
     }
   }
+}
+
+let hasLoggerFailed = false;
+
+/** Past the logger, and once per process. */
+function loggerFailed(error: unknown): void {
+  if (hasLoggerFailed) return;
+  hasLoggerFailed = true;
+  process.emitWarning(
+    `The application's logger failed (${errorTypeOf(error) ?? typeof error}) on a line of nestjs-idempotency, which is lost, as later ones may be. Repair the logger that was given to Nest.`,
+    { type: 'IdempotencyWarning', code: 'IDEMPOTENCY_LOGGER_FAILED' },
+  );
 }
 
 interface Subscription {

@@ -3,6 +3,7 @@ import type { Attempt, Settlement } from '../operation/attempt.js';
 import { contextOf, executionScope, recoveryOf } from '../operation/execution-scope.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
+import type { OptionObserver } from '../operation/outcome-policy.js';
 import type { Recover, Recovery, Services } from '../operation/recovery.js';
 import type { Outcome } from '../record/record.js';
 import { errorTypeOf } from '../util/errors.js';
@@ -13,7 +14,7 @@ export interface RecoverableOperation {
   /** The function of `onTakeover`. */
   readonly recover: Recover;
   /** Encodes `value` for storage; `undefined` if the operation's policy does not keep it. */
-  outcomeOf(value: unknown): Outcome | undefined;
+  outcomeOf(value: unknown, observer: OptionObserver): Outcome | undefined;
 }
 
 export type AbandonedRequest = Omit<OperationRequest, 'options'>;
@@ -62,12 +63,12 @@ export async function recoverRecord(
     await attempt.release();
     return 'failed';
   }
-  const outcome = found === 'run' ? undefined : operation.outcomeOf(found.value);
+  const outcome = found === 'run' ? undefined : operation.outcomeOf(found.value, attempt);
   if (outcome === undefined) {
     await attempt.release();
     return 'released';
   }
-  const retentionMs = finishedRetentionMs(options, { state: 'completed' });
+  const retentionMs = finishedRetentionMs(options, { state: 'completed' }, attempt);
   return recoveryResultOf(await attempt.complete({ state: 'completed', outcome, retentionMs }));
 }
 

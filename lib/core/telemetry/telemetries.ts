@@ -1,5 +1,6 @@
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import { IdempotencyOptionsError } from '../util/errors.js';
+import { forget } from '../util/maybe-async.js';
 import type { SurroundedRequest, Surrounding, Telemetry, TelemetrySource } from './telemetry.js';
 
 /** What {@link Telemetry.traceOf} may return. */
@@ -90,8 +91,7 @@ export class Telemetries {
 
   /** An async function fits the types, too: unhandled, its rejection would end the process. */
   private watch(method: string, returned: unknown): void {
-    if (!(returned instanceof Promise)) return;
-    returned.catch((error: unknown) => {
+    forget(returned, (error) => {
       this.events.telemetryFailed(method, error);
     });
   }

@@ -1,6 +1,7 @@
+import type { OptionObserver } from '../operation/outcome-policy.js';
 import type { Clock } from '../util/clock.js';
 import { NoTransactionError } from '../util/errors.js';
-import { forget } from '../util/maybe-async.js';
+import { wrongResult } from '../util/option-checks.js';
 import { isDoneWithin } from '../util/time.js';
 import { DeferredTransaction, type TransactionEnd } from './deferred-transaction.js';
 import type { IsolationLevel, OpenTransaction, UnitOfWork } from './unit-of-work.js';
@@ -11,7 +12,11 @@ interface OperationTransactionOptions {
   readonly isolation: IsolationLevel | 'default';
   readonly openWithinMs: number;
   readonly endWithinMs: number;
+  /** Is told of a custom unit of work whose functions fail. */
+  readonly observer: OptionObserver;
 }
+
+type Predicate = 'isConflict' | 'isInterruption' | 'isReplyMismatch';
 
 /** The transaction of an operation, and the next one when the operation runs again after a conflict. */
 export class OperationTransaction {
@@ -30,16 +35,16 @@ export class OperationTransaction {
   }
 
   isConflict(error: unknown): boolean {
-    return isReportedTrue(() => this.unitOfWork.isConflict(error));
+    return this.isTrue('isConflict', error);
   }
 
   isInterruption(error: unknown): boolean {
     const isLost = this.deferred?.transaction.lost?.aborted === true;
-    return isLost || isReportedTrue(() => this.unitOfWork.isInterruption(error));
+    return isLost || this.isTrue('isInterruption', error);
   }
 
   isReplyMismatch(error: unknown): boolean {
-    return isReportedTrue(() => this.unitOfWork.isReplyMismatch(error));
+    return this.isTrue('isReplyMismatch', error);
   }
 
   /** Opens a transaction, calls `prepare` with it, and forgets the hooks of the one before. Throws what they throw. */
@@ -102,21 +107,23 @@ export class OperationTransaction {
     await Promise.all(this.hooks.map(run));
   }
 
+  /** Treats an error of a custom unit of work as false: an attempt that is not ended would keep its key. */
+  private isTrue(predicate: Predicate, error: unknown): boolean {
+    const option = `unitOfWork.${predicate}`;
+    try {
+      const result: unknown = this.unitOfWork[predicate](error);
+      if (typeof result === 'boolean') return result;
+      throw wrongResult(option, 'true or false', result);
+    } catch (failure) {
+      this.options.observer.optionFailed(option, failure);
+      return false;
+    }
+  }
+
   /** Closes the connection of a transaction that does not end in time, if possible. */
   private async isEndedInTime({ ended, transaction }: DeferredTransaction): Promise<boolean> {
     if (await isDoneWithin(this.options.endWithinMs, ended, this.clock)) return true;
     transaction.cut?.();
-    return false;
-  }
-}
-
-/** Treats an error of a custom unit of work as false: an attempt that is not ended would keep its key. */
-function isReportedTrue(predicate: () => unknown): boolean {
-  try {
-    const result = predicate();
-    forget(result);
-    return result === true;
-  } catch {
     return false;
   }
 }

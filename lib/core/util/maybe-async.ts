@@ -33,28 +33,6 @@ export function atOnce<Result>(option: string, result: Result, operation?: strin
   );
 }
 
-const warned = new Set<string>();
-
-let warn = (message: string): void => {
-  process.emitWarning(message, { type: 'IdempotencyWarning', code: 'IDEMPOTENCY_PROMISE_IGNORED' });
-};
-
-/** Sends these warnings to the application's log. */
-export function warnBy(report: (message: string) => void): void {
-  warn = report;
-}
-
-/** Discards the result of a synchronous function. Warns once per option if it is a promise. */
-export function ignoreResult(option: string, result: unknown): void {
-  if (!isThenable(result)) return;
-  forget(result);
-  if (warned.has(option)) return;
-  warned.add(option);
-  warn(
-    `The function given as the option "${option}" returned a promise. It must return its result synchronously; the option's default was used instead. [IDEMPOTENCY_PROMISE_IGNORED]`,
-  );
-}
-
 /** Discards a result. `failed` gets a promise's rejection, which would otherwise end the process. */
 export function forget(result: unknown, failed: (error: unknown) => void = ignore): void {
   // Only promises: calling `then` on another thenable could run a lazy query.

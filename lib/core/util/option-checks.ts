@@ -1,5 +1,5 @@
 import { IdempotencyOptionsError } from './errors.js';
-import { isThenable } from './maybe-async.js';
+import { forget, isThenable } from './maybe-async.js';
 
 export function checkInteger(option: string, value: unknown, min: number, max: number): void {
   if (!Number.isSafeInteger(value) || (value as number) < min || (value as number) > max) {
@@ -64,6 +64,18 @@ export function within<Result>(owner: string, place: string, check: () => Result
 export function throwOptionError(option: string, expected: string, value: unknown): never {
   throw new IdempotencyOptionsError(
     `The option "${option}" must be ${expected}, but it is ${describe(value)}.`,
+  );
+}
+
+/** Describes a result by its type only: it may be data. */
+export function wrongResult(
+  option: string,
+  expected: string,
+  result: unknown,
+): IdempotencyOptionsError {
+  forget(result);
+  return new IdempotencyOptionsError(
+    `The function given as the option "${option}" must return ${expected} synchronously, but it returned ${result === undefined ? 'undefined' : typeName(result)}.`,
   );
 }
 
@@ -159,7 +171,7 @@ export function nearestNames(name: string, known: Iterable<string>): string[] {
 }
 
 /** Wrong, missing, extra and transposed letters (Damerau–Levenshtein distance). */
-function editDistance(left: string, right: string): number {
+export function editDistance(left: string, right: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: right.length + 1 }, (_, index) => index);
   for (let i = 1; i <= left.length; i += 1) {

@@ -77,8 +77,11 @@ export class SpanWriter {
     switch (event.type) {
       case 'acquired':
       case 'takeover':
-      case 'unprotected':
         this.began(event);
+        break;
+      case 'unprotected':
+        if (event.reason === 'store_unavailable') this.began(event);
+        else this.bypassed(event);
         break;
       case 'recovered':
         this.executionOf(event)?.span?.setAttribute(ATTRIBUTE.result, 'recovered');
@@ -108,7 +111,9 @@ export class SpanWriter {
     }
   }
 
-  private began(event: EventOf<'acquired' | 'takeover' | 'unprotected'>): void {
+  private began(
+    event: EventOf<'acquired' | 'takeover'> | Extract<EventOf<'unprotected'>, AttemptSubject>,
+  ): void {
     const { type, operation, transport, attempt, fencingToken } = event;
     const link = type === 'takeover' ? this.linkTo('previous_attempt', event.trace) : undefined;
     if (transport === undefined) {
@@ -131,6 +136,16 @@ export class SpanWriter {
     span.setAttribute(ATTRIBUTE.takeover, type === 'takeover');
     if (fencingToken !== UNKNOWN_FENCE) span.setAttribute(ATTRIBUTE.fencingToken, fencingToken);
     if (link !== undefined) span.addLink(link);
+  }
+
+  /** It runs without an attempt, which would have other attributes. */
+  private bypassed(event: Exclude<EventOf<'unprotected'>, AttemptSubject>): void {
+    const active = context.active();
+    const own = OwnSpan.in(active, event);
+    const span = own?.span ?? trace.getSpan(active);
+    if (span?.isRecording() !== true) return;
+    if (own !== undefined) own.isExecuted = true;
+    this.describe(span, event, `unprotected_${event.reason}`);
   }
 
   private decided(

@@ -1,4 +1,4 @@
-import { asksToKeep, keepSuccesses } from '../../core/operation/outcome-policy.js';
+import { asksToKeep } from '../../core/operation/outcome-policy.js';
 import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { ValueNotStorableError } from '../../core/util/errors.js';
 import type { Call } from './call.js';
@@ -22,9 +22,12 @@ export function recoverableCall({
   return {
     options,
     recover: onTakeover,
-    outcomeOf: (value) => {
-      if (!asksToKeep(keep, keepSuccesses, {})) return undefined;
+    outcomeOf: (value, observer) => {
+      if (!asksToKeep(keep, {}, observer)) return undefined;
       const encoded = format.encode(format.ofFound(value));
+      // A caller would get it. The reconciler has none.
+      if (encoded instanceof ValueNotStorableError)
+        observer.optionFailed('lease.onTakeover', encoded);
       const isKept =
         !(encoded instanceof ValueNotStorableError) &&
         maxOutcomeBytes !== 'none' &&

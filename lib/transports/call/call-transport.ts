@@ -1,3 +1,4 @@
+import type { ExecutionContext } from '@nestjs/common';
 import type { IdempotencyEngine } from '../../core/engine/idempotency-engine.js';
 import {
   entryOf,
@@ -11,7 +12,7 @@ import type { IdempotencyContext } from '../../core/operation/idempotency-contex
 import type { OperationRequest } from '../../core/operation/operation-request.js';
 import {
   asksToKeep,
-  keepSuccesses,
+  type OptionObserver,
   type OutcomeSummary,
 } from '../../core/operation/outcome-policy.js';
 import type { Services } from '../../core/operation/recovery.js';
@@ -21,7 +22,7 @@ import type { GuardedSurrounding } from '../../core/telemetry/telemetries.js';
 import type { Clock } from '../../core/util/clock.js';
 import { hasCode, OperationRejectedError, ValueNotStorableError } from '../../core/util/errors.js';
 import { jitteredPause } from '../../core/util/time.js';
-import type { Call, CallResult } from './call.js';
+import type { Bypass, Call, CallResult } from './call.js';
 import { rejectedResult } from './rejection-errors.js';
 
 type Operation = (context: IdempotencyContext) => unknown;
@@ -61,16 +62,29 @@ export class CallTransport {
     }
   }
 
-  /** Waits for a call. Reports a request that is rejected before it becomes one. */
-  async prepared<Prepared>(
-    operation: string,
+  /**
+   * Waits for a call. Reports a request that is rejected before it becomes one.
+   * @param misnamedIn - finds a key under a name that is not read. Called where there is none.
+   */
+  async prepared<Prepared, Route extends { readonly operation: string }>(
     transport: Call['transport'],
     call: Promise<Prepared>,
+    misnamedIn: (context: ExecutionContext, route: Route) => string | undefined,
+    context: ExecutionContext,
+    route: Route,
   ): Promise<Prepared> {
+    const { operation } = route;
     try {
-      return await call;
+      const prepared = await call;
+      if (prepared === 'no_key') {
+        this.reportMisnamedKey(operation, transport, misnamedIn(context, route));
+      }
+      return prepared;
     } catch (error) {
       this.reportInvalid(operation, transport, error);
+      if (hasCode(error, 'idempotency_key_missing')) {
+        this.reportMisnamedKey(operation, transport, misnamedIn(context, route));
+      }
       throw error;
     }
   }
@@ -78,6 +92,28 @@ export class CallTransport {
   /** Reports a request that was rejected before it became a call, if that is what `error` says. */
   reportInvalid(operation: string, transport: Call['transport'], error: unknown): void {
     this.engine.reportInvalid(operation, transport, error);
+  }
+
+  /** Reports an option that fails outside of an attempt. */
+  observer(operation: string, transport: Call['transport']): OptionObserver {
+    return {
+      optionFailed: (option, error) => {
+        this.engine.reportOption(operation, transport, option, error);
+      },
+    };
+  }
+
+  /** Reports an operation that starts to run without a call. */
+  reportUnprotected(operation: string, transport: Call['transport'], reason: Bypass): void {
+    this.engine.reportUnprotected(operation, transport, reason);
+  }
+
+  private reportMisnamedKey(
+    operation: string,
+    transport: Call['transport'],
+    name: string | undefined,
+  ): void {
+    if (name !== undefined) this.engine.reportMisnamedKey(operation, transport, name);
   }
 
   /** @param conflicts - of earlier attempts with other transactions. */
@@ -138,7 +174,7 @@ class CallExecution extends OperationRun<() => Outcome> {
   }
 
   override keeps(summary: OutcomeSummary): boolean {
-    return asksToKeep(this.call.keep, keepSuccesses, summary);
+    return asksToKeep(this.call.keep, summary, this);
   }
 
   async run(operation: Operation): Promise<CallResult> {
@@ -200,7 +236,7 @@ class CallExecution extends OperationRun<() => Outcome> {
     const { call } = this;
     const code = this.streamFailed(stream, error);
     const settlement = await this.respond({ kind: 'responseComplete' }, () =>
-      call.format.encodeFailure(error),
+      call.format.encodeFailure(error, this),
     );
     if (code !== undefined) return rejectedResult(code, call.options);
     const reply = replyOf(settlement);

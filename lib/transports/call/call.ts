@@ -1,6 +1,6 @@
 import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { OutcomePolicy } from '../../core/operation/outcome-policy.js';
-import type { Transport } from '../../core/record/events.js';
+import type { Transport, UnprotectedReason } from '../../core/record/events.js';
 import type { Fingerprint } from '../../core/record/record.js';
 import type { Scope } from '../../core/record/scope.js';
 import type { OperationRejectedError } from '../../core/util/errors.js';
@@ -28,6 +28,9 @@ export interface Call {
   /** The operation's method, where it reports its own entry: any earlier failure (of a pipe, say) releases the key. */
   readonly handler?: object;
 }
+
+/** Why a handler runs without a call, as its options say. */
+export type Bypass = Exclude<UnprotectedReason, 'store_unavailable'>;
 
 export type CallResult =
   | { readonly kind: 'value'; readonly value: unknown; readonly isReplayed: boolean }

@@ -1,3 +1,4 @@
+import type { OptionObserver } from '../../core/operation/outcome-policy.js';
 import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import type { Outcome } from '../../core/record/record.js';
 import type { ValueNotStorableError } from '../../core/util/errors.js';
@@ -27,7 +28,7 @@ export type StoredResult =
 /** Encodes values and failures as outcomes, and decodes them. */
 export interface OutcomeFormat {
   encode(value: unknown): Outcome | ValueNotStorableError;
-  encodeFailure(error: unknown): Outcome;
+  encodeFailure(error: unknown, observer: OptionObserver): Outcome;
   /** The outcome of an operation that completed and whose value is unavailable. */
   readonly done: Outcome;
   /** A recovered value, in the form in which the operation returns values. */
@@ -39,7 +40,7 @@ export interface OutcomeFormat {
 export function valueFormat(codec: OutcomeCodec, thrown?: ThrownValues): OutcomeFormat {
   return {
     encode: (value) => encodeValue(value, codec),
-    encodeFailure: (error) => encodedError(error, codec, thrown),
+    encodeFailure: (error, observer) => encodedError(error, codec, thrown, observer),
     done: VALUE_NOT_KEPT,
     ofFound: (value) => value,
     decode: (outcome) => toStoredResult(decodeOutcome(outcome, codec), thrown),
@@ -50,7 +51,7 @@ export function valueFormat(codec: OutcomeCodec, thrown?: ThrownValues): Outcome
 export function emissionsFormat(codec: OutcomeCodec, thrown?: ThrownValues): OutcomeFormat {
   return {
     encode: (values) => encodeEmissions(values as readonly unknown[], codec),
-    encodeFailure: (error) => encodedError(error, codec, thrown),
+    encodeFailure: (error, observer) => encodedError(error, codec, thrown, observer),
     done: VALUE_NOT_KEPT,
     ofFound: (value) => [value],
     decode: (outcome) => {
@@ -81,13 +82,22 @@ export function nothingFormat(codec: OutcomeCodec): OutcomeFormat {
   };
 }
 
-function encodedError(error: unknown, codec: OutcomeCodec, thrown?: ThrownValues): Outcome {
+function encodedError(
+  error: unknown,
+  codec: OutcomeCodec,
+  thrown: ThrownValues | undefined,
+  observer: OptionObserver,
+): Outcome {
   try {
     const kept = thrown?.valueOf(error);
-    const encoded = kept && encodeThrown(kept.value, codec);
-    if (encoded !== undefined && !(encoded instanceof Error)) return encoded;
-  } catch {
+    if (kept !== undefined) {
+      const encoded = encodeThrown(kept.value, codec);
+      if (!(encoded instanceof Error)) return encoded;
+      observer.optionFailed('response', encoded);
+    }
+  } catch (failure) {
     // The application's own exception class threw in getError().
+    observer.optionFailed('response', failure);
   }
   return encodeFailure(error);
 }

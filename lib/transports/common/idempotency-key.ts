@@ -1,6 +1,5 @@
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { atOnce } from '../../core/util/maybe-async.js';
-import { classOf } from '../../core/util/option-checks.js';
+import { wrongResult } from '../../core/util/option-checks.js';
 
 /** How the key's header field is parsed: see {@link KeyOptions.syntax}. */
 export type KeySyntax = 'lenient' | 'strict' | 'uuid' | ((key: string) => boolean);
@@ -44,11 +43,10 @@ export function parseKey(value: string, syntax: KeySyntax, maxLength: number): P
 export function isOfSyntax(key: string, syntax: KeySyntax): boolean {
   if (syntax === 'uuid') return UUID.test(key);
   if (typeof syntax !== 'function') return true;
-  const isValid: unknown = atOnce('key.syntax', syntax(key));
-  if (typeof isValid === 'boolean') return isValid;
-  throw new IdempotencyOptionsError(
-    `The function given as the option "key.syntax" returned ${classOf(isValid)}. It must return true or false.`,
-  );
+  const isAllowed: unknown = atOnce('key.syntax', syntax(key));
+  if (typeof isAllowed === 'boolean') return isAllowed;
+  // Otherwise a function without a `return` would make a request that has a key one that has none.
+  throw wrongResult('key.syntax', 'true or false', isAllowed);
 }
 
 /** @returns the key in its field's lines; `false` if malformed or present twice, `undefined` if absent. */

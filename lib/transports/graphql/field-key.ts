@@ -4,7 +4,8 @@ import { rejectionError } from '../../core/util/errors.js';
 import { askKey, askOption } from '../common/ask-option.js';
 import { fieldLines } from '../common/header-fields.js';
 import { isOfSyntax, keyInLines, type ParsedKey } from '../common/idempotency-key.js';
-import type { FieldRequest, GraphqlField } from './graphql-field.js';
+import { misnamedKey } from '../common/misnamed-key.js';
+import { fieldOf, type FieldRequest, type GraphqlField } from './graphql-field.js';
 import type { GraphqlRoute } from './graphql-route.js';
 
 /** The key of a mutation field, if any. @throws {@link OperationRejectedError} for a missing or invalid key. */
@@ -27,6 +28,16 @@ export function fieldKey(
     throw rejectionError('idempotency_key_missing', { operation, remedy: remedyFor(route) });
   }
   return key;
+}
+
+/** The header of a request that probably has the key under another name. The schema names the arguments. */
+export function misnamedIn(
+  context: ExecutionContext,
+  { keyField }: GraphqlRoute,
+): string | undefined {
+  const { request } = fieldOf(context);
+  if (request === undefined || keyField === undefined || isUpgrade(request)) return undefined;
+  return misnamedKey(Object.keys(request.headers ?? {}), keyField);
 }
 
 /** The argument comes before the header. */

@@ -5,7 +5,7 @@ import {
   MAX_CONTENT_DEPTH,
 } from '../../core/record/canonical-json.js';
 import { forget } from '../../core/util/maybe-async.js';
-import type { Call } from '../call/call.js';
+import type { Bypass, Call } from '../call/call.js';
 import { valueFormat } from '../call/outcome-format.js';
 import { callerScope } from '../call/value-route.js';
 import { isEnabled } from '../common/ask-option.js';
@@ -19,20 +19,21 @@ const CALLER_REMEDY =
   'Let a guard set a user with an "id" or a "sub" on the request in GraphQL\'s context; or set the option "caller.scope"; or allow such callers with the option "caller.anonymous".';
 
 /**
- * The call of a mutation field, or `undefined` where its options let it run unprotected. Checks in HTTP's order.
+ * The call of a mutation field, or why its options let it run unprotected. Checks in HTTP's order.
  * @throws {@link OperationRejectedError}, {@link ContentNotComparableError} where a check fails.
  */
 export async function graphqlCall(
   context: ExecutionContext,
   field: GraphqlField,
   route: GraphqlRoute,
-): Promise<Call | undefined> {
+): Promise<Call | Bypass> {
   const { operation, options } = route;
   const { keep, codec } = options.outcome;
-  const key = isEnabled(context, operation, options) ? fieldKey(context, field, route) : undefined;
-  if (key === undefined) return undefined;
+  if (!isEnabled(context, operation, options)) return 'disabled';
+  const key = fieldKey(context, field, route);
+  if (key === undefined) return 'no_key';
   const scope = await callerScope(context, route, () => field.user, CALLER_REMEDY);
-  if (scope === undefined) return undefined;
+  if (scope === undefined) return 'no_caller';
   const { info, args } = field;
   const content = payloadContent(
     info.fieldName,

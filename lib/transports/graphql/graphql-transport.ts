@@ -3,6 +3,7 @@ import { defer, lastValueFrom, type Observable } from 'rxjs';
 import { isAwaited } from '../../core/operation/options.js';
 import { valueOf, type CallTransport } from '../call/call-transport.js';
 import { toFieldError } from './field-error.js';
+import { misnamedIn } from './field-key.js';
 import { graphqlCall } from './graphql-call.js';
 import { fieldOf, type FieldRequest } from './graphql-field.js';
 import type { GraphqlRoute } from './graphql-route.js';
@@ -33,8 +34,11 @@ export class GraphqlTransport {
     const run = () => valueFrom(next);
     try {
       const prepared = graphqlCall(context, field, route);
-      const call = await this.calls.prepared(route.operation, 'graphql', prepared);
-      if (call === undefined) return await run();
+      const call = await this.calls.prepared('graphql', prepared, misnamedIn, context, route);
+      if (typeof call === 'string') {
+        this.calls.reportUnprotected(route.operation, 'graphql', call);
+        return await run();
+      }
       return valueOf(
         await this.calls.settle({ ...call, clientSignal: clientDisconnect.signal }, run),
       );

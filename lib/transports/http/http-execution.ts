@@ -3,11 +3,7 @@ import { HttpException } from '@nestjs/common';
 import { OperationRun, replyOf, type Reply } from '../../core/engine/run-operation.js';
 import type { Attempt, Settlement } from '../../core/operation/attempt.js';
 import type { ExecutionScope } from '../../core/operation/execution-scope.js';
-import {
-  asksToKeep,
-  keepResponses,
-  type OutcomeSummary,
-} from '../../core/operation/outcome-policy.js';
+import { asksToKeep, type OutcomeSummary } from '../../core/operation/outcome-policy.js';
 import type { Outcome } from '../../core/record/record.js';
 import type { RejectionCode } from '../../core/util/rejections.js';
 import { replayOf } from './http-replay.js';
@@ -71,7 +67,7 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
   }
 
   override keeps(summary: OutcomeSummary): boolean {
-    return asksToKeep(this.route.options.outcome.keep, keepResponses, summary);
+    return asksToKeep(this.route.options.outcome.keep, summary, this);
   }
 
   onStart(status: number): 'hold' | 'pass' | 'ignore' {
@@ -117,8 +113,9 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
     }
     try {
       return encodeResponse(this.storedPartOf(response));
-    } catch {
+    } catch (error) {
       // The response cannot be serialized. The effect has happened, and must not happen again.
+      this.optionFailed('response', error);
       return RESPONSE_NOT_KEPT;
     }
   }

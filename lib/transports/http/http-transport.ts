@@ -3,10 +3,12 @@ import { Observable, tap, type Subscriber } from 'rxjs';
 import type { IdempotencyEngine } from '../../core/engine/idempotency-engine.js';
 import { entryOf, type Entry } from '../../core/engine/run-operation.js';
 import type { Services } from '../../core/operation/recovery.js';
+import type { UnprotectedReason } from '../../core/record/events.js';
 import type { GuardedSurrounding } from '../../core/telemetry/telemetries.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { hasCode, IdempotencyOptionsError } from '../../core/util/errors.js';
 import { SymbolSlot } from '../../core/util/symbol-slot.js';
 import { isEnabled, isUnprotectedMethod } from '../common/ask-option.js';
+import { misnamedKey } from '../common/misnamed-key.js';
 import { httpExchange, type HttpExchange } from './http-exchange.js';
 import { HttpExecution } from './http-execution.js';
 import { STATUS_HEADER } from './http-options.js';
@@ -21,10 +23,14 @@ import { runAlone, runHandler } from './run-handler.js';
 const logger = new Logger('Idempotency');
 
 /** What happens with a request. A rejection is thrown instead. */
-type RequestPlan =
-  | { readonly kind: 'unprotected' }
-  | { readonly kind: 'run'; readonly execution: HttpExecution }
-  | Replay;
+type RequestPlan = Bypass | { readonly kind: 'run'; readonly execution: HttpExecution } | Replay;
+
+/** The operation runs without an attempt, as its options say. */
+interface Bypass {
+  readonly kind: 'unprotected';
+  readonly reason: Exclude<UnprotectedReason, 'store_unavailable'>;
+  isStarted: boolean;
+}
 
 interface Replay {
   readonly kind: 'replay';
@@ -68,7 +74,7 @@ export class HttpTransport {
             return;
           }
           try {
-            executePlan(plan, next, exchange, route, subscriber);
+            this.execute(plan, next, exchange, route, subscriber);
           } catch (error) {
             // For example, the response cannot be recorded. Uncaught, this would be an unhandled rejection.
             this.abandon(plan, exchange);
@@ -136,6 +142,7 @@ export class HttpTransport {
     const plan = await deciding;
     switch (plan.kind) {
       case 'unprotected':
+        this.report(plan, route);
         return next();
       case 'replay':
         return replayedValue(plan, exchange, route, true);
@@ -175,12 +182,13 @@ export class HttpTransport {
   ): Promise<RequestPlan> {
     // Caught here, because a chained catch() costs each request another promise.
     try {
-      if (!isEnabled(context, route.operation, route.options)) return { kind: 'unprotected' };
+      if (!isEnabled(context, route.operation, route.options)) return bypass('disabled');
       // A marker set by middleware or `@Header()` would also mark rejections.
       if (!exchange.rawResponse.headersSent) exchange.removeHeader(route.options.http.replayHeader);
       const prepared = readRequest(context, exchange, route);
       const operationRequest = prepared instanceof Promise ? await prepared : prepared;
-      if (operationRequest === undefined) return { kind: 'unprotected' };
+      if (operationRequest === 'no_key') this.findMisnamedKey(exchange, route);
+      if (typeof operationRequest === 'string') return bypass(operationRequest);
       const decision = await this.engine.begin(operationRequest);
       const handler = context.getHandler();
       const entry = entryOf(decision, operationRequest, this.services, handler);
@@ -198,8 +206,44 @@ export class HttpTransport {
       return { kind: 'replay', response, isStarted: false };
     } catch (error) {
       this.engine.reportInvalid(route.operation, 'http', error);
+      if (hasCode(error, 'idempotency_key_missing')) this.findMisnamedKey(exchange, route);
       throw errorOf(error, exchange, route);
     }
+  }
+
+  /** Reports a client that sends its key under another name, and takes itself for protected. */
+  private findMisnamedKey(exchange: HttpExchange, { operation, keyField }: HttpRoute): void {
+    if (keyField === undefined) return;
+    const header = misnamedKey(Object.keys(exchange.request.headers), keyField);
+    if (header !== undefined) this.engine.reportMisnamedKey(operation, 'http', header);
+  }
+
+  private execute(
+    plan: RequestPlan,
+    next: CallHandler,
+    exchange: HttpExchange,
+    route: HttpRoute,
+    subscriber: Subscriber<unknown>,
+  ): void {
+    switch (plan.kind) {
+      case 'unprotected':
+        this.report(plan, route);
+        next.handle().subscribe(subscriber);
+        return;
+      case 'replay':
+        subscriber.next(replayedValue(plan, exchange, route, route.isOutermost()));
+        subscriber.complete();
+        return;
+      case 'run':
+        runHandler(plan.execution, next, exchange, subscriber);
+    }
+  }
+
+  /** Once for a request, however often an outer interceptor subscribes. */
+  private report(plan: Bypass, { operation }: HttpRoute): void {
+    if (plan.isStarted) return;
+    plan.isStarted = true;
+    this.engine.reportUnprotected(operation, 'http', plan.reason);
   }
 
   /** Releases an execution that has not started: an outer timeout may have responded while the store was asked. */
@@ -208,6 +252,10 @@ export class HttpTransport {
     this.pendingRequests.set(request, undefined);
     plan.execution.report({ kind: 'notCalled' });
   }
+}
+
+function bypass(reason: Bypass['reason']): Bypass {
+  return { kind: 'unprotected', reason, isStarted: false };
 }
 
 /** @returns a function to call with the error of the handling. */
@@ -251,26 +299,6 @@ function errorOf(error: unknown, exchange: HttpExchange, route: HttpRoute): unkn
   const problem = IdempotencyProblem.of('idempotency_options_invalid', problems);
   setProblemHeaders(exchange, problem);
   return problem;
-}
-
-function executePlan(
-  plan: RequestPlan,
-  next: CallHandler,
-  exchange: HttpExchange,
-  route: HttpRoute,
-  subscriber: Subscriber<unknown>,
-): void {
-  switch (plan.kind) {
-    case 'unprotected':
-      next.handle().subscribe(subscriber);
-      return;
-    case 'replay':
-      subscriber.next(replayedValue(plan, exchange, route, route.isOutermost()));
-      subscriber.complete();
-      return;
-    case 'run':
-      runHandler(plan.execution, next, exchange, subscriber);
-  }
 }
 
 /** Prepares the replay. @returns the value that it replaces: none if only Nest would see it. */

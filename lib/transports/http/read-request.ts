@@ -16,8 +16,10 @@ import type { HttpExchange } from './http-exchange.js';
 import type { HttpRoute } from './http-route.js';
 import { throwProblem } from './problem.js';
 
+type PreparedRequest = OperationRequest | 'no_key' | 'no_caller';
+
 /**
- * Reads the operation request, or `undefined` if the options let the request run unprotected. Checks in this order: key
+ * Reads the operation request, or returns why the options let the request run unprotected. Checks in this order: key
  * missing, key malformed, caller unknown, content not comparable.
  * @throws {@link IdempotencyProblem} if a check fails.
  */
@@ -25,14 +27,14 @@ export function readRequest(
   context: ExecutionContext,
   exchange: HttpExchange,
   route: HttpRoute,
-): OperationRequest | undefined | Promise<OperationRequest | undefined> {
+): PreparedRequest | Promise<PreparedRequest> {
   const { options } = route;
   const key = keyOf(context, exchange, route);
-  if (key === undefined) return undefined;
+  if (key === undefined) return 'no_key';
   return whenReady(requestScope(context, exchange.request, route), (known) => {
     const rejectCaller = () => throwProblem(exchange, 'idempotency_caller_unknown', route.problems);
     const scope = known ?? anonymousScope(options.caller.anonymous, rejectCaller);
-    if (scope === undefined) return undefined;
+    if (scope === undefined) return 'no_caller';
     return whenReady(fingerprintOf(context, exchange, route), (fingerprint) =>
       operationRequestOf(exchange, route, scope, key, fingerprint),
     );

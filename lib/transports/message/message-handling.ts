@@ -1,12 +1,13 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { defer, lastValueFrom, toArray, type Observable } from 'rxjs';
+import type { OptionObserver } from '../../core/operation/outcome-policy.js';
 import { ContentNotComparableError } from '../../core/record/canonical-json.js';
 import type { Fingerprint } from '../../core/record/record.js';
 import { hasCode } from '../../core/util/errors.js';
-import { ignoreResult } from '../../core/util/maybe-async.js';
 import { missingPeer } from '../../core/util/missing-peer.js';
+import { wrongResult } from '../../core/util/option-checks.js';
 import { requirePeer } from '../../core/util/peers.js';
-import type { Call, CallResult } from '../call/call.js';
+import type { Bypass, Call, CallResult } from '../call/call.js';
 import type { CallTransport } from '../call/call-transport.js';
 import { emissionsFormat, nothingFormat } from '../call/outcome-format.js';
 import { RejectionMapper, type ClientExceptionClass } from '../call/rejection-errors.js';
@@ -14,7 +15,7 @@ import { isEnabled } from '../common/ask-option.js';
 import { payloadContent } from '../common/payload-fingerprint.js';
 import type { RequestContent } from '../common/request-content.js';
 import { pauseDelivery, type Delivery } from './deliveries/delivery.js';
-import { messageKey, messageScope } from './message-request.js';
+import { messageKey, messageScope, misnamedIn } from './message-request.js';
 import type { FailureAction, ResolvedMessageOptions } from './message-options.js';
 import type { MessageRoute } from './message-route.js';
 import { patternOf } from './source/rpc-context.js';
@@ -45,10 +46,12 @@ export class MessageHandling {
   async end(): Promise<MessageEnd> {
     const { context, route } = this;
     try {
-      const isProtected = isEnabled(context, route.operation, route.options);
-      const prepared = isProtected ? this.preparedCall() : undefined;
-      const call = prepared && (await this.calls.prepared(route.operation, 'message', prepared));
-      if (call === undefined) {
+      const { operation, options } = route;
+      const call = isEnabled(context, operation, options)
+        ? await this.calls.prepared('message', this.preparedCall(), misnamedIn, context, route)
+        : 'disabled';
+      if (typeof call === 'string') {
+        this.calls.reportUnprotected(operation, 'message', call);
         return { kind: 'emitted', values: await this.run(), isStored: false };
       }
       return await this.settle(call);
@@ -57,11 +60,11 @@ export class MessageHandling {
     }
   }
 
-  /** @returns `undefined` without a key, if none is required. */
-  private async preparedCall(): Promise<Call | undefined> {
+  /** @returns `'no_key'` without a key, if none is required. */
+  private async preparedCall(): Promise<Call | Bypass> {
     const { context, route, delivery } = this;
     const key = messageKey(context, route);
-    if (key === undefined) return undefined;
+    if (key === undefined) return 'no_key';
     const { operation, options } = route;
     const { keep, maxBytes, codec } = options.outcome;
     const { isEvent, heartbeat, rabbitMq } = delivery;
@@ -174,13 +177,15 @@ export function failureActionOf(
   error: unknown,
   context: ExecutionContext,
   onFailure: ResolvedMessageOptions['onFailure'],
+  observer: OptionObserver,
 ): FailureAction {
   if (typeof onFailure !== 'function') return onFailure;
   try {
     const action: unknown = onFailure(error, context);
-    ignoreResult('message.onFailure', action);
-    return action === 'dead-letter' ? 'dead-letter' : 'requeue';
-  } catch {
+    if (action === 'dead-letter' || action === 'requeue') return action;
+    throw wrongResult('message.onFailure', "'requeue' or 'dead-letter'", action);
+  } catch (failure) {
+    observer.optionFailed('message.onFailure', failure);
     return 'requeue';
   }
 }

@@ -5,8 +5,10 @@ import { checkedKey } from '../call/value-route.js';
 import { askKey } from '../common/ask-option.js';
 import type { ResolvedRequestOptions, ScopeResult } from '../common/request-options.js';
 import { toScope } from '../common/scope.js';
-import { defaultMessageKey } from './keys/message-id.js';
+import { misnamedKey } from '../common/misnamed-key.js';
+import { defaultMessageKey, headerNames } from './keys/message-id.js';
 import type { MessageRoute } from './message-route.js';
+import { rpcSource } from './source/rpc-context.js';
 
 const KEY_REMEDY =
   'Let the publisher set an id (RabbitMQ: "messageId", NATS: "Nats-Msg-Id") or a header "Idempotency-Key"; or set the option "key" to messageHeader(…), payloadField(…), payloadKey({ … }) or a function of the context; or set "key.required" to false to handle such messages unprotected.';
@@ -23,6 +25,16 @@ export function messageKey(context: ExecutionContext, route: MessageRoute): stri
       ? askKey(from, context, operation)
       : defaultMessageKey(from)(context);
   return checkedKey(chosen, route, KEY_REMEDY);
+}
+
+/** The header of a message that probably has the key under another name. */
+export function misnamedIn(
+  context: ExecutionContext,
+  { options }: MessageRoute,
+): string | undefined {
+  const { from } = options.key;
+  if (typeof from === 'function') return undefined;
+  return misnamedKey(headerNames(rpcSource(context)), from);
 }
 
 /** The consumer, and the tenant of `caller.scope`. @throws {@link OperationRejectedError} if one is missing. */

@@ -89,7 +89,14 @@ export class MessageTransport {
         // Exception filters may request an ack first.
         await nextLoopIteration(clock);
         if (!isEvent) return acknowledgeAs(delivery, ACCEPTED, redeliveryDelayMs, clock);
-        const action = end.isFinal ? 'dead-letter' : failureActionOf(error, context, onFailure);
+        const action = end.isFinal
+          ? 'dead-letter'
+          : failureActionOf(
+              error,
+              context,
+              onFailure,
+              this.calls.observer(route.operation, 'message'),
+            );
         const isRejected = error instanceof OperationRejectedError;
         const ack =
           isRejected && error.retryable && action === 'requeue' ? RETURNED : failed(action);

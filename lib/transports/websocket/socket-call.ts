@@ -1,10 +1,11 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { canonicalJson } from '../../core/record/canonical-json.js';
 import { isObject } from '../../core/util/option-checks.js';
-import type { Call } from '../call/call.js';
+import type { Bypass, Call } from '../call/call.js';
 import { emissionsFormat, type ThrownValues } from '../call/outcome-format.js';
 import { callerScope, checkedKey, type ValueRoute } from '../call/value-route.js';
 import { askKey, isEnabled } from '../common/ask-option.js';
+import { misnamedKey } from '../common/misnamed-key.js';
 import { payloadContent } from '../common/payload-fingerprint.js';
 import type { RequestContent } from '../common/request-content.js';
 
@@ -17,7 +18,7 @@ const CALLER_REMEDY =
   'Let a guard or a middleware set client.user, client.data.user or client.request.user, with an "id" or a "sub"; or set the option "caller.scope"; or allow such callers with the option "caller.anonymous".';
 
 /**
- * The call of a message, or `undefined` where the handler's options let it run unprotected. Checks in HTTP's order.
+ * The call of a message, or why the handler's options let it run unprotected. Checks in HTTP's order.
  * @param disconnect - aborted when the client disconnects.
  * @throws {@link OperationRejectedError}, {@link ContentNotComparableError} where a check fails.
  */
@@ -26,13 +27,14 @@ export async function socketCall(
   route: ValueRoute,
   disconnect: AbortSignal,
   thrown: ThrownValues,
-): Promise<Call | undefined> {
+): Promise<Call | Bypass> {
   const { operation, options } = route;
   const { keep, codec } = options.outcome;
-  const key = isEnabled(context, operation, options) ? keyOf(context, route) : undefined;
-  if (key === undefined) return undefined;
+  if (!isEnabled(context, operation, options)) return 'disabled';
+  const key = keyOf(context, route);
+  if (key === undefined) return 'no_key';
   const scope = await callerScope(context, route, () => userOf(context), CALLER_REMEDY);
-  if (scope === undefined) return undefined;
+  if (scope === undefined) return 'no_caller';
   return {
     operation,
     transport: 'websocket',
@@ -55,6 +57,13 @@ function keyOf(context: ExecutionContext, route: ValueRoute): string | undefined
   const chosen =
     typeof from === 'function' ? askKey(from, context, operation) : keyMember(payloadOf(context));
   return checkedKey(chosen, route, KEY_REMEDY);
+}
+
+/** The member of a payload that is probably the key under another name. */
+export function misnamedIn(context: ExecutionContext, { options }: ValueRoute): string | undefined {
+  const payload = payloadOf(context);
+  if (typeof options.key.from === 'function' || !isObject(payload)) return undefined;
+  return misnamedKey(Object.keys(payload), KEY_MEMBER);
 }
 
 /** An integer is the same key as its digits. */

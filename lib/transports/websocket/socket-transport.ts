@@ -2,11 +2,11 @@ import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { concatAll, defer, finalize, from, lastValueFrom, toArray, type Observable } from 'rxjs';
 import { missingPeer } from '../../core/util/missing-peer.js';
 import { requirePeer } from '../../core/util/peers.js';
-import type { Call } from '../call/call.js';
+import type { Bypass, Call } from '../call/call.js';
 import type { CallTransport } from '../call/call-transport.js';
 import { RejectionMapper, type ClientExceptionClass } from '../call/rejection-errors.js';
 import type { ValueRoute } from '../call/value-route.js';
-import { socketCall } from './socket-call.js';
+import { misnamedIn, socketCall } from './socket-call.js';
 
 /** Protects the handlers of Nest's WebSocket gateways, with any adapter. */
 export class SocketTransport {
@@ -36,12 +36,20 @@ export class SocketTransport {
   ): Promise<Observable<unknown>> {
     const failures = await this.failures();
     const prepared = this.calls.prepared(
-      route.operation,
       'websocket',
       socketCall(context, route, disconnect, failures),
+      misnamedIn,
+      context,
+      route,
     );
     const call = await orClientError(prepared, failures);
-    if (call === undefined) return next.handle();
+    if (typeof call === 'string') {
+      // The client may have left meanwhile: then nothing runs.
+      return defer(() => {
+        this.calls.reportUnprotected(route.operation, 'websocket', call);
+        return next.handle();
+      });
+    }
     const result = await this.calls.settle(call, () =>
       lastValueFrom(next.handle().pipe(toArray())),
     );
@@ -62,9 +70,9 @@ export class SocketTransport {
 }
 
 async function orClientError(
-  call: Promise<Call | undefined>,
+  call: Promise<Call | Bypass>,
   failures: RejectionMapper,
-): Promise<Call | undefined> {
+): Promise<Call | Bypass> {
   try {
     return await call;
   } catch (error) {

@@ -1,5 +1,5 @@
 import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
-import { EVENT_SEVERITY, type IdempotencyEvent, IdempotencyEvents } from 'nestjs-idempotency';
+import { type IdempotencyEvent, IdempotencyEvents, severityOf } from 'nestjs-idempotency';
 
 /** Logs a line for each event. */
 @Injectable()
@@ -12,7 +12,8 @@ export class IdempotencyLog implements OnModuleInit {
     this.events.subscribe((event) => this.#write(event), { replacesLog: true });
   }
 
-  #write({ type, operation, recordKey, ...details }: IdempotencyEvent): void {
+  #write(event: IdempotencyEvent): void {
+    const { type, operation, recordKey, ...details } = event;
     // The other events of an attempt say the same, and more.
     if (type === 'ended') return;
     const facts = Object.entries(details)
@@ -21,7 +22,7 @@ export class IdempotencyLog implements OnModuleInit {
     // Events of the store as a whole have no operation.
     const subject = [operation, recordKey?.slice(0, 8)].filter((part) => part !== undefined);
     const line = [type, ...subject, ...facts].join(' ');
-    if (EVENT_SEVERITY[type] === 'info') this.logger.log(line);
+    if (severityOf(event) === 'info') this.logger.log(line);
     else this.logger.warn(line);
   }
 }

@@ -238,6 +238,18 @@ describeWithPromtool('On the metrics of real processes,', () => {
     await expectAlerts(scene.rounds, [10, 20], { IdempotencyRecoveryFailed: ON_OPERATION });
   });
 
+  it('IdempotencySetupMistaken fires when a client sends its keys under another name', async () => {
+    const worker = await scene.worker();
+    await scene.send(worker, keys('right', 20));
+    await scene.scrape();
+    const misnamed = { 'X-Idempotency-Key': 'the key' };
+    expect(await scene.sendWithoutKey(worker, 1, misnamed)).toEqual([400]);
+    await scene.scrape();
+    await expectAlerts(scene.rounds, [10, 20], {
+      IdempotencySetupMistaken: { ...ON_OPERATION, idempotency_incident_type: 'key_misnamed' },
+    });
+  });
+
   it('IdempotencyTakeoversHigh fires when a process dies with its attempts', async () => {
     const start = () => scene.worker({ options: { lease: SHORT_LEASE } });
     const [victim, survivor] = await Promise.all([start(), start()]);

@@ -26,14 +26,17 @@ export class EventTally {
     const addRequest = (result: string) => {
       if (transport !== undefined) add('requests', transport, result);
     };
-    if (!WITHOUT_INCIDENT.includes(type)) add('incidents', type);
+    const isBypass = event.type === 'unprotected' && event.reason !== 'store_unavailable';
+    if (!WITHOUT_INCIDENT.includes(type) && !isBypass) add('incidents', type);
     switch (event.type) {
       case 'takeover':
         add('takeovers');
         break;
       case 'replayed':
-      case 'unprotected':
         addRequest(type);
+        break;
+      case 'unprotected':
+        addRequest(isBypass ? `${type}_${event.reason}` : type);
         break;
       case 'rejected':
       case 'invalid_request':

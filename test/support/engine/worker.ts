@@ -56,6 +56,8 @@ export class Worker {
   async run(request: OperationRequest): Promise<Attempt> {
     const decision = await this.begin(request);
     if (decision.kind !== 'run') throw new Error(`did not run: ${JSON.stringify(decision)}`);
+    // As the run of an operation reports it.
+    decision.attempt.started();
     return decision.attempt;
   }
 }

@@ -66,7 +66,19 @@ describe('a failure whose message cannot be read', () => {
       },
       errorOf: () => undefined,
     };
-    expect(valueFormat(json, thrown).encodeFailure(error)).toEqual(encodeFailure(error));
+    const failed: unknown[] = [];
+    const observer = { optionFailed: (...args: unknown[]) => void failed.push(args) };
+    expect(valueFormat(json, thrown).encodeFailure(error, observer)).toEqual(encodeFailure(error));
+    expect(failed).toEqual([['response', new Error('a bug of the exception')]]);
+  });
+
+  it('is kept by its name and message if the codec cannot write it, which is reported', () => {
+    const error = new RangeError('planned');
+    const thrown = { valueOf: () => ({ value: 5n }), errorOf: () => undefined };
+    const failed: unknown[] = [];
+    const observer = { optionFailed: (...args: unknown[]) => void failed.push(args) };
+    expect(valueFormat(json, thrown).encodeFailure(error, observer)).toEqual(encodeFailure(error));
+    expect(failed).toEqual([['response', expect.any(ValueNotStorableError)]]);
   });
 });
 

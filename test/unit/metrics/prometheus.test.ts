@@ -34,7 +34,7 @@ describe('a scrape', () => {
     const { read } = start(meter);
     const { series, types } = await read();
     const ofPay = [...series].filter(([name]) => name.includes('"pay"'));
-    expect(ofPay).toHaveLength(23);
+    expect(ofPay).toHaveLength(25);
     expect(new Set(ofPay.map(([, value]) => value))).toEqual(new Set([0]));
     expect(ofPay.map(([name]) => name)).toEqual(
       expect.arrayContaining([
@@ -88,7 +88,7 @@ describe('a scrape', () => {
     expect(replayed).toHaveLength(201);
     expect(series.get(requests('replayed', '_OTHER', 'call'))).toBe(9_800);
     const perOperation = [...series.keys()].filter((name) => name.includes('operation_name'));
-    expect(perOperation.length).toBeLessThanOrEqual(201 * 24);
+    expect(perOperation.length).toBeLessThanOrEqual(201 * 26);
   });
 });
 

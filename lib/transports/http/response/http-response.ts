@@ -43,7 +43,19 @@ export function decodeResponse({ header, body }: Outcome): RecordedResponse | un
 }
 
 function encoded(status: number, headers: OutgoingHttpHeaders): string {
-  return JSON.stringify([FORMAT, status, headers] satisfies HttpOutcomeHeader);
+  return JSON.stringify([FORMAT, status, asSent(headers)] satisfies HttpOutcomeHeader);
+}
+
+/** Node sends any value by its text, as JSON would not: a Date, a BigInt, NaN, an object with `toString`. */
+function asSent(headers: OutgoingHttpHeaders): OutgoingHttpHeaders {
+  let sent: OutgoingHttpHeaders | undefined;
+  for (const name in headers) {
+    const value: unknown = headers[name];
+    if (typeof value === 'string' || value === undefined) continue;
+    sent ??= { ...headers };
+    sent[name] = Array.isArray(value) ? value.map(String) : String(value as number);
+  }
+  return sent ?? headers;
 }
 
 function decoded(header: string): Head | undefined {

@@ -1,14 +1,20 @@
 import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { Logger } from '@nestjs/common';
 import { asBuffer } from '../../../core/util/as-buffer.js';
 import type { RecordedResponse } from './http-response.js';
 import { endsAsNode, type HeaderFields } from './response-patch.js';
 import type { ResponseSink } from './response-sink.js';
 
+const logger = new Logger('Idempotency');
+
 /** Sends a buffered response, or 500 if that throws: an invalid status of a replay, a listener of the header fields. */
 export function sendOrFail(response: ServerResponse, send: () => void): void {
   try {
     send();
-  } catch {
+  } catch (error) {
+    // Nest's filters, which would log it, are done.
+    const cause = error instanceof Error ? error.stack : undefined;
+    logger.error('A response could not be sent: its client gets 500 without a body.', cause);
     sendServerError(response);
   }
 }

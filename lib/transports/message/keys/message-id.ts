@@ -129,6 +129,10 @@ export function headerOf(source: RpcSource, name: string): string | undefined {
   return keyText(decoded(values[0]), where);
 }
 
+export function headerNames(source: RpcSource): string[] {
+  return Array.from(headersOf(source), ([name]) => name);
+}
+
 function headersOf(source: RpcSource): Iterable<readonly [string, unknown]> {
   switch (source.transport) {
     case 'rabbitmq':

@@ -10,7 +10,12 @@ import {
   type ExecutionContext,
 } from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import { IdempotencyContext, Idempotent, StoreUnavailableError } from 'nestjs-idempotency';
+import {
+  IdempotencyContext,
+  IdempotencyEvents,
+  Idempotent,
+  StoreUnavailableError,
+} from 'nestjs-idempotency';
 import { IdempotencyEngine } from '../../../support/internals/core/engine.js';
 import { Around, givingUp } from '../../../support/http/around.js';
 import { platforms } from '../../../support/http/combinations.js';
@@ -218,6 +223,9 @@ describe.each(platforms)('a slow store on %s', (platform) => {
 
   it('leaves no attempt when an outer timeout responds before the store fails', async () => {
     const scenario = app.scenario();
+    const types: string[] = [];
+    const events = app.nest.get(IdempotencyEvents, { strict: false });
+    const leave = events.subscribe(({ type }) => types.push(type));
     const gate = new Gate();
     gate.close();
     scenario.timeout.close();
@@ -236,6 +244,9 @@ describe.each(platforms)('a slow store on %s', (platform) => {
       json: { execution: 1, attempt: 1, isTakeover: false },
     });
     expect(scenario.executions).toBe(1);
+    // What did not run did not run without protection.
+    expect(types).toEqual(['store_unavailable', 'acquired', 'completed', 'ended']);
+    leave();
     expect(await drained()).toBe(0);
   });
 

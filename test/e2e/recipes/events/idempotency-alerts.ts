@@ -1,5 +1,5 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
-import { EVENT_SEVERITY, IdempotencyEvents } from 'nestjs-idempotency';
+import { IdempotencyEvents, severityOf } from 'nestjs-idempotency';
 
 @Injectable()
 export class IdempotencyAlerts implements OnModuleInit {
@@ -7,7 +7,7 @@ export class IdempotencyAlerts implements OnModuleInit {
 
   onModuleInit() {
     this.events.subscribe((event) => {
-      if (EVENT_SEVERITY[event.type] === 'critical') console.error(event.type, event.operation);
+      if (severityOf(event) === 'critical') console.error(event.type, event.operation);
     });
   }
 }

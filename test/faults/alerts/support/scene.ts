@@ -72,8 +72,13 @@ export class Scene {
   }
 
   /** As clients do that know of no keys. */
-  async sendWithoutKey(worker: LabWorker, count: number): Promise<number[]> {
-    const headers = { [CALLER_HEADER]: CALLER, 'content-type': 'application/json' };
+  /** @param others - further header fields. */
+  async sendWithoutKey(
+    worker: LabWorker,
+    count: number,
+    others: Readonly<Record<string, string>> = {},
+  ): Promise<number[]> {
+    const headers = { [CALLER_HEADER]: CALLER, 'content-type': 'application/json', ...others };
     const requests = Array.from({ length: count }, () =>
       fetch(`${worker.url}/effects`, { method: 'POST', headers, body: '{}' }),
     );

@@ -334,6 +334,13 @@ export const CASES: Readonly<Record<string, AlertCases>> = {
       idempotency_incident_type: type,
     })),
   },
+  IdempotencySetupMistaken: {
+    severity: 'warning',
+    cases: firstIncrease(['option_failed', 'key_misnamed'], 15, OF_INCIDENTS, (type) => ({
+      ...ALERT,
+      idempotency_incident_type: type,
+    })),
+  },
   IdempotencyTakeoversHigh: {
     severity: 'warning',
     cases: [

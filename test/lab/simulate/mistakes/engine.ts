@@ -66,8 +66,8 @@ const ENGINE = [
     ],
     [
       'a begin without a reply is released before the operation runs without protection',
-      "this.events.emit({ type: 'unprotected', ...attempt.subject });",
-      "this.events.emit({ type: 'unprotected', ...attempt.subject });\n      void this.protocol.releaseUnowned(request, token);",
+      'this.attempts.keep(attempt, this.clock.now());',
+      'this.attempts.keep(attempt, this.clock.now());\n      void this.protocol.releaseUnowned(request, token);',
     ],
     [
       'an operation runs without protection though that was not asked for',

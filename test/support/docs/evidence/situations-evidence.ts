@@ -93,11 +93,38 @@ export const SITUATIONS: readonly Evidence[] = [
     ],
   },
   {
+    promises: ['a key under another name (`X-Idempotency-Key`)'],
+    holds: [
+      test(
+        'test/e2e/http/requests/unprotected.test.ts',
+        'that has its key under another name is told, once: %s',
+      ),
+    ],
+  },
+  {
     promises: ['the caller has all of `limits.maxAttemptsPerCaller`'],
     holds: [
       test(
         'test/e2e/http/attempts/limits-of-callers.test.ts',
         'runs as many operations at a time as the limit allows, while another caller is served',
+      ),
+    ],
+  },
+  {
+    promises: ['no key or caller, where none is required'],
+    holds: [
+      test(
+        'test/e2e/http/requests/unprotected.test.ts',
+        'is an event and a number by its reason: %s',
+      ),
+    ],
+  },
+  {
+    promises: ['`outcome.keep` itself fails, or returns no boolean'],
+    holds: [
+      test(
+        'test/integration/nest/rejecting-responses.test.ts',
+        'outcome.keep: a failure is kept, whatever the promise resolves to',
       ),
     ],
   },

@@ -99,7 +99,7 @@ describe('the log', () => {
     const { events, logged } = reported();
     events.subscribe(() => undefined);
     for (const type of Object.keys(EVENT_SEVERITY)) {
-      events.emit({ ...critical, type } as IdempotencyEvent);
+      events.emit({ ...critical, type, reason: 'store_unavailable' } as IdempotencyEvent);
     }
     const severities = new Set(logged.map(({ type }) => EVENT_SEVERITY[type]));
     expect(severities).toEqual(new Set(['warning', 'critical']));

@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { keepResponses } from 'nestjs-idempotency';
 import {
   finishedRetentionMs,
@@ -170,10 +170,16 @@ function optionsWith(outcome: ProtocolOptions['outcome']) {
 }
 
 describe('the retention', () => {
+  const failed: unknown[] = [];
+  const observer = { optionFailed: (option: string) => void failed.push(option) };
+  beforeEach(() => {
+    failed.length = 0;
+  });
+
   it('that is a number applies to every outcome', () => {
     const options = optionsWith({ retentionMs: 5 });
     expect(unfinishedRetentionMs(options)).toBe(5);
-    expect(finishedRetentionMs(options, { state: 'failed', error: new Error() })).toBe(5);
+    expect(finishedRetentionMs(options, { state: 'failed', error: new Error() }, observer)).toBe(5);
   });
 
   it('that is a function receives the outcome, and records in progress are kept for a day', () => {
@@ -185,8 +191,8 @@ describe('the retention', () => {
     const options = optionsWith({ retentionMs });
     expect(unfinishedRetentionMs(options)).toBe(DAY_MS);
     const failure = { state: 'failed', status: 402 } as const;
-    expect(finishedRetentionMs(options, failure)).toBe(60_000);
-    expect(finishedRetentionMs(options, { state: 'completed' })).toBe(120_000);
+    expect(finishedRetentionMs(options, failure, observer)).toBe(60_000);
+    expect(finishedRetentionMs(options, { state: 'completed' }, observer)).toBe(120_000);
     expect(seen).toEqual([failure, { state: 'completed' }]);
   });
 
@@ -200,9 +206,26 @@ describe('the retention', () => {
     ['returns nothing', () => undefined as unknown as number],
     ['returns 0', () => 0],
     ['returns a fraction', () => 1.5],
-    ['returns more than a year', () => 366 * DAY_MS],
-  ])('does not lose the outcome when the function %s', (_, retentionMs) => {
+    ['returns NaN', () => NaN],
+    ['returns a text', () => '604800000' as unknown as number],
+    ['returns a promise', () => Promise.reject(new Error()) as unknown as number],
+  ])('is the default, which is reported, when the function %s', (_, retentionMs) => {
     const options = optionsWith({ retentionMs });
-    expect(finishedRetentionMs(options, { state: 'completed' })).toBe(DAY_MS);
+    expect(finishedRetentionMs(options, { state: 'completed' }, observer)).toBe(DAY_MS);
+    expect(failed).toEqual(['outcome.retentionMs']);
+  });
+
+  it.each([366 * DAY_MS, Infinity])('is a year when the function returns more: %d', (tooLong) => {
+    const options = optionsWith({ retentionMs: () => tooLong });
+    expect(finishedRetentionMs(options, { state: 'completed' }, observer)).toBe(365 * DAY_MS);
+    expect(failed).toEqual(['outcome.retentionMs']);
+  });
+
+  it('is the longest one that the function has returned, when it fails then', () => {
+    const results = [2 * DAY_MS, 30 * DAY_MS, 1];
+    const options = optionsWith({ retentionMs: () => results.shift()! });
+    const ask = () => finishedRetentionMs(options, { state: 'completed' }, observer);
+    expect([ask(), ask(), ask(), ask()]).toEqual([2 * DAY_MS, 30 * DAY_MS, 1, 30 * DAY_MS]);
+    expect(failed).toEqual(['outcome.retentionMs']);
   });
 });

@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { keepResponses, keepSuccesses } from 'nestjs-idempotency';
 import { asksToKeep } from '../../../support/internals/core/operation.js';
 
@@ -24,18 +24,40 @@ describe('the policy of calls', () => {
 });
 
 describe('a custom policy', () => {
+  const failed: unknown[][] = [];
+  const observer = { optionFailed: (...args: unknown[]) => void failed.push(args) };
+  beforeEach(() => {
+    failed.length = 0;
+  });
+
   it('decides', () => {
-    expect(asksToKeep(() => true, keepResponses, { status: 500 })).toBe(true);
-    expect(asksToKeep(() => false, keepResponses, { status: 200 })).toBe(false);
+    expect(asksToKeep(() => true, { status: 500 }, observer)).toBe(true);
+    expect(asksToKeep(() => false, { status: 200 }, observer)).toBe(false);
+    expect(failed).toEqual([]);
+  });
+
+  it.each([201, 500])('that throws keeps the outcome, and is reported: %d', (status) => {
+    const bug = new Error('a bug');
+    const policy = () => {
+      throw bug;
+    };
+    expect(asksToKeep(policy, { status }, observer)).toBe(true);
+    expect(failed).toEqual([['outcome.keep', bug]]);
   });
 
   it.each([
-    [201, true],
-    [500, false],
-  ])('that throws falls back to the default: %d → %s', (status, kept) => {
-    const policy = () => {
-      throw new Error('a bug');
-    };
-    expect(asksToKeep(policy, keepResponses, { status })).toBe(kept);
+    [undefined, 'undefined'],
+    [null, 'null'],
+    [0, 'a number'],
+    ['', 'a string'],
+    [Promise.resolve(false), 'a Promise'],
+    [Promise.reject(new Error('not awaited')), 'a Promise'],
+    [new Boolean(false), 'a Boolean'],
+  ])('that returns %p keeps the outcome, and is reported by the type', (result, type) => {
+    expect(asksToKeep((() => result) as never, { status: 500 }, observer)).toBe(true);
+    const message = expect.stringMatching(
+      `^The function .* "outcome.keep" must .* returned ${type}\\.$`,
+    );
+    expect(failed).toMatchObject([['outcome.keep', { message }]]);
   });
 });

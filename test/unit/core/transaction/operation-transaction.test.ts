@@ -61,6 +61,7 @@ describe('the transaction of an operation', () => {
   let clock: StandingClock;
   let unitOfWork: ScriptedUnitOfWork;
   let lost: number;
+  let failed: string[];
   let transaction: OperationTransaction;
   const open = () => transaction.open(60_000, () => Promise.resolve());
   const nothing = () => Promise.resolve();
@@ -69,11 +70,13 @@ describe('the transaction of an operation', () => {
     clock = new StandingClock();
     unitOfWork = new ScriptedUnitOfWork();
     lost = 0;
+    failed = [];
     const options = {
       operation: 'Payments.create',
       isolation: 'default',
       openWithinMs: OPEN_WITHIN_MS,
       endWithinMs: END_WITHIN_MS,
+      observer: { optionFailed: (option: string) => void failed.push(option) },
     } as const;
     transaction = new OperationTransaction(unitOfWork, options, () => (lost += 1), clock);
   });
@@ -122,6 +125,31 @@ describe('the transaction of an operation', () => {
       expect(unitOfWork.notes).toEqual(['cut']);
     });
   });
+
+  it.each([
+    [
+      'throws',
+      () => {
+        throw new Error('a bug');
+      },
+    ],
+    ['returns a promise', () => Promise.resolve(true)],
+    ['returns nothing', () => undefined],
+  ])(
+    'reports a function of a custom unit of work that %s, and takes it for false',
+    async (_, bug) => {
+      await open();
+      for (const name of ['isConflict', 'isInterruption', 'isReplyMismatch'] as const) {
+        Object.assign(unitOfWork, { [name]: bug });
+        expect(transaction[name](new Error('a failure'))).toBe(false);
+      }
+      expect(failed).toEqual([
+        'unitOfWork.isConflict',
+        'unitOfWork.isInterruption',
+        'unitOfWork.isReplyMismatch',
+      ]);
+    },
+  );
 
   describe('whose connection is lost', () => {
     it('reports it, and treats each error as an interruption', async () => {
