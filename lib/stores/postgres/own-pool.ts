@@ -17,8 +17,8 @@ const POOL_SETTINGS = {
 };
 const TIME_LIMITS = { statement_timeout: 10_000, lock_timeout: 5_000 };
 
-const TIME_LIMITS_REFUSED: StoreWarning = {
-  code: 'postgres_time_limits_refused',
+const TIME_LIMITS_REJECTED: StoreWarning = {
+  code: 'postgres_time_limits_rejected',
   message:
     "A pooler refuses statement_timeout and lock_timeout at the start of a connection: the store does without them, and a statement whose caller has given up may run on. Set them for the user: ALTER ROLE … SET statement_timeout = '10s'; ALTER ROLE … SET lock_timeout = '5s'. Then add both to ignore_startup_parameters of the pooler, which ends this warning. Notifications of waiting duplicates require listenUrl, the address of the server itself.",
 };
@@ -73,11 +73,11 @@ export class LazyPool implements PostgresPool {
   }
 
   private connectTo(pool: OwnPool, use: Parameters<PostgresPool['connect']>[0]): void {
-    const { endings, refusable } = this;
+    const { endings, rejectable } = this;
     pool.connect((error, connection) => {
-      const isRefused =
-        isStartupParameter(error) && refusable.some((name) => error?.message.includes(name));
-      if (!isRefused || endings !== this.endings) {
+      const isRejected =
+        isStartupParameter(error) && rejectable.some((name) => error?.message.includes(name));
+      if (!isRejected || endings !== this.endings) {
         use(error, connection);
         return;
       }
@@ -87,19 +87,19 @@ export class LazyPool implements PostgresPool {
   }
 
   /** The time limits that the user did not set. */
-  private get refusable(): readonly string[] {
+  private get rejectable(): readonly string[] {
     const settings: Partial<Record<string, unknown>> = this.address.connection ?? {};
     return Object.keys(this.timeLimits).filter((name) => settings[name] === undefined);
   }
 
   /** Nothing was sent. A SET on each connection would reach other clients of the pooler, too. */
-  private leaveOutTimeLimits(refused: OwnPool): void {
-    if (refused !== this.pool) return;
+  private leaveOutTimeLimits(rejected: OwnPool): void {
+    if (rejected !== this.pool) return;
     this.pool = undefined;
     this.timeLimits = {};
     this.isPooler = true;
-    refused.end().catch(() => undefined);
-    this.onWarning(TIME_LIMITS_REFUSED);
+    rejected.end().catch(() => undefined);
+    this.onWarning(TIME_LIMITS_REJECTED);
   }
 
   private open({ Pool }: Pg): OwnPool {

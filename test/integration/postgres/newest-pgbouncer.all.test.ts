@@ -34,7 +34,7 @@ describe('Behind the newest PgBouncer in transaction mode, which keeps prepared 
     if (behind === undefined) return;
     const { direct, bouncer } = behind;
     const { service, codes } = await startApp(bouncedStore(bouncer, { listenUrl: direct }));
-    expect(codes()).toEqual(['postgres_time_limits_refused', durableEnough]);
+    expect(codes()).toEqual(['postgres_time_limits_rejected', durableEnough]);
     await expectBurstIsServed(service, direct);
     // Each statement kept its name.
     expect(codes()).toHaveLength(2);

@@ -35,7 +35,7 @@ const database = (settings?: Readonly<Record<string, string | number>>) =>
     it('the store’s own pool does, without the time limits that PgBouncer refuses', async () => {
       const { direct, bouncer } = await database();
       const { service, log, codes } = await startApp(bouncedStore(bouncer, { listenUrl: direct }));
-      expect(codes()).toEqual(['postgres_time_limits_refused', durableEnough]);
+      expect(codes()).toEqual(['postgres_time_limits_rejected', durableEnough]);
       expect(log.own[0]).toMatch(/ALTER ROLE .* ignore_startup_parameters/);
       await expectBurstIsServed(service, direct);
     });

@@ -158,7 +158,7 @@ function codesOf(file: string, type: string): { code: string; meaning: string }[
 
 /** The objects with a code and a message. */
 function storeWarnings(): string[][] {
-  const rows = filesIn('lib/stores').flatMap((file) => {
+  const rows = ['lib/stores', 'lib/core/store'].flatMap(filesIn).flatMap((file) => {
     const found: string[][] = [];
     const visit = (node: ts.Node): void => {
       if (ts.isObjectLiteralExpression(node)) {
