@@ -16,6 +16,7 @@ import type { Decision } from './begin-protocol.js';
 import {
   INITIAL_STATE,
   settle,
+  type ResponseSender,
   type SettlementEffect,
   type SettlementRules,
   type SettlementSignal,
@@ -207,7 +208,7 @@ export abstract class OperationRun<Response> implements SettlementRules, OptionO
     const effect = this.signal(
       this.isExpected
         ? RESPONSE_STARTED
-        : { kind: 'responseStarted', sender: senderIn(this.scope), status },
+        : { kind: 'responseStarted', sender: this.senderOf(status) },
     );
     return effect?.kind === 'hold' || effect?.kind === 'ignore' ? effect.kind : 'pass';
   }
@@ -215,6 +216,11 @@ export abstract class OperationRun<Response> implements SettlementRules, OptionO
   /** Whether an ordinary handler sends its response itself. */
   protected get isSender(): boolean {
     return this.state.facts.isSender;
+  }
+
+  /** What sends a response with this status now. */
+  protected senderOf(_status: number): ResponseSender {
+    return senderIn(this.scope);
   }
 
   /** Whether the operation's end is what a whole response of its own waits for. */

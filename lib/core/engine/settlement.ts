@@ -99,11 +99,7 @@ export type SettlementSignal =
   /** `active`: the first of the operation's calls, wrappers and look-ups starts. `idle`: the last one has ended. */
   | { readonly kind: 'active' | 'entered' | 'returned' | 'threw' | 'idle' }
   /** `sender` is only asked for while the operation may be running. */
-  | {
-      readonly kind: 'responseStarted';
-      readonly sender?: ResponseSender;
-      readonly status?: number;
-    }
+  | { readonly kind: 'responseStarted'; readonly sender?: ResponseSender }
   | { readonly kind: 'responseComplete'; readonly status?: number }
   /** The response is larger than the buffer. */
   | { readonly kind: 'overflow'; readonly status: number }
@@ -194,7 +190,7 @@ const DISCARD: SettlementEffect = { kind: 'discard' };
  * does not keep the wire's status, or if there is no complete response to keep. A success whose status is not kept is
  * still committed: its client must find what it wrote. After a conflict or an interruption, the record is released.
  * What the operation sends itself is held until it has ended. If it throws, that response is discarded, and the error's
- * takes its place. A success is the operation's own in any context: it must never be sent before the commit.
+ * takes its place.
  */
 export function settle(
   state: SettlementState,
@@ -234,7 +230,7 @@ export function settle(
     case 'idle':
       return idle(reported(state, { ...facts, isActive: false }).state, rules);
     case 'responseStarted':
-      return responseStarted(state, signal, rules);
+      return responseStarted(state, signal.sender, rules);
     case 'responseComplete':
       return responseComplete(state, signal.status, !facts.isSourceBroken, rules);
     case 'overflow':
@@ -260,13 +256,8 @@ function settled(facts: Facts, effect: SettlementEffect): Step {
 }
 
 /** Whether a response that begins is the operation's own, although its stream has not ended. */
-function isOwn(
-  { sender, status }: Extract<SettlementSignal, { kind: 'responseStarted' }>,
-  { isActive, isEntered }: Facts,
-  { isTransactional }: SettlementRules,
-): boolean {
-  if (sender === 'handler' || (isTransactional && !isFailureStatus(status))) return true;
-  return sender === 'around' && isEntered && !isActive;
+function isOwn(sender: ResponseSender, { isActive, isEntered }: Facts): boolean {
+  return sender === 'handler' || (sender === 'around' && isEntered && !isActive);
 }
 
 function isRunning({ phase }: SettlementState): boolean {
@@ -371,7 +362,7 @@ function graceOver(state: SettlementState, rules: SettlementRules): Step {
 
 function responseStarted(
   state: SettlementState,
-  signal: Extract<SettlementSignal, { kind: 'responseStarted' }>,
+  sender: ResponseSender,
   rules: SettlementRules,
 ): Step {
   const { phase, facts } = state;
@@ -379,7 +370,7 @@ function responseStarted(
     case 'waiting':
     case 'running':
       if (rules.isNative || facts.isSender) return { state, effect: HOLD };
-      if (isOwn(signal, facts, rules)) return sending({ phase, facts });
+      if (isOwn(sender, facts)) return sending({ phase, facts });
       return {
         state: { phase: 'respondedEarly', hasBegun: true, end: undefined, facts },
         effect: PASS,
@@ -388,7 +379,7 @@ function responseStarted(
     case 'failed':
       return { state, effect: HOLD };
     case 'respondedEarly':
-      if (!state.hasBegun && signal.sender === 'handler') {
+      if (!state.hasBegun && sender === 'handler') {
         // An outer interceptor has stopped waiting, and left the response to the handler.
         if (state.end === undefined) return sending({ phase: 'running', facts });
         if (rules.isTransactional) return { state, effect: IGNORE };

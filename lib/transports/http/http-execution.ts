@@ -1,6 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { HttpException } from '@nestjs/common';
 import { OperationRun, replyOf, type Reply } from '../../core/engine/run-operation.js';
+import type { ResponseSender } from '../../core/engine/settlement.js';
 import type { Attempt, Settlement } from '../../core/operation/attempt.js';
 import type { ExecutionScope } from '../../core/operation/execution-scope.js';
 import { asksToKeep, type OutcomeSummary } from '../../core/operation/outcome-policy.js';
@@ -100,6 +101,13 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
   protected override discardResponse(): void {
     super.discardResponse();
     this.onDiscard?.();
+  }
+
+  /** Without an outer interceptor, a success is a transactional handler's, also if its callback lost the context. */
+  protected override senderOf(status: number): ResponseSender {
+    const sender = super.senderOf(status);
+    const isSuccess = this.isTransactional && status < 400;
+    return sender === undefined && isSuccess && this.route.isOutermost() ? 'handler' : sender;
   }
 
   protected override isResponse(error: unknown): boolean {

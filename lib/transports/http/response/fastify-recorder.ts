@@ -225,7 +225,7 @@ export class FastifyRecorder implements ResponseRecording {
       return { status, headers: { ...headers, 'transfer-encoding': undefined }, payload };
     }
     // Fastify adds a length to bytes, which must not be combined with a transfer coding (RFC 9112 §6.2).
-    if (headers['transfer-encoding'] !== undefined || headers['trailer'] !== undefined) {
+    if (headers['transfer-encoding'] !== undefined || headers.trailer !== undefined) {
       return { status, headers, payload: Readable.from([asBuffer(body)]) };
     }
     // Node sends a string together with the head, in one chunk, but then encodes both alike.

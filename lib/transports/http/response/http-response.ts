@@ -53,7 +53,7 @@ function asSent(headers: OutgoingHttpHeaders): OutgoingHttpHeaders {
     const value: unknown = headers[name];
     if (typeof value === 'string' || value === undefined) continue;
     sent ??= { ...headers };
-    sent[name] = Array.isArray(value) ? value.map(String) : String(value as number);
+    sent[name] = Array.isArray(value) ? value.map(String) : String(value);
   }
   return sent ?? headers;
 }

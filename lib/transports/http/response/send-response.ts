@@ -93,7 +93,7 @@ export function contradictions(
   // That of the body that was not sent may be told (RFC 9110 §8.6).
   if (status === 304) return CHUNKED;
   const isChunked = headers['transfer-encoding'] !== undefined;
-  if (!isChunked && headers['trailer'] === undefined) return NONE;
+  if (!isChunked && headers.trailer === undefined) return NONE;
   // Before HTTP/1.1 there are no chunks.
   if (req.httpVersion === '1.0') return FRAMING;
   if (isChunked) return LENGTH;

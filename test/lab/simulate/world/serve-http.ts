@@ -43,6 +43,7 @@ function routeOf(operation: SimulatedOperation, isNative: boolean): HttpRoute {
     operation: operation.name,
     options: { ...options, http: { replayHeader: REPLAY_HEADER } },
     isNative,
+    isOutermost: () => false,
     routeHeaders: new Set<string>(),
     replayHeaders: 'all',
     neverReplayHeaders: new Set(),

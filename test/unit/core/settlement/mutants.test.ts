@@ -95,17 +95,7 @@ const MUTANTS: readonly Mutant[] = [
     'if (rules.isNative || facts.isSender) return { state, effect: HOLD };',
     '',
   ],
-  [
-    'passthrough is taken for an outer response',
-    "sender === 'handler' || (isTransactional",
-    '(isTransactional',
-  ],
-  ['a success is sent before the commit', '(isTransactional && !isFailureStatus(status))', 'false'],
-  [
-    'a timeout of a transaction is held',
-    '!isFailureStatus(status))) return true',
-    'true)) return true',
-  ],
+  ['passthrough is taken for an outer response', "return sender === 'handler' || (", 'return ('],
   [
     'a timeout inside is taken for the handler',
     "sender === 'around' && isEntered && !isActive",

@@ -21,7 +21,6 @@ const signal: fc.Arbitrary<SettlementSignal> = fc.oneof(
   fc.record({
     kind: fc.constant('responseStarted' as const),
     sender: fc.constantFrom('handler' as const, 'around' as const, undefined),
-    status,
   }),
   fc.record({ kind: fc.constant('streamCompleted' as const), stream, status }),
   fc.record({

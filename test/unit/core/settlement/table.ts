@@ -30,11 +30,7 @@ const responseComplete = (status: number): SettlementSignal => ({
   status,
 });
 const overflow = (status: number): SettlementSignal => ({ kind: 'overflow', status });
-const started = (sender: ResponseSender, status = 201): SettlementSignal => ({
-  kind: 'responseStarted',
-  sender,
-  status,
-});
+const started = (sender: ResponseSender): SettlementSignal => ({ kind: 'responseStarted', sender });
 const clientGone = (hasBegun: boolean): SettlementSignal => ({ kind: 'clientGone', hasBegun });
 
 /** The signals that lead from the start to each state of the table's head. */
@@ -63,7 +59,7 @@ const STATES = {
   releasing: [...RETURN, streamCompleted(503), ACTIVE, responseComplete(503)],
   settled: [...RETURN, streamCompleted(201), responseComplete(201)],
   second: [...RUN, STREAM_STARTED],
-  overtaken: [...RUN, started(undefined, 503), STREAM_STARTED],
+  overtaken: [...RUN, started(undefined), STREAM_STARTED],
   sending: [...RUN, started('handler')],
   sent: [...RUN, started('handler'), responseComplete(201)],
   sentAndReturned: [...RUN, started('handler'), responseComplete(201), RETURNED, IDLE],
@@ -94,10 +90,9 @@ const SIGNALS = {
   threw: THROWN,
   idle: IDLE,
   /** Of other code, as a timeout sends it. */
-  responseStarted: started(undefined, 503),
-  'success started': started(undefined),
-  'started by handler': started('handler', 503),
-  'started around': started('around', 503),
+  responseStarted: started(undefined),
+  'started by handler': started('handler'),
+  'started around': started('around'),
   'response 201': responseComplete(201),
   'response 402': responseComplete(402),
   'response 500': responseComplete(500),
@@ -122,7 +117,7 @@ const PASSING: readonly Signal[] = [
   'overflow 201',
   'overflow 500',
 ];
-const FOREIGN: readonly Signal[] = ['responseStarted', 'success started'];
+const FOREIGN: readonly Signal[] = ['responseStarted'];
 const STARTING: readonly Signal[] = [...FOREIGN, 'started by handler', 'started around'];
 const COMPLETING: readonly Signal[] = ['completed 201', 'completed 503'];
 const FAILING: readonly Signal[] = ['failed', 'failed retryably'];
@@ -374,12 +369,6 @@ const TRANSACTIONAL_THREW: Row = {
   'keep completed without response, undone': ['overflow 201'],
 };
 
-/** A success is its own in any context. */
-const TRANSACTIONAL_OPEN: Row = {
-  'respondedEarly pass': ['responseStarted', 'started around'],
-  hold: ['success started', 'started by handler'],
-};
-
 /** What is around the operation has stopped waiting for it, and its response comes. */
 const TRANSACTIONAL_EARLY: Row = {
   ignore: ['started by handler'],
@@ -394,15 +383,6 @@ const TRANSACTIONAL_SENDING: Row = {
 
 const TRANSACTIONAL: Record<State, Row> = {
   ...ORDINARY,
-  waiting: { ...ORDINARY.waiting, ...TRANSACTIONAL_OPEN },
-  started: { ...ORDINARY.started, ...TRANSACTIONAL_OPEN },
-  running: { ...ORDINARY.running, ...TRANSACTIONAL_OPEN },
-  returned: {
-    ...ORDINARY.returned,
-    'respondedEarly pass': ['responseStarted'],
-    hold: ['success started', 'started by handler', 'started around'],
-  },
-  second: { ...ORDINARY.second, ...TRANSACTIONAL_OPEN },
   gaveUp: { ...ORDINARY.gaveUp, ...TRANSACTIONAL_EARLY },
   sending: {
     ...TRANSACTIONAL_SENDING,
