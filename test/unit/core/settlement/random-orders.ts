@@ -124,7 +124,12 @@ export function brokenPromises(
     }
     if (effect?.kind === 'pass' && settlements === 0) {
       if (past.hasEnded && !past.isActive) broken.push('sent before it was stored');
-      if (rules.isTransactional && isOfHandler(next) && !past.hasPassed && !past.isOver) {
+      if (
+        rules.isTransactional &&
+        isOfHandler(next) &&
+        !past.hasPassed &&
+        state.phase !== 'releasing'
+      ) {
         broken.push('sent before the commit');
       }
       past.hasBegun ||= !past.hasEnded && next.kind === 'responseStarted';
