@@ -71,11 +71,12 @@ async function bodyOf(request: Request, method = request.method): Promise<ArrayB
 /** Whether redirects have led to the response, or to none that may be seen. */
 export function isOfAnotherAddress(response: Response, { input }: RepeatableRequest): boolean {
   if (response.type === 'opaqueredirect') return true;
-  // Responses of React Native and polyfills lack it.
-  const { redirected, url }: Partial<Response> = response;
+  // Responses of React Native and polyfills lack the former, and some the latter.
+  const { redirected, url } = response as Partial<Pick<Response, 'redirected' | 'url'>>;
   if (redirected !== undefined) return redirected;
+  if (url === undefined || url === '') return false;
   const requested = isRequest(input) ? input.url : input;
-  return Boolean(url) && withoutFragment(String(url)) !== withoutFragment(requested);
+  return withoutFragment(url) !== withoutFragment(requested);
 }
 
 function withoutFragment(url: string): string {

@@ -1,4 +1,3 @@
-import type { RecordKey } from '../../core/record/record.js';
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import { Trial, unexpected } from '../../core/store/store-trial.js';
 import { nodeClock } from '../../core/util/clock.js';
@@ -12,7 +11,7 @@ const STEPS_TIMEOUT_MS = 6_000;
 /** How long the record is kept. */
 const KEPT_MS = 10_000;
 
-/** Executes each step of the store, on a record of its own that expires soon. */
+/** Executes each step of the store, on a record of its own that is deleted, or expires soon. */
 export class StepChecks {
   private readonly trial: Trial;
 
@@ -24,10 +23,6 @@ export class StepChecks {
     this.trial = new Trial(store, STEPS_TIMEOUT_MS, KEPT_MS);
   }
 
-  get recordKey(): RecordKey {
-    return this.trial.recordKey;
-  }
-
   /** @param describe - the text of an error. */
   async run(describe: (error: unknown) => string): Promise<Finding[]> {
     const notified = await this.listen();
@@ -35,6 +30,9 @@ export class StepChecks {
       await this.execute();
     } catch (failure) {
       return [error('steps', describe(failure))];
+    } finally {
+      // Rejected steps may have written, too.
+      await this.trial.forget();
     }
     return [
       ok(
@@ -57,7 +55,7 @@ export class StepChecks {
       arrived = resolve;
     });
     const command = { timeoutMs: TIMEOUT_MS };
-    const watching = this.store.watch(this.recordKey, arrived, command);
+    const watching = this.store.watch(this.trial.recordKey, arrived, command);
     const stop = await watching.catch(() => undefined);
     if (stop === undefined) return undefined;
     return async () => {

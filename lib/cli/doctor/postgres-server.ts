@@ -48,10 +48,6 @@ export function expiredSql({ quoted }: TableName): string {
 ) AS is_kept`;
 }
 
-export function deleteSql({ quoted }: TableName): string {
-  return `DELETE FROM ${quoted} WHERE record_key = ANY ($1::bytea[])`;
-}
-
 /** @param found - the warnings of the store's start. */
 export function checkSettings(row: Row, found: readonly Finding[]): Finding[] {
   return [

@@ -1,4 +1,3 @@
-import type { RecordKey } from '../../core/record/record.js';
 import { newProbeKey } from '../../core/record/record-key.js';
 import type { StoreObserver, StoreWarning } from '../../core/store/idempotency-store.js';
 import { nodeClock } from '../../core/util/clock.js';
@@ -17,7 +16,6 @@ import {
   checkSettings,
   checkVacuum,
   CLOCK_SQL,
-  deleteSql,
   expiredSql,
   POSTGRES_WARNINGS,
   PRIVILEGES_SQL,
@@ -131,15 +129,8 @@ class PostgresDiagnosis {
 
   private async steps(): Promise<Finding[]> {
     const { store } = this;
-    const checks = new StepChecks(store, PUSH_REMEDY);
-    const found = await checks.run(this.describe);
-    // Rejected steps may have written, too. If nothing may be written, there is nothing to delete.
-    const written = [bytesOf(checks.recordKey)];
-    const isWrong = found.some(({ verdict }) => verdict === 'error');
-    await this.read(deleteSql(this.table), written).catch((failure: unknown) => {
-      if (!isWrong) throw failure;
-    });
-    if (isWrong) return found;
+    const found = await new StepChecks(store, PUSH_REMEDY).run(this.describe);
+    if (found.some(({ verdict }) => verdict === 'error')) return found;
     const ask = () => store.inspect(newProbeKey(nodeClock), { timeoutMs: TIMEOUT_MS });
     return [...found, await checkLatency(ask)];
   }
@@ -156,8 +147,4 @@ class PostgresDiagnosis {
     this.redact(
       isIdempotencyError(failure) ? failure.message : describeFailure(failure, this.table),
     );
-}
-
-function bytesOf(recordKey: RecordKey): Buffer {
-  return Buffer.from(recordKey, 'base64url');
 }

@@ -28,7 +28,7 @@ export function temporalClass(tag: string): TemporalClass | undefined {
 /** What {@link temporalOf} makes an equal value of. */
 export function partsOf(value: object, tag: string): readonly unknown[] {
   const fields = tag === DURATION ? DURATION_FIELDS : tag === ZONED ? ZONED_FIELDS : undefined;
-  if (fields === undefined) return [String(value)];
+  if (fields === undefined) return [(value as { toString(): string }).toString()];
   return fields.map((field) => (value as Readonly<Record<string, unknown>>)[field]);
 }
 

@@ -53,7 +53,9 @@ function asSent(headers: OutgoingHttpHeaders): OutgoingHttpHeaders {
     const value: unknown = headers[name];
     if (typeof value === 'string' || value === undefined) continue;
     sent ??= { ...headers };
-    sent[name] = Array.isArray(value) ? value.map(String) : String(value);
+    sent[name] = Array.isArray(value)
+      ? value.map(String)
+      : (value as { toString(): string }).toString();
   }
   return sent ?? headers;
 }
