@@ -43,7 +43,8 @@ const LOADED = [
 /** `no-empty` takes a comment for a statement. */
 const SILENT = {
   selector: 'CatchClause > BlockStatement.body[body.length=0]',
-  message: 'A failure that nothing says is never mended: refuse it, report it, or do what is safe.',
+  message:
+    'A failure that nothing reports is never repaired: reject it, report it, or do what is safe.',
 };
 const EXIT = { object: 'process', property: 'exit' };
 

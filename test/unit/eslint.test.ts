@@ -65,6 +65,10 @@ const findings: Readonly<Record<string, readonly string[]>> = {
     'export const folder: unknown = import.meta.url;\n',
     loading("return [name, await import('node:net')];"),
     loading(inTry('return await import(name);')),
+    'export function end(stop: () => void): void {\n  try {\n    stop();\n  } catch {\n    // It has ended.\n  }\n}\n',
+  ],
+  'no-empty': [
+    'export function end(stop: () => void): void {\n  try {\n    stop();\n  } catch {}\n}\n',
   ],
 };
 

@@ -76,10 +76,10 @@ const formatWith = (dates: JsonDates): Format => ({
   binary: BINARY,
   map: (map, walk) => ('toJSON' in map ? undefined : MAP(map, walk)),
   set: (set, walk) => ('toJSON' in set ? undefined : SET(set, walk)),
-  textual: dates === 'text' ? (value) => value.toJSON() : refused,
+  textual: dates === 'text' ? (value) => value.toJSON() : rejectTextual,
 });
 
-function refused(value: Textual, walk: Walk): never {
+function rejectTextual(value: Textual, walk: Walk): never {
   const remedy = "; jsonCodec({ dates: 'text' }) writes it as a string.";
   return lost(`a ${tagOf(value)}`, remedy)(value, walk);
 }

@@ -29,7 +29,7 @@ export function keepSuccesses(summary: OutcomeSummary): boolean {
   return !('error' in summary);
 }
 
-/** Is told that a function given as an option has failed after the effect. */
+/** Is notified of a function given as an option that has failed after the effect. */
 export interface OptionObserver {
   optionFailed(option: string, error: unknown): void;
 }

@@ -12,7 +12,7 @@ interface OperationTransactionOptions {
   readonly isolation: IsolationLevel | 'default';
   readonly openWithinMs: number;
   readonly endWithinMs: number;
-  /** Is told of a custom unit of work whose functions fail. */
+  /** Is notified of a custom unit of work whose functions fail. */
   readonly observer: OptionObserver;
 }
 

@@ -178,8 +178,9 @@ function endHijacked(exchange: HttpExchange): void {
 function watchSource(execution: HttpExecution, value: unknown, exchange: HttpExchange): void {
   if (!(value instanceof StreamableFile)) return;
   value.getStream().once('error', () => {
-    // Before its first byte, Nest's whole response follows, as after a serializer that fails.
-    if (execution.isTransactional || exchange.isUnfinished()) execution.onSourceError();
+    // Before its first byte, Nest's whole response follows, as after a serializer that fails, unless the client has left.
+    const isFollowed = !exchange.isUnfinished() && !exchange.rawResponse.destroyed;
+    if (execution.isTransactional || !isFollowed) execution.onSourceError();
   });
 }
 

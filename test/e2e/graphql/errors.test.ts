@@ -275,7 +275,7 @@ describe('a completed mutation', () => {
 it('an invalid option is logged as a server error, and the mutation does not run', async () => {
   const scenario = app.scenario();
   const response = await ask(scenario, mutation('isMisconfigured'));
-  expect(codeOf(response)).toBe('INTERNAL_SERVER_ERROR');
+  expect(codeOf(response)).toBe('idempotency_options_invalid');
   expect(log.lines.join('\n')).toMatch(
     /option "enabled" of FailingResolver\.isMisconfigured must return true or false synchronously/,
   );

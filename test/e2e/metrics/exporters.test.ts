@@ -50,6 +50,23 @@ class Payments {
     return scenario.response();
   }
 
+  @Public()
+  @Post('optional')
+  @Idempotent({
+    operation: 'optional',
+    key: { required: false },
+    caller: { anonymous: 'ignore' },
+  })
+  optional(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+
+  @Post('disabled')
+  @Idempotent({ operation: 'disabled', enabled: false })
+  disabled(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+
   @Post('failures')
   @Idempotent({ operation: 'fail' })
   fail() {
@@ -143,6 +160,10 @@ describe.each(platforms)('after the same traffic on %s, both exporters', (platfo
       expect(await statuses(app.scenario().post('/payments', sending))).toEqual([400]);
     }
     expect(await statuses(app.scenario().post('/failures'))).toEqual([500]);
+    const unprotected = app.scenario();
+    expect(await statuses(unprotected.post('/optional', { key: null }))).toEqual([201]);
+    expect(await statuses(unprotected.post('/optional', { as: null }))).toEqual([201]);
+    expect(await statuses(unprotected.post('/disabled'))).toEqual([201]);
     for (const [path, status] of [
       ['/payments', 409],
       ['/orders', 201],

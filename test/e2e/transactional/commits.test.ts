@@ -142,7 +142,7 @@ describe('A commit of a transactional operation', () => {
     };
     const scenario = app.scenario();
     expectProblem(await scenario.post('/transfers'), 'store-unavailable');
-    expect(reported()).toEqual(['acquired', 'rolled_back', 'released']);
+    expect(reported()).toEqual(['acquired', 'option_failed', 'rolled_back', 'released']);
     unitOfWork.beforeCommit = () => undefined;
     expect((await scenario.post('/transfers')).status).toBe(201);
     expect(await bank.committed(scenario)).toEqual([2]);

@@ -253,15 +253,16 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       expect(await service.run(request, () => 'again')).toBe('again');
     });
 
-    it('that throws is replaced by the default', async () => {
+    it('that throws keeps the failure: a retry could repeat its effect', async () => {
       const keep = () => {
         throw new Error('a bug in the policy');
       };
       const request = call({ outcome: keep });
       const bug = new Error('the provider is down');
       expect(await rejection(service.run(request, () => Promise.reject(bug)))).toBe(bug);
-      expect(await service.run(request, () => 'paid')).toBe('paid');
-      expect(await service.run(request, () => 'again')).toBe('paid');
+      expect(await rejection(service.run(request, () => 'paid'))).toBeInstanceOf(
+        FailureReplayedError,
+      );
     });
   });
 

@@ -20,7 +20,11 @@ const run = promisify(execFile);
 /** Of a machine that is not Debian's. */
 const PUBLIC_MIRROR = 'http://deb.debian.org/debian';
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg';
-const PATIENCE = ['Acquire::Retries=2', 'Acquire::http::Timeout=20', 'Acquire::https::Timeout=20'];
+const ACQUIRE_OPTIONS = [
+  'Acquire::Retries=2',
+  'Acquire::http::Timeout=20',
+  'Acquire::https::Timeout=20',
+];
 
 /** A suite of Debian that is newer than the system. */
 export type Suite = 'trixie' | 'sid';
@@ -142,7 +146,7 @@ async function download(folder: string, suite: Suite, packages: readonly string[
     'APT::Update::Error-Mode=any',
     // The system's dpkg is not concerned.
     'Debug::NoLocking=true',
-    ...PATIENCE,
+    ...ACQUIRE_OPTIONS,
   ];
   const apt = (...args: string[]) =>
     run('apt-get', ['-qq', '-y', ...settings.flatMap((setting) => ['-o', setting]), ...args]);

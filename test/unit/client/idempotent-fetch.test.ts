@@ -378,7 +378,7 @@ describe('a redirect', () => {
   });
 
   it('is known by its address where a response does not tell', async () => {
-    const untold = async (...args: Parameters<typeof fetch>) =>
+    const withoutRedirected = async (...args: Parameters<typeof fetch>) =>
       new Proxy(await fetch(...args), {
         get(target, name) {
           if (name === 'redirected') return undefined;
@@ -387,12 +387,16 @@ describe('a redirect', () => {
         },
       });
     server.runSteps(to(302), page, to(302), page);
-    expect(await failure(pay({ fetch: untold }))).toMatchObject({
+    expect(await failure(pay({ fetch: withoutRedirected }))).toMatchObject({
       code: 'idempotency_fetch_redirected',
     });
     server.runSteps(created);
-    expect(await pay({ fetch: untold })).toMatchObject({ tries: 1 });
-    const asked = idempotentFetch(`${server.url}#fragment`, { method: 'POST' }, { fetch: untold });
+    expect(await pay({ fetch: withoutRedirected })).toMatchObject({ tries: 1 });
+    const asked = idempotentFetch(
+      `${server.url}#fragment`,
+      { method: 'POST' },
+      { fetch: withoutRedirected },
+    );
     expect(await asked).toMatchObject({ tries: 1 });
   });
 });

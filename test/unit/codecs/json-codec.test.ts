@@ -208,10 +208,6 @@ describe('jsonCodec()', () => {
       expect(kept<unknown>(codec, new Prices([['a', 1]]))).toStrictEqual({ a: 1 });
     });
 
-    it('a URL, by its toJSON', () => {
-      expect(kept(codec, new URL('http://a/b'))).toBe('http://a/b');
-    });
-
     it('a member whose toJSON returns undefined, which is left out', () => {
       expect(kept(codec, { a: { toJSON: () => undefined }, b: 1 })).toStrictEqual({ b: 1 });
     });

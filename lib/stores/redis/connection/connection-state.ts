@@ -6,7 +6,7 @@ import {
   describeFailure,
   isEnd,
   isErrorReply,
-  UnansweredError,
+  NoReplyError,
   WrongDatabaseError,
 } from './error-classification.js';
 import type { DatabaseCheck } from './selected-database.js';
@@ -88,14 +88,14 @@ export class ConnectionState {
   };
 
   private ended(error?: Error): Error {
-    return this.hasBeenReady && error !== undefined ? error : unanswered(this.client, error);
+    return this.hasBeenReady && error !== undefined ? error : noReplyError(this.client, error);
   }
 }
 
 /** @param error - undefined where the server has ended the connection without one. */
-export function unanswered(client: RedisClient, error?: Error): UnansweredError {
+export function noReplyError(client: RedisClient, error?: Error): NoReplyError {
   const { options } = client as { readonly options?: { readonly tls?: object } };
-  return new UnansweredError(options?.tls !== undefined, error?.message ?? 'without an error', {
+  return new NoReplyError(options?.tls !== undefined, error?.message ?? 'without an error', {
     cause: error,
   });
 }

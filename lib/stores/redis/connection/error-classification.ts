@@ -70,8 +70,8 @@ export class WrongDatabaseError extends Error {
 }
 
 /** A connection that ended before the server has ever replied. */
-export class UnansweredError extends Error {
-  override readonly name = 'UnansweredError';
+export class NoReplyError extends Error {
+  override readonly name = 'NoReplyError';
   readonly code: string;
 
   constructor(isEncrypted: boolean, reason: string, options?: ErrorOptions) {

@@ -6,7 +6,7 @@ import { forget } from '../../../core/util/maybe-async.js';
 import { missingPeer } from '../../../core/util/missing-peer.js';
 import { requirePeer } from '../../../core/util/peers.js';
 import type { CorkableStream, EndingClient, OwnRedisClient } from './client-types.js';
-import { unanswered } from './connection-state.js';
+import { noReplyError } from './connection-state.js';
 import { describeFailure, isEnd, replyCode } from './error-classification.js';
 import { OwnCommands } from './own-commands.js';
 import type { OwnConnectionOptions } from './redis-store-options.js';
@@ -99,7 +99,7 @@ function reportOutages(client: OwnRedisClient, report: (error: Error) => unknown
   client.on('error', (error: Error) => {
     if (reported) return;
     reported = true;
-    forget(report(hasBeenReady || !isEnd(error) ? error : unanswered(client, error)));
+    forget(report(hasBeenReady || !isEnd(error) ? error : noReplyError(client, error)));
   });
   client.on('ready', () => {
     hasBeenReady = true;

@@ -208,8 +208,9 @@ export class FastifyRecorder implements ResponseRecording {
       return this.inPlaceOf(replacement);
     }
     if (buffered.kind === 'broken') {
-      // As after a serializer that fails. Where the handler sends it, the error would count as its failure.
-      if (!sink.isOfHandler) {
+      // As after a serializer that fails. Where the handler sends it, the error would count as its failure; and a client
+      // that has left destroys the source.
+      if (!sink.isOfHandler && !reply.raw.destroyed) {
         this.isReplaced = true;
         throw buffered.error;
       }

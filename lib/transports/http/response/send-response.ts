@@ -90,7 +90,7 @@ export function contradictions(
   headers: OutgoingHttpHeaders,
 ): readonly string[] {
   if (status === 204) return FRAMING;
-  // That of the body that was not sent may be told (RFC 9110 §8.6).
+  // The length of the body that was not sent may stay (RFC 9110 §8.6).
   if (status === 304) return CHUNKED;
   const isChunked = headers['transfer-encoding'] !== undefined;
   if (!isChunked && headers.trailer === undefined) return NONE;

@@ -140,7 +140,7 @@ describe.each(platforms)('a request without protection on %s', (platform) => {
   it.each([
     ['required', 400, 'invalid_request'],
     ['optional', 201, 'unprotected'],
-  ])('that has its key under another name is told, once: %s', async (path, status, type) => {
+  ])('that has its key under another name is reported, once: %s', async (path, status, type) => {
     const near = [
       ...['X-Idempotency-Key', 'Idempotency_Key', 'IdempotencyKey', 'Idempotent-Key'],
       ...['X-Idempotent-Key', 'Idempotency-Key-', 'Idempotancy-Key', 'Idempotency-Token'],

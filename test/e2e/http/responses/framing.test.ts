@@ -201,33 +201,36 @@ describe.each(
 
   // Their retries get 409, which Nest sends with whatever middleware has set.
   const kept = paths.filter((path) => !['overflow', 'short-length'].includes(path));
-  it.each(fields === NOTHING ? paths : kept)('%s is told as it is, first and replayed', async (path) => {
-    for (const connection of CONNECTIONS) {
-      const scenario = app.scenario();
-      const bodies: string[] = [];
-      for (const isReplay of [false, true]) {
-        const requests = connection.map(([version, persistence], index) =>
-          [
-            `POST /${index === 0 ? path : 'next'} HTTP/${version}`,
-            'Host: 127.0.0.1',
-            `X-Scenario: ${scenario.id}`,
-            'Authorization: Bearer alice',
-            `Idempotency-Key: ${scenario.key}`,
-            `Connection: ${persistence}`,
-            'Content-Length: 0',
-            '\r\n',
-          ].join('\r\n'),
-        );
-        const bytes = await untilClosed(app.port, requests.join(''));
-        const { response, rest } = read(bytes, connection[0][0]);
-        const isLast = response.header('connection') === 'close';
-        if (isLast) expect(rest.toString()).toBe('');
-        else expect(read(rest, connection[0][0]).response.text).toBe('the next response');
-        // The rest are 409: larger than what is kept, or shorter than was said.
-        if (response.replayed === isReplay) bodies.push(response.text);
+  it.each(fields === NOTHING ? paths : kept)(
+    '%s is described as it is, first and replayed',
+    async (path) => {
+      for (const connection of CONNECTIONS) {
+        const scenario = app.scenario();
+        const bodies: string[] = [];
+        for (const isReplay of [false, true]) {
+          const requests = connection.map(([version, persistence], index) =>
+            [
+              `POST /${index === 0 ? path : 'next'} HTTP/${version}`,
+              'Host: 127.0.0.1',
+              `X-Scenario: ${scenario.id}`,
+              'Authorization: Bearer alice',
+              `Idempotency-Key: ${scenario.key}`,
+              `Connection: ${persistence}`,
+              'Content-Length: 0',
+              '\r\n',
+            ].join('\r\n'),
+          );
+          const bytes = await untilClosed(app.port, requests.join(''));
+          const { response, rest } = read(bytes, connection[0][0]);
+          const isLast = response.header('connection') === 'close';
+          if (isLast) expect(rest.toString()).toBe('');
+          else expect(read(rest, connection[0][0]).response.text).toBe('the next response');
+          // The rest are 409: larger than what is kept, or shorter than was said.
+          if (response.replayed === isReplay) bodies.push(response.text);
+        }
+        expect(new Set(bodies).size).toBe(1);
+        expect(scenario.executions).toBe(1);
       }
-      expect(new Set(bodies).size).toBe(1);
-      expect(scenario.executions).toBe(1);
-    }
-  });
+    },
+  );
 });

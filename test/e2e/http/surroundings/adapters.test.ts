@@ -141,7 +141,7 @@ describe.each(adapters)('behind $name on $platform,', ({ platform, repeats, isMo
     },
   });
 
-  const expectRefusal = (response: RawResponse, problem: ProblemName) => {
+  const expectRejection = (response: RawResponse, problem: ProblemName) => {
     if (isMock) expect(response.json).toMatchObject({ code: problems[problem].code });
     else expectProblem(response, problem);
   };
@@ -171,7 +171,7 @@ describe.each(adapters)('behind $name on $platform,', ({ platform, repeats, isMo
     const plain = await send(request('/plain/streamed'));
     const first = await send(request('/small/streamed'));
     expect(first.body.equals(plain.body)).toBe(true);
-    expectRefusal(await send(request('/small/streamed')), 'response-not-kept');
+    expectRejection(await send(request('/small/streamed')), 'response-not-kept');
     expect(scenario.executions).toBe(2);
   });
 
@@ -205,7 +205,7 @@ describe.each(adapters)('behind $name on $platform,', ({ platform, repeats, isMo
 
   it('a missing key is refused', async () => {
     const { 'idempotency-key': _, ...headers } = request('').headers;
-    expectRefusal(await send({ path: '/required/json', headers, body: '{}' }), 'key-missing');
+    expectRejection(await send({ path: '/required/json', headers, body: '{}' }), 'key-missing');
     expect(scenario.executions).toBe(0);
   });
 
@@ -216,8 +216,8 @@ describe.each(adapters)('behind $name on $platform,', ({ platform, repeats, isMo
       ['key-1', 'key-1'],
       ['"key-1"', '"key-2"'],
     ]) {
-      expectRefusal(await send(request('/required/json', keys)), 'key-invalid');
-      expectRefusal(await send(request('/optional/json', keys)), 'key-invalid');
+      expectRejection(await send(request('/required/json', keys)), 'key-invalid');
+      expectRejection(await send(request('/optional/json', keys)), 'key-invalid');
     }
     expect(scenario.executions).toBe(0);
   });

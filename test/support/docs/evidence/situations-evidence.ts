@@ -97,7 +97,7 @@ export const SITUATIONS: readonly Evidence[] = [
     holds: [
       test(
         'test/e2e/http/requests/unprotected.test.ts',
-        'that has its key under another name is told, once: %s',
+        'that has its key under another name is reported, once: %s',
       ),
     ],
   },
