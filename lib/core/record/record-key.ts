@@ -56,6 +56,11 @@ export function newProbeKey(clock: Clock): RecordKey {
   return randomText(PROBE_BYTES, clock) as RecordKey;
 }
 
+/** Whether it is of {@link newProbeKey}: no request has it, and no other command touches its record. */
+export function isProbeKey(recordKey: RecordKey): boolean {
+  return recordKey.length === Math.ceil((PROBE_BYTES * 4) / 3);
+}
+
 /**
  * Prefixes type and length: concatenations stay unambiguous. JSON escapes lone surrogates, which UTF-8 would conflate.
  */

@@ -1,4 +1,5 @@
 import type { Lease, RecordKey } from '../../core/record/record.js';
+import { isProbeKey } from '../../core/record/record-key.js';
 import { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type * as Store from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
@@ -52,6 +53,10 @@ function statementsUnnamed({ message }: Error): Store.StoreWarning {
     code: 'postgres_statements_unnamed',
     message: `A pooler switches the connection below prepared statements (${message}): the store sends its statements without names from now on, which costs the server more. Set preparedStatements: false, or let the pooler keep them (PgBouncer 1.21 and later: max_prepared_statements).`,
   };
+}
+
+function deadlineOf(recordKey: RecordKey, { timeoutMs }: { readonly timeoutMs: number }): Deadline {
+  return new Deadline(timeoutMs, isProbeKey(recordKey));
 }
 
 /** Replies of a completion that stored its outcome. */
@@ -163,11 +168,11 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   }
 
   override begin(command: Store.Begin): Promise<Store.BeginReply> {
-    return beginRecord(this.records, command, new Deadline(command.timeoutMs));
+    return beginRecord(this.records, command, deadlineOf(command.recordKey, command));
   }
 
   override async extend(lease: Lease, command: Store.Extend): Promise<Store.ExtendReply> {
-    const deadline = new Deadline(command.timeoutMs);
+    const deadline = deadlineOf(lease.recordKey, command);
     let mayBeOver = false;
     for (;;) {
       if (await this.records.extend(lease, command, mayBeOver, deadline)) {
@@ -188,7 +193,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   }
 
   override async release(lease: Lease, command: Store.Release): Promise<Store.ReleaseReply> {
-    const deadline = new Deadline(command.timeoutMs);
+    const deadline = deadlineOf(lease.recordKey, command);
     for (;;) {
       if (await this.records.release(lease, command, deadline)) {
         if (command.notify === true) this.notifyWaiters(lease, command);
@@ -275,7 +280,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   };
 
   private async settle(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
-    const deadline = new Deadline(command.timeoutMs);
+    const deadline = deadlineOf(lease.recordKey, command);
     let mayBeOver = false;
     for (;;) {
       if (await this.records.complete(lease, command, mayBeOver, deadline)) {
