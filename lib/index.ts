@@ -26,7 +26,6 @@ export {
   requireIdempotencyTransaction,
 } from './core/operation/execution-scope.js';
 export {
-  EVENT_SEVERITY,
   severityOf,
   type IdempotencyEvent,
   type ReconcileReport,

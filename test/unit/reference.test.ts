@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { EVENT_SEVERITY } from 'nestjs-idempotency';
+import { EVENT_SEVERITY } from '../support/internals/core/record.js';
 import { REJECTIONS } from '../support/internals/core/util.js';
 import { OPTIONS } from '../support/internals/nest/options.js';
 import { projectRoot } from '../support/project-root.js';

@@ -428,7 +428,12 @@ function responseComplete(
   if (end?.kind === 'failed') {
     // Pipes and inner interceptors fail like a handler, but the operation has not started (C88).
     const mayBeKept = facts.isEntered && !end.isRetryable;
-    return mayBeKept && rules.keeps(summary) ? kept() : releaseOnceIdle(facts);
+    if (mayBeKept && rules.keeps(summary)) return kept();
+    // An interceptor gave up on a handler that has returned since.
+    const isLateSuccess = phase === 'respondedEarly' && facts.isEntered && facts.hasReturned;
+    return isLateSuccess && rules.keeps(rules.successSummary)
+      ? kept(true)
+      : releaseOnceIdle(facts);
   }
   const isKept = rules.keeps(summary);
   if (rules.isTransactional) {

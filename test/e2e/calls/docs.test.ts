@@ -45,6 +45,18 @@ describe('the table of values', () => {
   class Point {
     readonly x = 1;
   }
+  class Hidden {
+    readonly #x = 1;
+    readonly [Symbol('x')] = 1;
+    sum() {
+      return this.#x;
+    }
+  }
+  // Node 26 has it.
+  const { Temporal } = globalThis as {
+    readonly Temporal?: { PlainDate: { from(text: string): object } };
+  };
+  const TEMPORAL = Temporal === undefined ? [] : [Temporal.PlainDate.from('2026-11-29')];
 
   /** The values of each row. */
   const values: Record<string, readonly unknown[]> = {
@@ -52,15 +64,24 @@ describe('the table of values', () => {
     'arrays and objects of these': [[1, ['a']], { a: { b: null } }],
     'a member that is undefined': [{ a: undefined }],
     'an item that is undefined': [[undefined]],
-    Date: [new Date(0)],
+    'Date, URL': [new Date(0), new URL('http://a/b')],
+    Temporal: TEMPORAL,
     'BigInt, Map, Set, NaN, the infinities': [1n, new Map([[1, 2]]), new Set([1]), NaN, Infinity],
     'Buffer and Uint8Array inside a value': [{ a: Buffer.from('b') }, { a: new Uint8Array([1]) }],
-    'instances of classes': [new Point()],
+    'other binary data (typed arrays, ArrayBuffer)': [new Uint16Array([1]), new ArrayBuffer(1)],
+    'instances of your classes': [new Point()],
+    'members whose names are symbols, or private': [new Hidden()],
     'functions, symbols, circles, Errors, Promises, …': [
       () => 1,
       Symbol('s'),
       new Error('e'),
       Promise.resolve(1),
+    ],
+    'RegExp, Intl, URLSearchParams, `new Number(1)`': [
+      /a/,
+      new Intl.NumberFormat(),
+      new URLSearchParams('a=1'),
+      Object(1),
     ],
   };
   const rows = tableOf('docs/guides/values.md');
@@ -87,7 +108,7 @@ describe('the table of values', () => {
           else expect(roundTrip(codec, value)).toStrictEqual(value);
         }
       }
-      if (row === 'Date') {
+      if (row === 'Date, URL') {
         expect(json).toContain("dates: 'text'");
         expect(roundTrip(jsonCodec({ dates: 'text' }), new Date(0))).toBe(
           '1970-01-01T00:00:00.000Z',

@@ -190,8 +190,8 @@ const RECOVERY = [
     'lib/core/recovery/recover-record.ts',
     [
       'an operation that had no effect is stored as done',
-      "const outcome = found === 'run' ? undefined : operation.outcomeOf(found.value);",
-      "const outcome = operation.outcomeOf(found === 'run' ? undefined : found.value);",
+      "const outcome = found === 'run' ? undefined : operation.outcomeOf(found.value, attempt);",
+      "const outcome = operation.outcomeOf(found === 'run' ? undefined : found.value, attempt);",
     ],
     [
       'a look-up that failed keeps the record',

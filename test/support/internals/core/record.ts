@@ -12,6 +12,7 @@ export type {
   LeaseLossReason,
   RejectionReason,
 } from '../../../../lib/core/record/events.js';
+export { EVENT_SEVERITY } from '../../../../lib/core/record/events.js';
 export { IdempotencyEvents } from '../../../../lib/core/record/idempotency-events.js';
 export { fingerprint, NO_FINGERPRINT } from '../../../../lib/core/record/fingerprint.js';
 export { newOwnerToken, OwnerTokens, recordKey } from '../../../../lib/core/record/record-key.js';
