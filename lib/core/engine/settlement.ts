@@ -429,11 +429,10 @@ function responseComplete(
     // Pipes and inner interceptors fail like a handler, but the operation has not started (C88).
     const mayBeKept = facts.isEntered && !end.isRetryable;
     if (mayBeKept && rules.keeps(summary)) return kept();
-    // An interceptor gave up on a handler that has returned since.
-    const isLateSuccess = phase === 'respondedEarly' && facts.isEntered && facts.hasReturned;
-    return isLateSuccess && rules.keeps(rules.successSummary)
-      ? kept(true)
-      : releaseOnceIdle(facts);
+    // An interceptor gave up on an ordinary handler that has returned since.
+    const isLate = phase === 'respondedEarly' && !rules.isNative;
+    const hasSucceeded = isLate && facts.isEntered && facts.hasReturned;
+    return hasSucceeded && rules.keeps(rules.successSummary) ? kept(true) : releaseOnceIdle(facts);
   }
   const isKept = rules.keeps(summary);
   if (rules.isTransactional) {
