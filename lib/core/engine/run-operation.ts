@@ -218,6 +218,11 @@ export abstract class OperationRun<Response> implements SettlementRules, OptionO
     return this.state.facts.isSender;
   }
 
+  /** Whether the stream has begun, and neither ended nor been left. */
+  protected get isStreaming(): boolean {
+    return this.state.phase === 'running';
+  }
+
   /** What sends a response with this status now. */
   protected senderOf(_status: number): ResponseSender {
     return senderIn(this.scope);

@@ -379,6 +379,8 @@ function responseStarted(
     case 'failed':
       return { state, effect: HOLD };
     case 'respondedEarly':
+      // The handler's own response goes on, or Nest ends it for an interceptor that gave up.
+      if (facts.isSender) return { state, effect: HOLD };
       if (!state.hasBegun && sender === 'handler') {
         // An outer interceptor has stopped waiting, and left the response to the handler.
         if (state.end === undefined) return sending({ phase: 'running', facts });

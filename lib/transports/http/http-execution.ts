@@ -30,6 +30,8 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
 
   /** In a transaction: discards the recorded response, and what the handler has set for it. */
   onDiscard: (() => void) | undefined;
+  /** What the handler had sent was dropped, and no other response has begun. */
+  isResponseMissing = false;
 
   constructor(
     attempt: Attempt,
@@ -72,6 +74,7 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
   }
 
   onStart(status: number): 'hold' | 'pass' | 'ignore' {
+    this.isResponseMissing = false;
     return this.responseStarted(status);
   }
 
@@ -100,14 +103,16 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
 
   protected override discardResponse(): void {
     super.discardResponse();
+    this.isResponseMissing = true;
     this.onDiscard?.();
   }
 
   /** Without an outer interceptor, a success is a transactional handler's, also if its callback lost the context. */
   protected override senderOf(status: number): ResponseSender {
     const sender = super.senderOf(status);
-    const isSuccess = this.isTransactional && status < 400;
-    return sender === undefined && isSuccess && this.route.isOutermost() ? 'handler' : sender;
+    // After the stream's end, Nest responds with its value.
+    const mayBeHandler = sender === undefined && this.isTransactional && this.isStreaming;
+    return mayBeHandler && status < 400 && this.route.isOutermost() ? 'handler' : sender;
   }
 
   protected override isResponse(error: unknown): boolean {

@@ -109,7 +109,9 @@ function subscribe(
   });
   const fail = (error: unknown) => {
     hasEmitted = true;
-    subscriber.error(failureOf(execution, stream, error, exchange, subscriber));
+    const failure = failureOf(execution, stream, error, exchange, subscriber);
+    respondInPlaceOfOthers(execution, exchange, subscriber);
+    subscriber.error(failure);
   };
   // A separate subscription without teardown: an outer timeout or a disconnect must not end the handler before its
   // outcome is stored (contract C57). In the execution scope, because inner interceptors may call the handler later.
@@ -139,6 +141,7 @@ function subscribe(
       complete: () => {
         hasEmitted = true;
         execution.report({ kind: 'streamCompleted', stream, status: exchange.status() });
+        respondInPlaceOfOthers(execution, exchange, subscriber);
         subscriber.complete();
       },
     }),
@@ -161,7 +164,7 @@ function failureOf(
   if (exchange.isUnfinished()) {
     // What Nest ends is no response to the error, and not the handler's whole response.
     execution.onSourceError();
-    if (execution.isTransactional && !rawResponse.headersSent) endHijacked(exchange);
+    if (execution.isTransactional && !rawResponse.headersSent) endWithServerError(exchange);
   }
   if (code === undefined) return error;
   const problem = execution.problem(code);
@@ -169,8 +172,20 @@ function failureOf(
   return problem;
 }
 
+/**
+ * An outer interceptor stopped waiting while the handler's own response was held, so that its response was taken for a
+ * second one. Now that the handler's was dropped, no other follows.
+ */
+function respondInPlaceOfOthers(
+  execution: HttpExecution,
+  exchange: HttpExchange,
+  { closed: hasLeft }: Subscriber<unknown>,
+): void {
+  if (hasLeft && execution.isResponseMissing) endWithServerError(exchange);
+}
+
 /** After a rollback. No filter can respond, and the status is that of a success. */
-function endHijacked(exchange: HttpExchange): void {
+function endWithServerError(exchange: HttpExchange): void {
   exchange.setStatus(500);
   exchange.rawResponse.end();
 }

@@ -6,8 +6,8 @@ import { Controller, HttpException, Post, Res } from '@nestjs/common';
 import { Idempotent, requireIdempotencyTransaction } from 'nestjs-idempotency';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { Client } from 'pg';
-import { tap } from 'rxjs';
-import { Around } from '../../support/http/around.js';
+import { from, map, race, tap } from 'rxjs';
+import { Around, givingUp } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
@@ -150,6 +150,27 @@ class SpecialController {
     reply.status(201).send({ execution: await this.#run(scenario) });
   }
 
+  @Post('answered-inside')
+  @Around((next, { timeout }) =>
+    race(next.handle(), from(timeout.pass()).pipe(map(() => ({ queued: true })))),
+  )
+  @Idempotent({ transaction: true })
+  async answeredInside(@InScenario() scenario: Scenario) {
+    return { execution: await this.#run(scenario) };
+  }
+
+  @Post('given-up-outside')
+  @Idempotent({ transaction: true })
+  @Around(givingUp)
+  async givenUpOutside(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
+    const execution = scenario.started.add();
+    await this.transfers.add(scenario, execution);
+    reply.status(201).send({ execution });
+    scenario.passed.add();
+    await scenario.gate.pass();
+    throw new Error('planned');
+  }
+
   @Post('failed')
   @Idempotent({ transaction: true })
   async failed(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
@@ -226,6 +247,38 @@ describe.each(platforms)('what a transactional handler sends itself on %s', (pla
     expect((await scenario.post('/failing-around')).status).toBe(500);
     expect(await bank.committed(scenario)).toEqual([]);
     expect(scenario.executions).toBe(2);
+  });
+
+  it('gives way to an error if an outer interceptor has given up, and then it throws', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    scenario.timeout.close();
+    const pending = scenario.start('POST', '/given-up-outside');
+    await scenario.passed.reached(1);
+    scenario.timeout.open();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(pending.receivedBytes).toBe(0);
+    scenario.gate.open();
+    expect((await pending.response).status).toBe(500);
+    expect(await bank.committed(scenario)).toEqual([]);
+    scenario.timeout.close();
+    expect((await scenario.post('/given-up-outside')).status).toBe(500);
+    expect(scenario.executions).toBe(2);
+  });
+
+  it('does not keep back the value of an interceptor around it', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    scenario.timeout.close();
+    const pending = scenario.start('POST', '/answered-inside');
+    await scenario.started.reached(1);
+    scenario.timeout.open();
+    expect((await pending.response).json).toEqual({ queued: true });
+    scenario.gate.open();
+    scenario.timeout.close();
+    const second = await onceSettled(() => scenario.post('/answered-inside'));
+    expect(second.json).toEqual({ execution: 2 });
+    expect(await bank.committed(scenario)).toEqual([2]);
   });
 
   it('is rolled back with a status that is not kept, and committed with one that is', async () => {
