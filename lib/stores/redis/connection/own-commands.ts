@@ -89,16 +89,20 @@ export class OwnCommands {
       new TrialCommand(depth, 'evalsha', [UNKNOWN_SHA1, '0'], failing),
       new TrialCommand(depth, 'eval', [TRIAL, '0', nonce], replying),
     ];
-    for (const command of commands) this.send(command);
+    for (const command of commands) {
+      // An asynchronous instrumentation returns a promise of its own, which rejects with the error reply.
+      Promise.resolve(this.send(command)).catch(ignore);
+    }
   }
 
-  private send(command: OwnCommand): void {
+  private send(command: OwnCommand): unknown {
     try {
-      this.client.sendCommand?.(command);
+      return this.client.sendCommand?.(command);
     } catch (error) {
       this.verified = undefined;
       this.trials = MAX_TRIALS;
       command.reject(error);
+      return undefined;
     }
   }
 }
@@ -157,6 +161,8 @@ class OwnCommand {
   }
 }
 
+type Ends = Record<'resolve' | 'reject', (result: unknown) => void>;
+
 /** From the function that measures them to `toWritable`: `send`, `sendCommand` and itself. */
 const FRAMES_OF_SENDING = 3;
 /** `sendCommand` returns it. */
@@ -170,6 +176,9 @@ const PROMISES_READ_BY_IOREDIS = 1;
 class TrialCommand extends OwnCommand {
   private isDirect = false;
   private promisesRead = 0;
+  /** Bound, as those of a command of ioredis: an instrumentation calls them without the command. */
+  private readonly bound: Ends;
+  private readonly ended: Promise<unknown>;
 
   /** @param depth - of the stack where it is sent. */
   constructor(
@@ -177,16 +186,34 @@ class TrialCommand extends OwnCommand {
     ...command: ConstructorParameters<typeof OwnCommand>
   ) {
     super(...command);
+    let promise: Ends = { resolve: ignore, reject: ignore };
+    this.ended = new Promise((resolve, reject) => {
+      promise = { resolve, reject };
+    });
+    this.ended.catch(ignore);
+    this.bound = {
+      resolve: (reply) => {
+        super.resolve(reply);
+        promise.resolve(reply);
+      },
+      reject: (error) => {
+        super.reject(error);
+        promise.reject(error);
+      },
+    };
+    Object.assign(this, this.bound);
   }
 
   get isUnobserved(): boolean {
-    const isReplaced = Object.hasOwn(this, 'resolve') || Object.hasOwn(this, 'reject');
-    return this.isDirect && !isReplaced && this.promisesRead <= PROMISES_READ_BY_IOREDIS;
+    const { bound, isDirect, promisesRead } = this;
+    const isReplaced = Object.entries(bound).some(([name, own]) => Reflect.get(this, name) !== own);
+    return isDirect && !isReplaced && promisesRead <= PROMISES_READ_BY_IOREDIS;
   }
 
-  get promise(): undefined {
+  /** As that of a command of ioredis, it settles when the command ends. */
+  get promise(): Promise<unknown> {
     this.promisesRead += 1;
-    return undefined;
+    return this.ended;
   }
 
   override toWritable(): string | Buffer {
@@ -213,6 +240,10 @@ function countCalls(_error: unknown, calls: readonly unknown[]): number {
 /** Without an error if it is frozen. */
 function setOnError(settings: object): void {
   for (const [name, value] of Object.entries(settings)) Reflect.set(Error, name, value);
+}
+
+function ignore(): void {
+  // The receiver of the command has the error.
 }
 
 function byteLengthOf(arg: ScriptArgument | readonly Buffer[]): number {

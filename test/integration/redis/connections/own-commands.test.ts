@@ -39,6 +39,7 @@ interface Client {
 interface Command {
   readonly name: string;
   readonly args: readonly unknown[];
+  readonly promise?: unknown;
   readonly resolve: (reply: unknown) => void;
   readonly reject: (error: unknown) => void;
   readonly toWritable: () => unknown;
@@ -256,6 +257,26 @@ const INSTRUMENTATIONS: Readonly<Record<string, (client: Client) => void>> = {
       apply: (target, self, args: [Command]) => Reflect.apply(target, self, args),
     });
   },
+  'a function that calls what ends a command without it': (client) => {
+    const original: Send = client.sendCommand.bind(client);
+    client.sendCommand = (command) => {
+      const returned = original(command);
+      const { resolve, reject } = command;
+      Object.assign(command, {
+        resolve: (reply: unknown) => {
+          resolve(reply);
+        },
+        reject: (error: unknown) => {
+          reject(error);
+        },
+      });
+      return returned;
+    };
+  },
+  'an asynchronous function': (client) => {
+    const original: Send = client.sendCommand.bind(client);
+    client.sendCommand = async (command) => await original(command);
+  },
   'source that is rewritten to run within a tracing channel': (client) => {
     rewriteSource(client, (body) => `const run = () => {${body}}; return trace(run);`);
   },
@@ -398,6 +419,30 @@ describe('Every step is sent with a method of the client', () => {
       await expectOrdinary(await open(change));
     },
   );
+
+  it.each<[string, (returned: unknown, command: Command) => unknown]>([
+    ['the promise that sendCommand returns', (returned) => returned],
+    ['the promise of the command', (_returned, command) => command.promise],
+  ])('of which an instrumentation sees the end, those of the trial too, by %s', async (_by, of) => {
+    const pending = new Set<Command>();
+    let ended = 0;
+    const opened = await open((client) => {
+      const original: Send = client.sendCommand.bind(client);
+      client.sendCommand = (command) => {
+        const returned = original(command);
+        pending.add(command);
+        const onEnd = () => {
+          ended += 1;
+          pending.delete(command);
+        };
+        Promise.resolve(of(returned, command) ?? new Promise(ignore)).then(onEnd, onEnd);
+        return returned;
+      };
+    });
+    await expectOrdinary(opened);
+    expect([...pending].map(({ name }) => name)).toEqual([]);
+    expect(ended).toBeGreaterThan(2);
+  });
 
   it.each([{ commandTimeout: TIMEOUT_MS }, { keyPrefix: Buffer.from('app:') }])(
     'with the option %j of the client',
