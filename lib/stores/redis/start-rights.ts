@@ -4,21 +4,30 @@ import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core
 import { newNonce } from '../../core/util/nonce.js';
 import type { BinaryRedisClient } from './connection/client-types.js';
 import type { ConnectionState } from './connection/connection-state.js';
+import { replyCode } from './connection/error-classification.js';
 import { isReplyTo } from './scripts/replies.js';
 import type { ReplyOrder } from './scripts/reply-order.js';
 import { sendUntilDeadline } from './scripts/send-until-deadline.js';
 import { START_CHECK_TIMEOUT_MS } from './start-checks.js';
 import type { PublishCommand } from './subscriptions.js';
 
+/** Those that the store requires, but the steps that the start tries do not need. */
+const COMMANDS = ['get', 'pexpireat'] as const;
+
 /** Runs on a key of the store, changes nothing, and publishes as the end of an operation does. */
-const SCRIPT = `local sent = ARGV[2] and redis.pcall(ARGV[2], KEYS[1], '')
-local reason = type(sent) == 'table' and sent.err or ''
-return table.concat({ ARGV[1], reason }, ' ')`;
+const SCRIPT = `local function failure(...)
+  local reply = redis.pcall(...)
+  return type(reply) == 'table' and reply.err or ''
+end
+return table.concat({ ARGV[1] .. ' ' .. failure('GET', KEYS[1]), failure('PEXPIREAT', KEYS[1], 1),
+  ARGV[2] and failure(ARGV[2], KEYS[1], '') or '' }, '\\n')`;
 
 /** What the user may not do. */
 interface Denied {
   /** The server's reason; empty if nothing. */
   readonly script: string;
+  /** The commands of the steps among them, as rules of an ACL. */
+  readonly commands: readonly string[];
   readonly publish: string;
 }
 
@@ -50,7 +59,7 @@ export async function checkRights(
     return [];
   }
   const pattern = `${client.options?.keyPrefix ?? ''}${key.slice(0, key.lastIndexOf(':1:'))}:*`;
-  if (denied.script !== '') throw new StoreConfigurationError(describe(denied.script, pattern));
+  if (denied.script !== '') throw new StoreConfigurationError(describe(denied, pattern));
   return denied.publish === '' ? [] : [withoutPush(denied.publish, pattern)];
 }
 
@@ -63,13 +72,29 @@ async function deniedTo(
   try {
     const reply = await client.evalBuffer(SCRIPT, 1, key, nonce, ...(publish ? [publish] : []));
     if (!isReplyTo(nonce, reply)) return reply;
-    return { script: '', publish: String(reply).slice(nonce.length + 1) };
+    const failures = String(reply).slice(nonce.length + 1);
+    return readFailures(failures.split('\n'));
   } catch (error) {
     if (types.isNativeError(error) && /^(NOPERM|ERR unknown command)/.test(error.message)) {
-      return { script: withoutArguments(error.message), publish: '' };
+      return { script: withoutArguments(error.message), commands: [], publish: '' };
     }
     throw error;
   }
+}
+
+/** @param failures - of the commands in their order, then of the notification. */
+function readFailures(failures: readonly string[]): Denied {
+  const refused = COMMANDS.filter((_command, index) => isRefused(failures[index] ?? ''));
+  return {
+    script: failures.slice(0, -1).find(isRefused) ?? '',
+    commands: refused.map((command) => `+${command}`),
+    publish: failures.at(-1) ?? '',
+  };
+}
+
+/** Whether the user may not run the command of a script, or the server does not have it. */
+function isRefused(failure: string): boolean {
+  return replyCode(failure) === 'NOPERM' || /unknown redis command/i.test(failure);
 }
 
 function isDenied(reply: unknown): reply is Denied {
@@ -81,7 +106,10 @@ function withoutArguments(message: string): string {
   return message.replace(/, with args beginning with.*/s, '').replace(/\.$/, '');
 }
 
-function describe(reason: string, pattern: string): string {
+function describe({ script: reason, commands }: Denied, pattern: string): string {
+  if (commands.length > 0) {
+    return `The user may not run commands without which the store cannot store or replay outcomes (${withoutArguments(reason)}). Grant them: ACL SETUSER … ${commands.join(' ')}. If the server has none, use another store.`;
+  }
   return /\bkeys?\b/.test(reason)
     ? `The user may not read and write the keys of the store (${reason}). Grant them: ACL SETUSER … ~${pattern}, or set keyPrefix to one that the user has.`
     : `The user may not run scripts, of which each step of the store is one (${reason}). Grant them: ACL SETUSER … +eval +evalsha. If the server has none, use another store.`;

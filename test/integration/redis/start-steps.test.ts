@@ -73,6 +73,19 @@ describe('The start stops, with the remedy, for a user', () => {
       ['~*', '&*', '+@all', '-set'],
       /requires EVALSHA, EVAL, TIME, GETRANGE, GET, SET/,
     ],
+    // Which no step of the start needs: a replay and a heartbeat would.
+    ['without GET', ['~*', '&*', '+@all', '-get'], /may not run.*SETUSER … \+get\./],
+    [
+      'without the commands on the lifetime of keys',
+      ['~*', '&*', '+@all', '-@keyspace'],
+      /may not run.*SETUSER … \+pexpireat\./,
+    ],
+    [
+      'without both',
+      ['~*', '&*', '+@all', '-get', '-pexpireat'],
+      /SETUSER … \+get \+pexpireat\./,
+      { push: false },
+    ],
   ])('%s', async (_, rules, message, options = {}) => {
     const error = await rejection(start(await userWith(...rules), options));
     expect(error.code).toBe('idempotency_store_misconfigured');
