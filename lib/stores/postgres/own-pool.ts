@@ -102,8 +102,9 @@ export class LazyPool implements PostgresPool {
     this.onWarning(TIME_LIMITS_REJECTED);
   }
 
-  private open({ Pool }: Pg): OwnPool {
-    const pool = new Pool({ ...POOL_SETTINGS, ...this.timeLimits, ...settingsOf(this.address) });
+  private open({ Pool, Client }: Pg): OwnPool {
+    const settings = { ...POOL_SETTINGS, ...this.timeLimits, ...settingsOf(this.address) };
+    const pool = new Pool({ Client: closingClient(Client), ...settings });
     // An idle connection failed. The next command opens another one, and reports if that fails.
     pool.on('error', () => undefined);
     return pool;
@@ -115,7 +116,27 @@ export async function makeListeningClient(address: ServerAddress): Promise<OwnCl
   const { Client } = await loadPg();
   const { application_name, connectionTimeoutMillis, keepAlive } = POOL_SETTINGS;
   const settings = { application_name, connectionTimeoutMillis, keepAlive };
-  return new Client({ ...settings, ...settingsOf(address) });
+  return new (closingClient(Client))({ ...settings, ...settingsOf(address) });
+}
+
+/** Closes the socket if it cannot connect. That of pg waits for the server to do so, which keeps the process alive. */
+function closingClient(Client: Pg['Client']): Pg['Client'] {
+  return class extends Client {
+    override connect(): Promise<unknown>;
+    override connect(use: OnConnect): unknown;
+    override connect(use?: OnConnect): unknown {
+      if (use === undefined) {
+        return super.connect().catch((error: unknown) => {
+          this.connection?.stream.destroy();
+          throw error;
+        });
+      }
+      return super.connect((error, ...more) => {
+        if (error) this.connection?.stream.destroy();
+        use(error, ...more);
+      });
+    }
+  };
 }
 
 /** Closes idle connections at once and waits for the others, but not for a server that does not reply. */
@@ -137,8 +158,13 @@ interface OwnPool extends PostgresPool {
   end(): Promise<void>;
 }
 
+type OnConnect = (error: Error | null | undefined, ...more: unknown[]) => void;
+
 export interface OwnClient {
+  /** Not in the client over libpq. */
+  readonly connection?: { readonly stream: { destroy(): unknown } };
   connect(): Promise<unknown>;
+  connect(use: OnConnect): unknown;
   query(query: PostgresQuery): Promise<PostgresResult>;
   end(): Promise<void>;
   on(event: 'error', listener: (error: Error) => void): unknown;

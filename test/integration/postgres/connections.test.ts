@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
@@ -159,6 +159,41 @@ describe('Without a connection, a begin is unavailable within its timeout', () =
     await expect(store.begin(beginCommand({ timeoutMs: 200 }))).rejects.toThrow(
       StoreUnavailableError,
     );
+  });
+
+  it.each([
+    ['is not PostgreSQL', 'J', 'is not PostgreSQL: check host and port'],
+    ['refuses TLS', 'N', 'leave out sslmode'],
+    ['fails within TLS', 'S', 'did not execute the command'],
+    ['sends an error', 'E', 'is not PostgreSQL: check host and port'],
+  ])('when what replies %s, and leaves no socket open', async (_, reply, remedy) => {
+    const open = new Set<Socket>();
+    // Such a server ends no connection by itself: only a closed socket resets it.
+    const other = createServer({ allowHalfOpen: true }, (socket) => {
+      open.add(socket);
+      const knocking = setInterval(() => socket.write('?'), 10);
+      socket
+        .on('error', () => undefined)
+        .on('close', () => {
+          clearInterval(knocking);
+          open.delete(socket);
+        });
+      socket.once('data', () => socket.write(reply)).resume();
+    }).listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    closeAfterTest({
+      stop: async () => {
+        for (const socket of open) socket.destroy();
+        other.close();
+      },
+    });
+    const { port } = other.address() as { port: number };
+    const store = ownStore(`${throughPort(url, port)}?sslmode=require`);
+    const begin = beginCommand({ timeoutMs: 300 });
+    await expect(store.begin(begin)).rejects.toThrow(remedy);
+    await store.watch(begin.recordKey, () => undefined, begin).catch(() => undefined);
+    await store.close();
+    await until(() => open.size === 0);
   });
 
   it('at once when the store is closed', async () => {

@@ -151,6 +151,8 @@ const REMEDIES: Readonly<Record<string, Remedy>> = {
   '28P01': () => 'Check the user name and the password.',
   '28000': () => 'Check the user name, and the entries of pg_hba.conf.',
   '3D000': () => 'Check the name of the database.',
+  '25006': () =>
+    'Connect to the primary. If this is the primary: ALTER ROLE … RESET default_transaction_read_only.',
   '53300': () => 'Raise max_connections, or open fewer connections.',
   '53100': () => 'Free disk space.',
   '08P01': (_, error) =>
@@ -158,6 +160,20 @@ const REMEDIES: Readonly<Record<string, Remedy>> = {
       ? 'Add it to ignore_startup_parameters of the pooler, or leave it out of "url" and "connection".'
       : undefined,
 };
+
+const NOT_POSTGRES = 'What replies there is not PostgreSQL: check host and port.';
+
+/** What the driver says of a server's first reply, by how it begins. */
+const DRIVER_REMEDIES: Readonly<Record<string, string>> = {
+  'There was an error establishing an SSL connection': NOT_POSTGRES,
+  'received invalid response': NOT_POSTGRES,
+  'The server does not support SSL connections':
+    'Switch TLS on at the server, or leave out sslmode and ssl of "url" and "connection".',
+};
+
+function driverRemedy({ message }: Error): string | undefined {
+  return Object.entries(DRIVER_REMEDIES).find(([start]) => message.startsWith(start))?.[1];
+}
 
 function missingMigration(table: TableName): string {
   return `Run the migrations: await store.migrate(), or ${table.migrationsCommand} | psql`;
@@ -182,7 +198,7 @@ export function describeFailure(error: unknown, table: TableName): string {
   const cause = isWrapped ? (error.cause ?? error) : error;
   if (!types.isNativeError(cause)) return String(cause);
   const text = cause.message === '' ? errorCode(cause) : cause.message;
-  const remedy = isServerError(cause) ? REMEDIES[cause.code]?.(table, cause) : undefined;
+  const remedy = isServerError(cause) ? REMEDIES[cause.code]?.(table, cause) : driverRemedy(cause);
   return remedy === undefined ? text : `${text.replace(/\.?$/, '.')} ${remedy}`;
 }
 
