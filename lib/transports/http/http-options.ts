@@ -16,7 +16,7 @@ export interface HttpOptions {
   readonly replayHeader?: string;
   /**
    * Names of the handler's headers to replay. Those of a single exchange and credentials (`Date`, `Set-Cookie`,
-   * `Authorization`, `X-Request-Id` …, contract C64–C67) are neither stored nor replayed, and cannot be named here.
+   * `Authorization`, `X-Request-Id`, names that end in `Token` …, contract C64–C67) are neither stored nor replayed, and cannot be named here.
    * @defaultValue all headers that the handler added
    */
   readonly replayHeaders?: readonly string[];

@@ -35,9 +35,10 @@ export const PER_EXCHANGE: ReadonlySet<string> = new Set([
   'authorization',
   'clear-site-data',
   'cookie',
-  'csrf-token',
+  'dpop',
   'dpop-nonce',
   'optional-www-authenticate',
+  'otp',
   'proxy-authenticate',
   'proxy-authentication-info',
   'proxy-authorization',
@@ -45,17 +46,8 @@ export const PER_EXCHANGE: ReadonlySet<string> = new Set([
   'set-cookie',
   'set-cookie2',
   'www-authenticate',
-  'x-access-token',
-  'x-amz-security-token',
-  'x-api-key',
-  'x-auth-token',
-  'x-csrf-token',
-  'x-id-token',
-  'x-refresh-token',
+  'session-id',
   'x-session-id',
-  'x-session-token',
-  'x-subject-token',
-  'x-xsrf-token',
   // Tracing.
   'b3',
   'baggage',
@@ -89,10 +81,46 @@ export const PER_EXCHANGE_FAMILIES: readonly string[] = [
   'x-rate-limit-',
 ];
 
+/** The ends of names of credentials, with and without a prefix. */
+export const CREDENTIALS: readonly string[] = [
+  'token',
+  'secret',
+  'password',
+  'jwt',
+  'jwt-assertion',
+  '-otp',
+  'access-key',
+  'api-key',
+  'apikey',
+  'auth-key',
+  'private-key',
+  'secret-key',
+];
+
+/** Ends as a credential does, but is a place in a list or the name of a lock: part of the outcome. */
+export const NO_CREDENTIALS: readonly string[] = [
+  'continuation-token',
+  'cursor-token',
+  'fencing-token',
+  'lock-token',
+  'next-token',
+  'page-token',
+  'sync-token',
+];
+
 /** Whether a field may be replayed; `name` in lower case. */
 export function isReplayable(name: string): boolean {
   return (
-    !PER_EXCHANGE.has(name) && !PER_EXCHANGE_FAMILIES.some((family) => name.startsWith(family))
+    !PER_EXCHANGE.has(name) &&
+    !PER_EXCHANGE_FAMILIES.some((family) => name.startsWith(family)) &&
+    !isCredential(name)
+  );
+}
+
+function isCredential(name: string): boolean {
+  return (
+    CREDENTIALS.some((end) => name.endsWith(end)) &&
+    !NO_CREDENTIALS.some((end) => name.endsWith(end))
   );
 }
 

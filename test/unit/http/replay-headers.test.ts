@@ -18,6 +18,8 @@ describe('a header field in a replay', () => {
   it.each([
     'content-type content-language content-disposition content-encoding content-location',
     'location etag last-modified cache-control expires link vary retry-after allow',
+    'lock-token next-page-token x-next-token x-ms-continuation-token sync-token x-fencing-token',
+    'idempotency-key x-cache-key x-token-type secret-santa x-laptop etag',
     'x-order-id deprecation sunset x-request-idempotent x-server ratelimited-by',
   ])('is kept as part of the outcome: %s', (names) => {
     const rejected = names.split(' ').filter((name) => !isReplayable(name));
@@ -30,6 +32,11 @@ describe('a header field in a replay', () => {
     'date age server server-timing via',
     'set-cookie www-authenticate proxy-authenticate authentication-info dpop-nonce',
     'authorization proxy-authorization x-auth-token x-access-token x-csrf-token x-api-key',
+    'csrf-token x-amz-security-token x-id-token x-refresh-token x-session-token x-subject-token',
+    'access-token refresh-token id-token token x-token accesstoken private-token x-user-token',
+    'x-gitlab-token x-vault-token x-xsrf-token session-id x-session-id',
+    'jwt x-jwt cf-access-jwt-assertion api-key apikey x-apikey x-auth-key x-secret-key',
+    'secret client-secret x-client-secret password x-password otp x-otp x-github-otp dpop',
     'x-amzn-trace-id x-b3-traceid x-datadog-trace-id cf-ray x-cloud-trace-context',
     'x-cache cf-cache-status cache-status x-served-by',
     'traceparent tracestate x-request-id request-id x-correlation-id x-trace-id',

@@ -3,6 +3,8 @@ export { preferredWaitMs } from '../../../../lib/transports/http/read-request.js
 export {
   addedHeaders,
   isReplayable,
+  CREDENTIALS,
+  NO_CREDENTIALS,
   PER_EXCHANGE,
   PER_EXCHANGE_FAMILIES,
 } from '../../../../lib/transports/http/replay-headers.js';

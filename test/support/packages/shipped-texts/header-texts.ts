@@ -1,6 +1,8 @@
 import { CLIENT_OPTIONS } from '../../internals/client.js';
 import { OPTIONS } from '../../internals/nest/options.js';
 import {
+  CREDENTIALS,
+  NO_CREDENTIALS,
   PER_EXCHANGE,
   PER_EXCHANGE_FAMILIES,
   problems,
@@ -20,13 +22,20 @@ export function headerTexts(): TextModule[] {
     table(HEAD, written()),
     '## The server never replays',
     'These belong to a single exchange. A replay has those of its own exchange, whatever the first response had:',
-    [...PER_EXCHANGE, ...PER_EXCHANGE_FAMILIES.map((family) => `${family}*`)]
-      .map((name) => `\`${name}\``)
-      .join(', '),
+    names([...PER_EXCHANGE, ...PER_EXCHANGE_FAMILIES.map((family) => `${family}*`)]),
+    `Nor does it store or replay credentials, which it knows by the ends of their names: ${namesThatEnd(CREDENTIALS)}. A place in a list or the name of a lock is none, and is replayed: ${namesThatEnd(NO_CREDENTIALS)}. \`http.neverReplayHeaders\` names further headers.`,
     '## `idempotentFetch` sends and reads',
     table(HEAD, ofClient()),
   ];
   return [generatedPage('docs/reference/headers.md', 'headers', parts)];
+}
+
+function names(list: readonly string[]): string {
+  return list.map((name) => `\`${name}\``).join(', ');
+}
+
+function namesThatEnd(ends: readonly string[]): string {
+  return names(ends.map((end) => `*${end}`));
 }
 
 function read(): string[][] {
