@@ -11,7 +11,8 @@ const OUTCOME = { header: 'trial', body: Buffer.from('The outcome of a trial.') 
 
 /** A store that can delete the record of a trial at once. No step of the protocol does: it would delete outcomes. */
 export interface ForgettingStore {
-  forget(recordKey: RecordKey): Promise<unknown>;
+  /** @returns a warning if the server kept the record, and every expired one, without an error. */
+  forget(recordKey: RecordKey): Promise<StoreWarning | undefined>;
 }
 
 /** Steps of a store, on a record of their own that no request can have. They share one time limit. */
@@ -73,9 +74,9 @@ export class Trial {
   }
 
   /** Best effort: without it, the record expires. */
-  async forget(): Promise<void> {
+  async forget(): Promise<StoreWarning | undefined> {
     const store: IdempotencyStore & Partial<ForgettingStore> = this.store;
-    await store.forget?.(this.recordKey).catch(() => undefined);
+    return store.forget?.(this.recordKey).catch(() => undefined);
   }
 
   private command(): Begin {
@@ -107,11 +108,15 @@ const KEPT_MS = 4_000;
 /** A store ends its commands itself, and then knows more about the reason. */
 const GRACE_MS = 250;
 
+function noReply() {
+  return { warning: undefined, error: new StoreUnavailableError('The store does not reply.') };
+}
+
 /**
  * Executes begin, release, complete and replay at the start of an application, on a record that is deleted, or expires in seconds. A
  * wrapper's own commands are not tried: it may count them. Nor are those of the memory store, which depend on nothing
  * outside of the process, and whose `maxRecords` the record would take part of.
- * @returns a warning if the steps failed for a reason that may pass.
+ * @returns a warning if the steps failed for a reason that may pass, or if the server deletes no record.
  * @throws {@link StoreConfigurationError} if they cannot succeed until the configuration is fixed.
  */
 export async function tryStore(
@@ -120,13 +125,13 @@ export async function tryStore(
 ): Promise<StoreWarning | undefined> {
   const tried = store instanceof DelegatingStore ? store.innermost : store;
   if (tried.system === 'memory') return undefined;
-  const failure = oneOfEach(new Trial(tried, TIMEOUT_MS, KEPT_MS, clock)).then(
-    () => undefined,
-    asError,
+  const result = oneOfEach(new Trial(tried, TIMEOUT_MS, KEPT_MS, clock)).then(
+    (warning) => ({ warning, error: undefined }),
+    (error: unknown) => ({ warning: undefined, error: asError(error) }),
   );
-  const isOver = await isDoneWithin(TIMEOUT_MS + GRACE_MS, failure, clock);
-  const error = isOver ? await failure : new StoreUnavailableError('The store does not reply.');
-  if (error === undefined) return undefined;
+  const isOver = await isDoneWithin(TIMEOUT_MS + GRACE_MS, result, clock);
+  const { warning, error } = isOver ? await result : noReply();
+  if (error === undefined) return warning;
   if (hasCode(error, 'idempotency_store_misconfigured')) throw error;
   return {
     code: 'store_step_failed',
@@ -134,9 +139,9 @@ export async function tryStore(
   };
 }
 
-async function oneOfEach(trial: Trial): Promise<void> {
+async function oneOfEach(trial: Trial): Promise<StoreWarning | undefined> {
   await trial.release(await trial.begin());
   await trial.complete(await trial.begin());
   await trial.replay();
-  await trial.forget();
+  return trial.forget();
 }

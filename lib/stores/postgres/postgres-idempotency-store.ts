@@ -14,6 +14,7 @@ import {
 } from './cleanup/delete-expired.js';
 import { DeletionSchedule, type DeleteFrom } from './cleanup/deletion-schedule.js';
 import { Deadline } from './connection/deadline.js';
+import { policyRemedy } from './connection/error-classification.js';
 import { isPostgresPool, type PostgresPool } from './connection/postgres-client.js';
 import { LazyPool, type OwnClient } from './own-pool.js';
 import { resolveStoreOptions, type CommonOptions } from './postgres-store-options.js';
@@ -52,6 +53,13 @@ function statementsUnnamed({ message }: Error): Store.StoreWarning {
   return {
     code: 'postgres_statements_unnamed',
     message: `A pooler switches the connection below prepared statements (${message}): the store sends its statements without names from now on, which costs the server more. Set preparedStatements: false, or let the pooler keep them (PgBouncer 1.21 and later: max_prepared_statements).`,
+  };
+}
+
+function deletesNothing(table: string): Store.StoreWarning {
+  return {
+    code: 'postgres_deletes_nothing',
+    message: `DELETE changes no row of ${table}, without an error: expired records stay, and the table grows. A policy of row level security hides its rows from DELETE, or a trigger of the table skips them. ${policyRemedy(table)} Or set deleteExpired: false, and delete expired records by other means.`,
   };
 }
 
@@ -231,10 +239,15 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   }
 
   /** As `ForgettingStore`. @internal */
-  forget(recordKey: RecordKey): Promise<unknown> {
-    const text = `WITH gone AS (DELETE FROM ${this.table.quoted} WHERE record_key = $1::bytea) SELECT $2::text AS reply`;
+  async forget(recordKey: RecordKey): Promise<Store.StoreWarning | undefined> {
+    const { quoted } = this.table;
+    const text = `WITH gone AS (DELETE FROM ${quoted} WHERE record_key = $1::bytea RETURNING 1) SELECT concat_ws(' ', $2::text, count(*)) AS reply FROM gone`;
     const deadline = new Deadline(FORGET_TIMEOUT_MS);
-    return this.runner.run(sqlStatement('forget', text), [recordKeyBytes(recordKey)], deadline);
+    const forgotten = sqlStatement('forget', text);
+    const [count] = await this.runner.run(forgotten, [recordKeyBytes(recordKey)], deadline);
+    // An earlier try whose reply was lost may have deleted it.
+    if (count !== '0' || deadline.mayHaveRun) return undefined;
+    return this.deletionOptions.deleteExpired === false ? undefined : deletesNothing(quoted);
   }
 
   override async close(observer?: Store.StoreObserver): Promise<void> {

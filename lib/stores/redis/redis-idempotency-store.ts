@@ -157,7 +157,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   }
 
   /** As `ForgettingStore`. @internal */
-  async forget(recordKey: RecordKey): Promise<void> {
+  async forget(recordKey: RecordKey): Promise<undefined> {
     await this.session?.forget(this.settings.keyStart + recordKey);
   }
 

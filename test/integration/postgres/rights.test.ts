@@ -171,7 +171,7 @@ describe('The start warns once, and does not stop', () => {
     [
       'where writes are rejected, as on a server that was demoted',
       'ALTER ROLE USER SET default_transaction_read_only = on',
-      /read-only transaction/,
+      /read-only transaction.* RESET default_transaction_read_only/,
     ],
     [
       'where a statement takes longer than it may',
@@ -190,6 +190,37 @@ describe('The start warns once, and does not stop', () => {
     expect(found).toHaveLength(1);
     expect(found[0]).toContain('[store_step_failed]');
     expect(found[0]).toMatch(reason);
+  });
+});
+
+const HIDDEN = [
+  SECURED,
+  `${POLICY} FOR SELECT TO USER USING (true)`,
+  `CREATE POLICY q ON ${TABLE} FOR INSERT TO USER WITH CHECK (true)`,
+  `CREATE POLICY r ON ${TABLE} FOR UPDATE TO USER USING (true)`,
+  `CREATE POLICY s ON ${TABLE} FOR DELETE TO USER USING (false)`,
+];
+
+describe('The start warns that expired records would stay', () => {
+  it.each<[string, string[]]>([
+    ['where a policy hides rows from DELETE', HIDDEN],
+    [
+      'where a trigger swallows DELETE',
+      [
+        'CREATE FUNCTION swallow() RETURNS trigger AS $$ BEGIN RETURN NULL; END $$ LANGUAGE plpgsql',
+        `CREATE TRIGGER t BEFORE DELETE ON ${TABLE} FOR EACH ROW EXECUTE FUNCTION swallow()`,
+      ],
+    ],
+  ])('%s, unless nothing is to be deleted', async (_, statements) => {
+    const { address } = await prepare(ALL, statements);
+    const { log, run } = await start(address);
+    const found = log.own.filter((line) => !line.includes('fsync'));
+    expect(found).toHaveLength(1);
+    expect(found[0]).toMatch(/DELETE changes no row of .* CREATE POLICY .*deleteExpired: false/);
+    expect(found[0]).toContain('[postgres_deletes_nothing]');
+    expect(await run('a-key-that-runs')).toBe('paid');
+    const other = await start(address, { deleteExpired: false });
+    expect(other.log.own.filter((line) => !line.includes('fsync'))).toEqual([]);
   });
 });
 
