@@ -150,12 +150,12 @@ class SpecialController {
     reply.status(201).send({ execution: await this.#run(scenario) });
   }
 
-  @Post('answered-inside')
+  @Post('responded-inside')
   @Around((next, { timeout }) =>
     race(next.handle(), from(timeout.pass()).pipe(map(() => ({ queued: true })))),
   )
   @Idempotent({ transaction: true })
-  async answeredInside(@InScenario() scenario: Scenario) {
+  async respondedInside(@InScenario() scenario: Scenario) {
     return { execution: await this.#run(scenario) };
   }
 
@@ -270,13 +270,13 @@ describe.each(platforms)('what a transactional handler sends itself on %s', (pla
     const scenario = app.scenario();
     scenario.gate.close();
     scenario.timeout.close();
-    const pending = scenario.start('POST', '/answered-inside');
+    const pending = scenario.start('POST', '/responded-inside');
     await scenario.started.reached(1);
     scenario.timeout.open();
     expect((await pending.response).json).toEqual({ queued: true });
     scenario.gate.open();
     scenario.timeout.close();
-    const second = await onceSettled(() => scenario.post('/answered-inside'));
+    const second = await onceSettled(() => scenario.post('/responded-inside'));
     expect(second.json).toEqual({ execution: 2 });
     expect(await bank.committed(scenario)).toEqual([2]);
   });

@@ -60,8 +60,8 @@ const SETTLEMENT = mistakesIn(
   ],
   [
     'a failure is kept though its policy releases it',
-    'return mayBeKept && rules.keeps(summary) ? kept() : releaseOnceIdle(facts);',
-    'return mayBeKept ? kept() : releaseOnceIdle(facts);',
+    'if (mayBeKept && rules.keeps(summary)) return kept();',
+    'if (mayBeKept) return kept();',
   ],
 );
 

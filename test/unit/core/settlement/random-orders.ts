@@ -109,6 +109,8 @@ export function brokenPromises(
   };
   let state = INITIAL_STATE;
   let settlements = 0;
+  /** A whole response waits for the end of its operation. */
+  let isAwaiting = false;
   const send = (next: SettlementSignal) => {
     follow(past, next);
     const step = decide(state, next, rules);
@@ -119,7 +121,9 @@ export function brokenPromises(
     if (isReleased && !rules.isTransactional && !rules.isNative && hasSucceeded(past)) {
       broken.push('released after a success');
     }
-    if (effect?.kind === 'complete' && past.isActive && !isResponse(next)) {
+    if (effect?.kind === 'await') isAwaiting = true;
+    if (effect?.kind === 'discard') isAwaiting = false;
+    if (effect?.kind === 'complete' && past.isActive && !isResponse(next) && !isAwaiting) {
       broken.push('kept without a response while the handler is running');
     }
     if (effect?.kind === 'pass' && settlements === 0) {
