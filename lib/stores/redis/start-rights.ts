@@ -84,16 +84,16 @@ async function deniedTo(
 
 /** @param failures - of the commands in their order, then of the notification. */
 function readFailures(failures: readonly string[]): Denied {
-  const refused = COMMANDS.filter((_command, index) => isRefused(failures[index] ?? ''));
+  const denied = COMMANDS.filter((_command, index) => isForbidden(failures[index] ?? ''));
   return {
-    script: failures.slice(0, -1).find(isRefused) ?? '',
-    commands: refused.map((command) => `+${command}`),
+    script: failures.slice(0, -1).find(isForbidden) ?? '',
+    commands: denied.map((command) => `+${command}`),
     publish: failures.at(-1) ?? '',
   };
 }
 
 /** Whether the user may not run the command of a script, or the server does not have it. */
-function isRefused(failure: string): boolean {
+function isForbidden(failure: string): boolean {
   return replyCode(failure) === 'NOPERM' || /unknown redis command/i.test(failure);
 }
 
