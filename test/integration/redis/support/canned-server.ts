@@ -28,7 +28,7 @@ export function startScriptedServer(
     if (keys === '0' && text === 'return ARGV[1]') return `+${word}`;
     if (keys === '0' && command === 'evalsha') return '-NOSCRIPT No matching script.';
     // The question for the user's rights, at the start.
-    if (text?.includes('redis.pcall(ARGV[2]') === true) return `+${nonce} `;
+    if (text?.includes('failure(ARGV[2]') === true) return `+${nonce} `;
     return left.shift()?.replace(NONCE, nonce);
   });
 }
