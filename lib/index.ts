@@ -25,11 +25,7 @@ export {
   requireIdempotencyContext,
   requireIdempotencyTransaction,
 } from './core/operation/execution-scope.js';
-export {
-  severityOf,
-  type IdempotencyEvent,
-  type ReconcileReport,
-} from './core/record/events.js';
+export { severityOf, type IdempotencyEvent, type ReconcileReport } from './core/record/events.js';
 export { IdempotencyEvents } from './core/record/idempotency-events.js';
 export { IdempotencyMeter } from './core/meter/idempotency-meter.js';
 export type { MeterReading } from './core/meter/meter-reading.js';

@@ -45,9 +45,10 @@ describe('the table of values', () => {
   class Point {
     readonly x = 1;
   }
+  const SYMBOL: unique symbol = Symbol('x');
   class Hidden {
     readonly #x = 1;
-    readonly [Symbol('x')] = 1;
+    readonly [SYMBOL] = 1;
     sum() {
       return this.#x;
     }
