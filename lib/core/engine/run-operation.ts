@@ -7,7 +7,8 @@ import {
 import { ExecutionScope, recoveryOf, senderIn } from '../operation/execution-scope.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
-import type { OptionObserver, OutcomeSummary } from '../operation/outcome-policy.js';
+import type { OutcomeSummary } from '../operation/outcome-policy.js';
+import type { OptionObserver } from '../util/option-checks.js';
 import type { Services } from '../operation/recovery.js';
 import type { Outcome } from '../record/record.js';
 import type { ClockTimer } from '../util/clock.js';

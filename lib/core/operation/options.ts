@@ -1,7 +1,7 @@
 import type { OutcomeCodec } from '../record/outcome-codec.js';
 import type { FinishedState } from '../record/record.js';
 import type { IsolationLevel } from '../transaction/unit-of-work.js';
-import { throwOptionError, wrongResult } from '../util/option-checks.js';
+import { throwOptionError, wrongResult, type OptionObserver } from '../util/option-checks.js';
 import {
   choice,
   flag,
@@ -13,12 +13,7 @@ import {
   type Group,
   type Schema,
 } from '../util/option-schema.js';
-import {
-  keepResponses,
-  type OptionObserver,
-  type OutcomePolicy,
-  type OutcomeSummary,
-} from './outcome-policy.js';
+import { keepResponses, type OutcomePolicy, type OutcomeSummary } from './outcome-policy.js';
 import type { Recover } from './recovery.js';
 
 /** Which outcomes are kept, for how long, and how they are stored. */

@@ -1,4 +1,4 @@
-import { wrongResult } from '../util/option-checks.js';
+import { wrongResult, type OptionObserver } from '../util/option-checks.js';
 
 /** An attempt's end, as `outcome.keep` and `outcome.retentionMs` receive it. */
 export interface OutcomeSummary {
@@ -27,11 +27,6 @@ export function keepResponses({ status = 200 }: OutcomeSummary): boolean {
 export function keepSuccesses(summary: OutcomeSummary): boolean {
   // `undefined` can be thrown, too.
   return !('error' in summary);
-}
-
-/** Is notified of a function given as an option that has failed after the effect. */
-export interface OptionObserver {
-  optionFailed(option: string, error: unknown): void;
 }
 
 /** Calls a policy. If it fails, the outcome is kept: released, an operation that has had its effect would run again. */

@@ -3,7 +3,7 @@ import type { Attempt, Settlement } from '../operation/attempt.js';
 import { contextOf, executionScope, recoveryOf } from '../operation/execution-scope.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
-import type { OptionObserver } from '../operation/outcome-policy.js';
+import type { OptionObserver } from '../util/option-checks.js';
 import type { Recover, Recovery, Services } from '../operation/recovery.js';
 import type { Outcome } from '../record/record.js';
 import { errorTypeOf } from '../util/errors.js';

@@ -1,4 +1,4 @@
-import type { OptionObserver } from '../operation/outcome-policy.js';
+import type { OptionObserver } from '../util/option-checks.js';
 import type { Clock } from '../util/clock.js';
 import { NoTransactionError } from '../util/errors.js';
 import { wrongResult } from '../util/option-checks.js';

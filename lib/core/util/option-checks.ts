@@ -67,6 +67,11 @@ export function throwOptionError(option: string, expected: string, value: unknow
   );
 }
 
+/** Is notified of a function given as an option that has failed after the effect. */
+export interface OptionObserver {
+  optionFailed(option: string, error: unknown): void;
+}
+
 /** Describes a result by its type only: it may be data. */
 export function wrongResult(
   option: string,

@@ -10,17 +10,14 @@ import {
 import { executionScope } from '../../core/operation/execution-scope.js';
 import type { IdempotencyContext } from '../../core/operation/idempotency-context.js';
 import type { OperationRequest } from '../../core/operation/operation-request.js';
-import {
-  asksToKeep,
-  type OptionObserver,
-  type OutcomeSummary,
-} from '../../core/operation/outcome-policy.js';
+import { asksToKeep, type OutcomeSummary } from '../../core/operation/outcome-policy.js';
 import type { Services } from '../../core/operation/recovery.js';
 import type { Outcome } from '../../core/record/record.js';
 import { recordKey } from '../../core/record/record-key.js';
 import type { GuardedSurrounding } from '../../core/telemetry/telemetries.js';
 import type { Clock } from '../../core/util/clock.js';
 import { hasCode, OperationRejectedError, ValueNotStorableError } from '../../core/util/errors.js';
+import type { OptionObserver } from '../../core/util/option-checks.js';
 import { jitteredPause } from '../../core/util/time.js';
 import type { Bypass, Call, CallResult } from './call.js';
 import { rejectedResult } from './rejection-errors.js';

@@ -1,4 +1,4 @@
-import type { OptionObserver } from '../../core/operation/outcome-policy.js';
+import type { OptionObserver } from '../../core/util/option-checks.js';
 import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import type { Outcome } from '../../core/record/record.js';
 import type { ValueNotStorableError } from '../../core/util/errors.js';

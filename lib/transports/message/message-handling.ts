@@ -1,11 +1,10 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { defer, lastValueFrom, toArray, type Observable } from 'rxjs';
-import type { OptionObserver } from '../../core/operation/outcome-policy.js';
 import { ContentNotComparableError } from '../../core/record/canonical-json.js';
 import type { Fingerprint } from '../../core/record/record.js';
 import { hasCode } from '../../core/util/errors.js';
 import { missingPeer } from '../../core/util/missing-peer.js';
-import { wrongResult } from '../../core/util/option-checks.js';
+import { wrongResult, type OptionObserver } from '../../core/util/option-checks.js';
 import { requirePeer } from '../../core/util/peers.js';
 import type { Bypass, Call, CallResult } from '../call/call.js';
 import type { CallTransport } from '../call/call-transport.js';
