@@ -165,6 +165,8 @@ globalThis.runOnce = async (application) => {
   const store = redisStore({ url: process.env.REDIS_URL });
   Module({ imports: [IdempotencyModule.forRoot({ store })] })(AppModule);
   const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
+  // The start's own step: some agents show it, too.
+  const { length: atTheStart } = await spans();
   const call = { operation: 'charge', scope: 'tester', key: `key-${process.pid}` };
   const took = {};
   const measure = async (name, work) => {
@@ -175,7 +177,8 @@ globalThis.runOnce = async (application) => {
   const handler = () =>
     measure('handler', () => new Promise((done) => setTimeout(done, HANDLER_MS)));
   await within(() => measure('all', () => app.get(IdempotencyService).run(call, handler)));
-  const seen = (await spans()).filter(([name]) => /evalsha/i.test(name));
+  const ofTheCall = (await spans()).slice(atTheStart);
+  const seen = ofTheCall.filter(([name]) => /evalsha/i.test(name));
   const sum = seen.reduce((before, [, ms]) => before + ms, 0);
   // Of the begin and of the completion, one after the other, with the handler between them.
   const areTrue = seen.every(([, ms]) => ms > 0) && sum <= took.all - took.handler;
