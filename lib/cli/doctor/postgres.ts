@@ -53,7 +53,16 @@ const AS_SENT = { getTypeParser: () => (sent: unknown) => sent };
  */
 export async function* diagnosePostgres(options: PostgresDoctorOptions): AsyncGenerator<Finding> {
   const address = new ServerAddress(options.url, DEFAULT_PORT);
-  const subject = new PostgresDiagnosis(options, address, await makeListeningClient(options));
+  let client: OwnClient;
+  try {
+    client = await makeListeningClient(options);
+  } catch (failure) {
+    if (isIdempotencyError(failure)) throw failure;
+    // The driver reads the files that the URL names.
+    yield error('connection', address.redact(describeFailure(failure, new TableName(options))));
+    return;
+  }
+  const subject = new PostgresDiagnosis(options, address, client);
   try {
     yield* subject.run();
   } finally {

@@ -25,6 +25,9 @@ const DEFAULT_PORT = 6379;
 const PUSH_REMEDY =
   'The user requires SUBSCRIBE, PUBLISH (on a cluster SSUBSCRIBE, SPUBLISH) and the channels of the key prefix.';
 
+/** What stops the store's start where the user lacks rights, or the server is no Redis that keeps records. */
+const WITHOUT_RIGHTS = /^The (?:user may not|server runs no scripts)/;
+
 type Info = ReadonlyMap<string, string>;
 
 /**
@@ -43,9 +46,17 @@ class RedisDiagnosis {
   ) {}
 
   async *run(): AsyncGenerator<Finding> {
-    const server = await openServer(this.options, this.address);
+    let server = await openServer(this.options, this.address);
     try {
-      const started = await this.start(server);
+      let started = await this.start(server);
+      if (started === 'without_rights') {
+        // A start that fails closes its connection.
+        await server.close();
+        server = await openServer(this.options, this.address);
+        // It waits for the connection. The checks report why it fails.
+        await inspectNone(server.store).catch(() => undefined);
+        started = [];
+      }
       const stop = started.find(({ verdict }) => verdict === 'error');
       if (stop === undefined) yield* this.started(server, started);
       else yield stop;
@@ -55,13 +66,15 @@ class RedisDiagnosis {
   }
 
   /** What stops the store's start is an error; what INFO says is for {@link checkRedisInfo}. */
-  private async start({ store }: RedisSubject): Promise<Finding[]> {
+  private async start({ store }: RedisSubject): Promise<Finding[] | 'without_rights'> {
     try {
       const found = findingsOf(await store.open(), REDIS_WARNINGS, this.redact);
       return found.filter(({ check }) => check === 'connection' || check === 'configuration');
     } catch (failure) {
       if (hasCode(failure, 'idempotency_options_invalid')) throw failure;
-      return [error('start', this.describe(failure))];
+      const text = this.describe(failure);
+      // The checks say which rights, or that it is a Sentinel.
+      return WITHOUT_RIGHTS.test(text) ? 'without_rights' : [error('start', text)];
     }
   }
 
@@ -150,8 +163,7 @@ class RedisDiagnosis {
     yield* steps;
     if (steps.some(({ verdict }) => verdict === 'error')) return;
     try {
-      const recordKey = newProbeKey(nodeClock);
-      yield await checkLatency(() => store.inspect(recordKey, { timeoutMs: TIMEOUT_MS }));
+      yield await checkLatency(() => inspectNone(store));
       for (const primary of primaries()) yield await checkClock(() => timeOf(primary));
     } catch (failure) {
       yield error('connection', this.describe(failure));
@@ -162,6 +174,11 @@ class RedisDiagnosis {
 
   private readonly describe = (failure: unknown): string =>
     this.redact(isIdempotencyError(failure) ? failure.message : describeFailure(failure));
+}
+
+/** A command of the store, about no record. */
+function inspectNone(store: RedisSubject['store']): Promise<unknown> {
+  return store.inspect(newProbeKey(nodeClock), { timeoutMs: TIMEOUT_MS });
 }
 
 /** Undefined if the user may not run INFO, or if there is no connection. */

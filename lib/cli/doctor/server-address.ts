@@ -42,12 +42,29 @@ export class ServerAddress {
 function parse(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   // Otherwise the host, which is shown, would be part of the password.
-  if (url?.hash !== '' || (url.pathname + url.search).includes('@')) {
-    throw new IdempotencyOptionsError(
-      'The URL is invalid. Encode special characters of the user name and the password: % as %25, # as %23, / as %2F, ? as %3F, @ as %40.',
-    );
+  const isShowable = url?.hash === '' && !(url.pathname + url.search).includes('@');
+  if (!isShowable || !WITH_SCHEME.test(text)) {
+    throw new IdempotencyOptionsError(`The URL is invalid. ${flawOf(text)}`);
   }
   return url;
+}
+
+const WITH_SCHEME = /^\s*[a-z][a-z\d+.-]*:\/\/([^/?#]*)([/?#].*)?$/is;
+const NO_URL =
+  'Write it as postgres://user:password@host:port/database, or redis://user:password@host:port/0.';
+const ENCODE =
+  'Encode special characters of the user name and the password: % as %25, # as %23, / as %2F, ? as %3F, @ as %40.';
+
+function flawOf(text: string): string {
+  const [isUrl, authority = '', rest = ''] = WITH_SCHEME.exec(text) ?? [];
+  if (isUrl === undefined) return NO_URL;
+  if (rest.includes('@')) return ENCODE;
+  const server = authority.slice(authority.lastIndexOf('@') + 1);
+  if (/\s/.test(server)) return 'The host contains a space.';
+  const port = /:([^:\]]+)$/.exec(server)?.[1] ?? '0';
+  return /^\d{1,5}$/.test(port) && Number(port) < 65_536
+    ? ENCODE
+    : 'The port must be a number from 0 to 65535.';
 }
 
 function decode(text: string): string {

@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import { REJECTIONS, type Rejection, type RejectionCode } from './rejections.js';
 
 /** Stable codes of all errors that this library throws or responds with. */
@@ -39,7 +40,10 @@ export function isRejection(error: unknown): boolean {
 }
 
 export function asError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error('The store failed.', { cause: thrown });
+  // Of another realm, such as a test's, an error is no instance of this one's class.
+  return thrown instanceof Error || types.isNativeError(thrown)
+    ? thrown
+    : new Error('The store failed.', { cause: thrown });
 }
 
 /** Any text may be assigned to a code: one that reads like a message may contain data. */

@@ -74,7 +74,7 @@ export class LazyPool implements PostgresPool {
 
   private connectTo(pool: OwnPool, use: Parameters<PostgresPool['connect']>[0]): void {
     const { endings, rejectable } = this;
-    pool.connect((error, connection) => {
+    openFrom(pool, (error, connection) => {
       const isRejected =
         isStartupParameter(error) && rejectable.some((name) => error?.message.includes(name));
       if (!isRejected || endings !== this.endings) {
@@ -108,6 +108,15 @@ export class LazyPool implements PostgresPool {
     // An idle connection failed. The next command opens another one, and reports if that fails.
     pool.on('error', () => undefined);
     return pool;
+  }
+}
+
+/** pg reads the files that a URL names, and throws if it cannot. */
+function openFrom(pool: OwnPool, use: Parameters<PostgresPool['connect']>[0]): void {
+  try {
+    pool.connect(use);
+  } catch (error) {
+    use(asError(error), undefined);
   }
 }
 

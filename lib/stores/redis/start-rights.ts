@@ -110,9 +110,12 @@ function describe({ script: reason, commands }: Denied, pattern: string): string
   if (commands.length > 0) {
     return `The user may not run commands without which the store cannot store or replay outcomes (${withoutArguments(reason)}). Grant them: ACL SETUSER … ${commands.join(' ')}. If the server has none, use another store.`;
   }
+  if (/unknown command/i.test(reason)) {
+    return `The server runs no scripts, of which each step of the store is one (${reason}). Is it a Sentinel? Then set "sentinels" and "name" of "connection" in place of "url". Otherwise use another store.`;
+  }
   return /\bkeys?\b/.test(reason)
     ? `The user may not read and write the keys of the store (${reason}). Grant them: ACL SETUSER … ~${pattern}, or set keyPrefix to one that the user has.`
-    : `The user may not run scripts, of which each step of the store is one (${reason}). Grant them: ACL SETUSER … +eval +evalsha. If the server has none, use another store.`;
+    : `The user may not run scripts, of which each step of the store is one (${reason}). Grant them: ACL SETUSER … +eval +evalsha.`;
 }
 
 function withoutPush(reason: string, pattern: string): StoreWarning {

@@ -12,7 +12,7 @@ const suite = 'test/faults/messages/rabbitmq.test.ts';
 const HANDLING = 'transports/message/message-handling.ts';
 const CHANNEL = 'transports/message/deliveries/rabbitmq-delivery.ts';
 
-const BEGINNING = 'const isProtected = isEnabled(';
+const BEGINNING = 'const call = isEnabled(context, operation, options)';
 const SETTLED = 'if (code === undefined) return this.endOf(result);';
 const ACKNOWLEDGE = "if (method === 'ack') this.own.ack(message);";
 const TOO_EARLY = "this.delivery.rabbitMq?.acknowledge({ action: 'accept', method: 'ack' });";

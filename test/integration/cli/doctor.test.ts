@@ -151,6 +151,16 @@ describe('The doctor of PostgreSQL', () => {
     );
     expect(text).not.toContain('s3cr3t');
   });
+
+  it.each(['sslrootcert', 'sslcert', 'sslkey'])(
+    'reports in a sentence that the file of %s is missing',
+    async (name) => {
+      const url = `${await postgres.newDatabase()}?${name}=/nonexistent/x`;
+      const { code, text } = await printed('--postgres', url);
+      expect(code).toBe(1);
+      expect(text).toMatch(/^error {4}connection {4}ENOENT: .*\. Check sslcert, sslkey and .*\.$/m);
+    },
+  );
 });
 
 it.each(['redis', 'postgres'])('The doctor reports that no %s listens', async (store) => {
@@ -177,7 +187,16 @@ describe('The doctor rejects', () => {
     [['--redis', 'redis://user:1/s3cr3t@127.0.0.1'], 'Encode special characters'],
     [['--redis', 'redis://user:1?s3cr3t@127.0.0.1'], 'Encode special characters'],
     [['--redis', 'redis://user:s3c%r3t@127.0.0.1'], 'a % that begins no code'],
-    [['--redis', 's3cr3t'], 'The URL is invalid'],
+    [['--redis', 's3cr3t'], 'Write it as postgres://user:password@host:port/database, or redis://'],
+    [['--postgres', ''], 'Write it as postgres://'],
+    [['--postgres', 'localhost:5432'], 'Write it as postgres://'],
+    [['--postgres', 'user:s3cr3t@localhost:5432/shop'], 'Write it as postgres://'],
+    [['--postgres', 'host=localhost port=5432 password=s3cr3t'], 'Write it as postgres://'],
+    [['--postgres', 'postgres://user:s3cr3t@host:99999/shop'], 'The port must be a number'],
+    [['--postgres', 'postgres://user:s3cr3t@host:abc/shop'], 'The port must be a number'],
+    [['--redis', 'redis://[::1]:99999'], 'The port must be a number'],
+    [['--postgres', 'postgres://user:s3cr3t@my host/shop'], 'The host contains a space'],
+    [['--postgres', 'postgres://user:s3c/r3t@host:5432/shop'], 'Encode special characters'],
   ])('%j without repeating a password', async (args, reason) => {
     const failure = await printed(...args).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(Error);

@@ -86,7 +86,6 @@ describe('On a Redis server, the doctor', () => {
 
   it.each([
     ['-evalsha', 'steps', 'error', 'The user requires EVALSHA'],
-    ['-eval', 'rights', 'error', 'The user requires EVAL'],
     ['-time', 'steps', 'error', 'The user requires EVALSHA, EVAL, TIME'],
     ['-scan', 'rights', 'warning', 'Only the reconciler requires SCAN'],
     ['-rename', 'rights', 'warning', 'Without SETRANGE, RENAME and UNLINK'],
@@ -100,6 +99,13 @@ describe('On a Redis server, the doctor', () => {
     expect(found.complaints).toEqual({ [check]: verdict });
     expect(found.messageOf(check)).toContain(words);
     expect(JSON.stringify(found.findings)).not.toMatch(/s3cr3t|\bapp\b/);
+  });
+
+  it('reports a user with -eval, who may run the scripts that others have loaded', async () => {
+    await diagnose('--redis', server.url);
+    const found = await diagnose('--redis', await userWithout('-eval'));
+    expect(found.complaints).toEqual({ rights: 'error' });
+    expect(found.messageOf('rights')).toContain('The user requires EVAL');
   });
 
   it('reports a user without the keys of the prefix, and accepts the prefix that it has', async () => {

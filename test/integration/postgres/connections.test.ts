@@ -234,6 +234,11 @@ describe('A configuration that cannot work is a configuration error', () => {
       (address: URL) => (address.pathname = '/nowhere'),
       'Check the name of the database',
     ],
+    [
+      'a missing file',
+      (address: URL) => (address.search = '?sslrootcert=/nonexistent/x'),
+      'Check sslcert, sslkey and sslrootcert of the URL',
+    ],
   ])('%s', async (_, spoil, remedy) => {
     const address = new URL(url);
     spoil(address);

@@ -101,9 +101,15 @@ function classifyConnectFailure(error: unknown): SendFailure {
     const failure = classifyState(error.code);
     return failure === 'unknown' ? 'not_executed' : failure;
   }
+  if (!types.isNativeError(error)) return 'not_executed';
   // The driver has no password, or an unusable one.
-  const isPassword = types.isNativeError(error) && error.message.startsWith('SASL');
-  return isPassword ? 'misconfigured' : 'not_executed';
+  const isPassword = error.message.startsWith('SASL');
+  return isPassword || isFileError(error) ? 'misconfigured' : 'not_executed';
+}
+
+/** Of a file that the URL names, not of a socket. */
+function isFileError(error: Error): boolean {
+  return 'syscall' in error && (error.syscall === 'open' || error.syscall === 'read');
 }
 
 /** Termination (57P01 and the like) may occur between commit and reply; so may any error that is not listed. */
@@ -171,8 +177,9 @@ const DRIVER_REMEDIES: Readonly<Record<string, string>> = {
     'Switch TLS on at the server, or leave out sslmode and ssl of "url" and "connection".',
 };
 
-function driverRemedy({ message }: Error): string | undefined {
-  return Object.entries(DRIVER_REMEDIES).find(([start]) => message.startsWith(start))?.[1];
+function driverRemedy(error: Error): string | undefined {
+  if (isFileError(error)) return 'Check sslcert, sslkey and sslrootcert of the URL.';
+  return Object.entries(DRIVER_REMEDIES).find(([start]) => error.message.startsWith(start))?.[1];
 }
 
 function missingMigration(table: TableName): string {
