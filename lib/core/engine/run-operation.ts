@@ -269,6 +269,7 @@ export abstract class OperationRun<Response> implements SettlementRules, OptionO
       case 'commit':
         return this.settling(this.attempt.transaction?.commitUnkept());
       case 'release':
+        if (effect.isUndone === true) this.attempt.transaction?.undone();
         return this.settling(this.attempt.release().then(() => undefined));
       case 'await':
         return new Promise((resolve) => {

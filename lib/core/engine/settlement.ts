@@ -123,7 +123,8 @@ export type SettlementEffect =
     }
   /** Commits the transaction, and frees the key. */
   | { readonly kind: 'commit' }
-  | { readonly kind: 'release' }
+  /** `isUndone`: the client got a success, and the operation succeeded, but its transaction is rolled back. */
+  | { readonly kind: 'release'; readonly isUndone?: boolean }
   /** Buffer the response. */
   | { readonly kind: 'hold' }
   /** Send the response. */
@@ -189,6 +190,7 @@ const DISCARD: SettlementEffect = { kind: 'discard' };
  * A transactional attempt is stricter, because a rolled-back operation can run again: it is also released if the policy
  * does not keep the wire's status, or if there is no complete response to keep. A success whose status is not kept is
  * still committed: its client must find what it wrote. After a conflict or an interruption, the record is released.
+ * So it is after a response from elsewhere; a success that is rolled back below such a success is reported.
  * What the operation sends itself is held until it has ended. If it throws, that response is discarded, and the error's
  * takes its place.
  */
@@ -325,7 +327,12 @@ function idle(state: SettlementState, rules: SettlementRules): Step {
   // Not by the stream's status: the early response has overwritten it.
   const isSuccess = facts.isEntered ? facts.hasReturned : state.end.kind === 'completed';
   const isKept = isSuccess && rules.keeps(rules.successSummary);
-  return withoutResponse(facts, state.end, isKept, rules);
+  const { end } = state;
+  const hasSentSuccess = end.kind === 'completed' && !isFailureStatus(end.summary.status);
+  if (rules.isTransactional && facts.hasReturned && hasSentSuccess) {
+    return settled(facts, { kind: 'release', isUndone: true });
+  }
+  return withoutResponse(facts, end, isKept, rules);
 }
 
 /** Keeps a success without its response, because a retry would run the operation a second time. */

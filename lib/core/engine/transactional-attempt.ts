@@ -35,6 +35,8 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
   private readonly work: OperationTransaction;
   /** Its last transaction met a conflict. */
   private isConflicted = false;
+  /** Its operation succeeded, but another response was sent. */
+  private isUndone = false;
 
   constructor(
     services: AttemptServices,
@@ -82,6 +84,11 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
   conflicted(): void {
     this.isConflicted = true;
     this.services.events.emit({ type: 'conflicted', ...this.subject });
+  }
+
+  undone(): void {
+    this.isUndone = true;
+    this.rolledBack(undefined);
   }
 
   onCommitted(hook: () => unknown): void {
@@ -231,13 +238,15 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
     if (isConflict) this.conflicted();
     // The outcome of a record that is gone is unknown: it may have expired after a short retention.
     else if (isGone) this.recordLost();
-    else {
-      const errorType = errorTypeOf(error);
-      this.services.events.emit({ type: 'rolled_back', ...this.subject, error, errorType });
-    }
+    else this.rolledBack(error);
     if (kind === 'ok' || kind === 'already') this.released();
     this.end(isGone ? 'unsaved' : 'rolled_back');
     return { kind: isConflict ? 'conflict' : 'unsaved' };
+  }
+
+  private rolledBack(error: unknown): void {
+    const errorType = errorTypeOf(error);
+    this.services.events.emit({ type: 'rolled_back', ...this.subject, error, errorType });
   }
 
   private committed(final: FinalOutcome, when: When = 'in time'): Settlement {
@@ -256,7 +265,8 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
 
   protected override end(how: AttemptEnd, stored?: Outcome): void {
     const isOwn = how === 'completed' || how === 'failed' || how === 'recovered';
-    super.end(this.isConflicted && !isOwn ? 'conflicted' : how, stored);
+    const other = this.isUndone ? 'rolled_back' : how;
+    super.end(this.isConflicted && !isOwn ? 'conflicted' : other, stored);
   }
 
   private runHooks(): Promise<void> {

@@ -62,6 +62,8 @@ export interface AttemptTransaction {
   commitUnkept(): Promise<Settlement>;
   /** Calls `hook` after the commit, if there is one. Throws {@link NoTransactionError} if the transaction has ended. */
   onCommitted(hook: () => unknown): void;
+  /** Emits the event `rolled_back`: the release that follows undoes an operation that has succeeded. */
+  undone(): void;
   /** Rolls back at the end of the shutdown: the application is about to close the connection. */
   giveUp(): void;
 }

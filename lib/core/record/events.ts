@@ -247,7 +247,8 @@ export type IdempotencyEvent =
   /** The outcome is not stored: the store did not confirm it in time, or it is a failure whose record is gone. */
   | (AttemptSubject & { readonly type: 'save_failed' })
   /**
-   * The operation succeeded, but its transaction was rolled back. `error` is the database's, undefined without a reply.
+   * The operation succeeded, but its transaction was rolled back. `error` is the database's; undefined without a reply,
+   * and where an interceptor had responded with a success while the operation was running.
    */
   | (AttemptSubject & Caused & { readonly type: 'rolled_back' })
   /** The operation's transaction was rolled back because of a concurrent one. A retry may succeed. */

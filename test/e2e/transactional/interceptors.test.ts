@@ -12,6 +12,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   IdempotencyEvents,
   Idempotent,
+  type IdempotencyEvent,
   requireIdempotencyContext,
   requireIdempotencyTransaction,
 } from 'nestjs-idempotency';
@@ -20,7 +21,20 @@ import {
   type OpenTransaction,
   type TransactionOptions,
 } from 'nestjs-idempotency/transactions';
-import { concat, defer, from, merge, mergeMap, of, retry, take, takeUntil, throwError } from 'rxjs';
+import {
+  concat,
+  defer,
+  from,
+  map,
+  merge,
+  mergeMap,
+  of,
+  retry,
+  take,
+  takeUntil,
+  throwError,
+} from 'rxjs';
+import { endsOf, storyOf, wrongEnds } from '../../support/engine/attempt-ends.js';
 import { Around, givingUp } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
@@ -108,6 +122,12 @@ const conflictingBeside: Around = (next, scenario) => {
   return merge(next.handle(), conflicts).pipe(take(1));
 };
 
+/** Responds with a success in place of the handler when the scenario's timeout fires. */
+const responding: Around = (next, scenario) =>
+  merge(next.handle(), from(scenario.timeout.pass()).pipe(map(() => ({ accepted: true })))).pipe(
+    take(1),
+  );
+
 @Controller()
 class ConflictsController {
   constructor(private readonly transfers: Transfers) {}
@@ -168,6 +188,20 @@ class ConflictsController {
     ).pipe(take(1)),
   )
   async left(@InScenario() scenario: Scenario) {
+    return this.#execute(scenario);
+  }
+
+  @Post('responded-inside')
+  @Around(responding)
+  @Idempotent({ transaction: true })
+  async respondedInside(@InScenario() scenario: Scenario) {
+    return this.#execute(scenario);
+  }
+
+  @Post('responded-outside')
+  @Idempotent({ transaction: true })
+  @Around(responding)
+  async respondedOutside(@InScenario() scenario: Scenario) {
     return this.#execute(scenario);
   }
 
@@ -290,6 +324,30 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
       expect(await bank.committed(scenario)).toEqual([2]);
     },
   );
+
+  it.each([
+    ['/responded-inside', 201, ['rolled_back', 'released']],
+    ['/responded-outside', 201, ['rolled_back', 'released']],
+    ['/responded', 202, ['rolled_back', 'released']],
+    ['/given-up', 503, ['released']],
+  ])('a success that %s rolls back below a %i is reported', async (path, status, reported) => {
+    const events: IdempotencyEvent[] = [];
+    const collect = (event: IdempotencyEvent) => events.push(event);
+    const unsubscribe = app.nest.get(IdempotencyEvents, { strict: false }).subscribe(collect);
+    const scenario = app.scenario();
+    scenario.gate.close();
+    scenario.timeout.close();
+    const pending = scenario.start('POST', path);
+    await scenario.started.reached(1);
+    scenario.timeout.open();
+    expect((await pending.response).status).toBe(status);
+    scenario.gate.open();
+    await until(() => endsOf(events).length === 1);
+    unsubscribe();
+    expect(storyOf(events)).toEqual(['acquired', ...reported]);
+    expect(wrongEnds(events)).toEqual([]);
+    expect(await bank.committed(scenario)).toEqual([]);
+  });
 
   it('an outer interceptor that responds between two executions does not get the second', async () => {
     const scenario = app.scenario();

@@ -106,6 +106,18 @@ export const CALLS: readonly (readonly [
     ['pass', 'release'],
   ],
   [
+    'reports a success that is rolled back below the value of a timeout',
+    transactional,
+    [...RUN, ...VALUE, 'returned', 'idle'],
+    ['pass', 'release, undone'],
+  ],
+  [
+    'does not report one that is rolled back below an error',
+    transactional,
+    [...RUN, ...failed(), 'returned', 'idle'],
+    ['pass', 'release'],
+  ],
+  [
     'does not take the value of a timeout for that of its operation',
     ordinary,
     [...RUN, ...VALUE, 'threw', 'idle'],

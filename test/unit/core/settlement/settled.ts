@@ -52,6 +52,8 @@ export function named(effect: SettlementEffect | undefined): string {
       const response = isResponseKept ? '' : ' without response';
       return `keep ${state}${response}${undo ? ', undone' : ''}${hasDiverged ? ', diverged' : ''}`;
     }
+    case 'release':
+      return effect.isUndone === true ? 'release, undone' : 'release';
     case 'wait':
       return `wait ${effect.ms / 1_000} s`;
     default:
