@@ -23,10 +23,15 @@ describe('the comparison detects', () => {
   });
   afterAll(() => redis.disconnect());
 
-  it.each(LUA_MISTAKES)('$mistake', async ({ objection, ...options }) => {
-    const check = checkStore(await redisSubject(redis, options), { runs: 20_000 });
-    await expect(check).rejects.toThrow(objection);
-  });
+  it.each(LUA_MISTAKES)(
+    '$mistake',
+    async ({ objection, ...options }) => {
+      const check = checkStore(await redisSubject(redis, options), { runs: 20_000 });
+      await expect(check).rejects.toThrow(objection);
+    },
+    // Some appear in only one of thousands of sequences.
+    300_000,
+  );
 
   it.each(SQL_MISTAKES)(
     '$mistake',
