@@ -75,7 +75,7 @@ export function useTarball(needs?: Parameters<typeof packPackage>[1]): Tarball {
   beforeAll(async () => {
     packed = await packPackage(folder, needs);
   }, BUILD_TIMEOUT_MS);
-  afterAll(() => rm(folder, { recursive: true, force: true }));
+  afterAll(() => rm(folder, { recursive: true, force: true }), BUILD_TIMEOUT_MS);
   return {
     folder,
     get packed() {
