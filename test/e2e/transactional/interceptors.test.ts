@@ -249,6 +249,16 @@ class ConflictsController {
   }
 }
 
+/** The status of a response in place of the handler's. The handler runs until the scenario's gate opens. */
+async function statusInPlace(scenario: Scenario, path: string): Promise<number> {
+  scenario.gate.close();
+  scenario.timeout.close();
+  const pending = scenario.start('POST', path);
+  await scenario.started.reached(1);
+  scenario.timeout.open();
+  return (await pending.response).status;
+}
+
 describe.each(platforms)('Around a transactional handler on %s', (platform) => {
   const app = useServer(() =>
     startApp({
@@ -312,12 +322,7 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
     async (_, path, status) => {
       const scenario = app.scenario();
       scenario.plan = ['conflict'];
-      scenario.gate.close();
-      scenario.timeout.close();
-      const pending = scenario.start('POST', path);
-      await scenario.started.reached(1);
-      scenario.timeout.open();
-      expect((await pending.response).status).toBe(status);
+      expect(await statusInPlace(scenario, path)).toBe(status);
       scenario.gate.open();
       const second = await onceSettled(() => scenario.post(path));
       expect(second).toMatchObject({ status: 201, json: { execution: 2 } });
@@ -335,12 +340,7 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
     const collect = (event: IdempotencyEvent) => events.push(event);
     const unsubscribe = app.nest.get(IdempotencyEvents, { strict: false }).subscribe(collect);
     const scenario = app.scenario();
-    scenario.gate.close();
-    scenario.timeout.close();
-    const pending = scenario.start('POST', path);
-    await scenario.started.reached(1);
-    scenario.timeout.open();
-    expect((await pending.response).status).toBe(status);
+    expect(await statusInPlace(scenario, path)).toBe(status);
     scenario.gate.open();
     await until(() => endsOf(events).length === 1);
     unsubscribe();
