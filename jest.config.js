@@ -1,7 +1,72 @@
-import { readFileSync } from 'node:fs';
 import { packageEntries } from './test/support/typescript/package-entries.mjs';
 
-const parts = JSON.parse(readFileSync(new URL('test/parts.json', import.meta.url), 'utf8'));
+/** The projects of `npm run test:all`: what takes minutes, and what repeats the rest with other seeds, pairs and versions. */
+export const subjects = {
+  alerts: ['integration/alerts/*.all.test.ts', 'faults/alerts/*.all.test.ts'],
+  chaos: ['faults/chaos.all.test.ts'],
+  clients: ['e2e/browser.test.ts', 'e2e/client/lost-responses.test.ts'],
+  connections: [
+    'integration/redis/connections/{cluster-connections,shifted-replies}.test.ts',
+    'integration/redis/connections/without-own-commands.all.test.ts',
+    'integration/redis/ioredis-5/*.all.test.ts',
+    'integration/redis/valkey.all.test.ts',
+    'integration/reconciler/without-lock.test.ts',
+    'integration/redis/engine-on-redis.test.ts',
+  ],
+  databases: [
+    'conformance/stores.test.ts',
+    'e2e/transactional/**/*.test.ts',
+    'integration/postgres/newest-pgbouncer.all.test.ts',
+    'integration/postgres/{partitions,record-lock,serializable,transaction-control}.test.ts',
+    'e2e/sample-app/postgres.test.ts',
+    'integration/transactions/*.all.test.ts',
+  ],
+  differential: ['integration/differential/{differential,postgres}.test.ts'],
+  doctor: ['integration/cli/*.all.test.ts'],
+  endurance: [
+    'e2e/**/*.endurance.all.test.ts',
+    'e2e/http/responses/replay-endurance.test.ts',
+    'soak/*.all.test.ts',
+  ],
+  failovers: ['faults/failover/**/*.all.test.ts'],
+  faults: [
+    'faults/{processes,store}/**/*.all.test.ts',
+    'faults/processes/{crashes,duplicates,store-lost-at-complete}.test.ts',
+    'faults/transactions/{crashes,pauses.all}.test.ts',
+    'e2e/fencing/fencing.test.ts',
+    'e2e/{reconciler/crashes,two-processes}.test.ts',
+  ],
+  messages: ['faults/messages/rabbitmq.test.ts', 'e2e/messages/delivery-limits.all.test.ts'],
+  migration: ['e2e/recipes/migration/**/*.all.test.ts'],
+  model: ['model/*.all.test.ts'],
+  packages: ['package/**/*.all.test.ts', 'contract/nest-versions.all.test.ts'],
+  pairs: [
+    'contract/contract.test.ts',
+    'e2e/allocations/allocations.test.ts',
+    'e2e/decorators/packages.test.ts',
+    'e2e/http/attempts/{concurrency,shutdown}.test.ts',
+    'e2e/http/surroundings/pipeline.test.ts',
+    'e2e/socket/{failures,hybrid,replay,unattended-handlers}.test.ts',
+    'e2e/telemetry/attribution.test.ts',
+  ],
+  mistakes: [
+    'conformance/mutants.all.test.ts',
+    'faults/**/mutants.all.test.ts',
+    'integration/differential/mutants.all.test.ts',
+  ],
+  programs: ['e2e/sample-app/*.all.test.ts', 'integration/brokers/**/*.test.ts'],
+  values: [
+    'e2e/callers.test.ts',
+    'e2e/http/requests/fuzz.test.ts',
+    'unit/codecs/round-trips.test.ts',
+    'unit/core/record/{canonical-json,fingerprint,record-key}.test.ts',
+    'unit/http/idempotency-key.test.ts',
+    'unit/message/keys/payload-key*.test.ts',
+  ],
+  recipes: ['e2e/recipes/*/*.all.test.ts', 'e2e/recipes/saga/saga.test.ts'],
+  simulation: ['lab/simulate/*.all.test.ts'],
+  tools: ['lab/walk/*.all.test.ts', 'unit/run/*.all.test.ts'],
+};
 
 /** Tests and the sample app are written against the package's name, and run its sources. */
 const entries = Object.fromEntries(
@@ -13,7 +78,7 @@ const entries = Object.fromEntries(
 
 /** @type {import('jest').Config} */
 const shared = {
-  testEnvironment: '<rootDir>/test/run/environment.mjs',
+  testEnvironment: '<rootDir>/test/support/jest/environment.mjs',
   roots: ['<rootDir>/test'],
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: {
@@ -52,7 +117,6 @@ const shared = {
 export default {
   globalSetup: './test/support/servers/shared/set-up.mjs',
   globalTeardown: './test/support/servers/shared/tear-down.mjs',
-  testSequencer: './test/run/sequencer.mjs',
   testTimeout: 30_000,
   projects: [
     {
@@ -61,14 +125,11 @@ export default {
       testMatch: ['<rootDir>/test/**/*.test.ts'],
       testPathIgnorePatterns: ['/node_modules/', '\\.all\\.test\\.ts$'],
     },
-    // What takes minutes, and what repeats the rest with other seeds, pairs and versions: `npm run test:all`.
-    {
+    ...Object.entries(subjects).map(([displayName, files]) => ({
       ...shared,
-      displayName: 'all',
+      displayName,
       globals: { TEST_ALL: true },
-      testMatch: Object.values(parts).flatMap(({ tests }) =>
-        tests.map((path) => `<rootDir>/${path}`),
-      ),
-    },
+      testMatch: files.map((file) => `<rootDir>/test/${file}`),
+    })),
   ],
 };

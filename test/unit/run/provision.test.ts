@@ -1,13 +1,10 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { projectRoot } from '../../support/project-root.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
-import { PlantedProject } from './planted-project.js';
-import { closureOf } from '../../run/closure.mjs';
-import { NEEDED_BY, programsFor } from '../../run/programs.mjs';
 
 jest.setTimeout(60_000);
 
@@ -81,63 +78,5 @@ describe('What the tests need', () => {
     const { status, stderr } = provision(['redis']);
     expect(stderr).toContain('!! THE TESTS ON REDIS CANNOT RUN');
     expect(status).toBe(1);
-  });
-
-  it('is known for each program that a file requests', () => {
-    const searchesFor =
-      /(?:Executable|Program|Server|spawn\w*)\(\s*'(redis|rabbitmq|nats|mosquitto|promtool)\b/g;
-    const files = ['test', 'sample-app/src', 'sample-app/demo'].flatMap((root) =>
-      readdirSync(join(projectRoot, root), { recursive: true, encoding: 'utf8' })
-        .filter((name) => name.endsWith('.ts'))
-        .map((name) => join(root, name)),
-    );
-    const missing = files.flatMap((file) => {
-      const text = readFileSync(join(projectRoot, file), 'utf8');
-      const needed = programsFor(closureOf([file], projectRoot));
-      const programs = Array.from(text.matchAll(searchesFor), ([, program]) => program!);
-      return programs.filter((one) => !needed.includes(one)).map((one) => `${file}: ${one}`);
-    });
-    expect(missing).toEqual([]);
-    expect(
-      Object.values(NEEDED_BY)
-        .flat()
-        .filter((file) => !files.includes(file)),
-    ).toEqual([]);
-  });
-});
-
-describe('npm test, where a program is missing,', () => {
-  const files = {
-    'jest.config.cjs': `module.exports = {
-      testSequencer: ${JSON.stringify(join(projectRoot, 'test/run/sequencer.mjs'))},
-      projects: [{ displayName: 'push', testMatch: ['**/*.spec.cjs'], transform: {} }] };`,
-    'a.spec.cjs': `it('needs none', () => undefined); 'test/support/browser/chromium.ts';`,
-    'b.spec.cjs': `it('needs none', () => undefined);`,
-  };
-
-  it.each([
-    { CI: 'true', failed: 1, means: 'fails' },
-    { CI: undefined, failed: 0, means: 'goes on' },
-  ])('$means with CI=$CI', async ({ CI, failed }) => {
-    const project = new PlantedProject(files);
-    try {
-      const { verdict, output, status } = await project.run({ env: { PATH: folder, CI } });
-      expect(output).toContain('!! THE TESTS IN A BROWSER ARE LEFT OUT');
-      expect(verdict).toEqual({ passed: 2, failed, flaky: [] });
-      expect(status).toBe(failed);
-    } finally {
-      project.remove();
-    }
-  });
-
-  it('requests none that the chosen files do not need', async () => {
-    const project = new PlantedProject(files);
-    try {
-      const { output, status } = await project.run({ args: ['b.spec'], env: { PATH: folder } });
-      expect(output).not.toContain('LEFT OUT');
-      expect(status).toBe(0);
-    } finally {
-      project.remove();
-    }
   });
 });

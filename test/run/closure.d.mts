@@ -1,1 +1,0 @@
-export function closureOf(files: readonly string[], root: string): string[];
