@@ -346,7 +346,7 @@ async function check(
 }
 
 describe.each(ways)('A value of any type, by $name', (way) => {
-  it('is a caller of its own, none, or a mistake that is logged with its type', async () => {
+  it('is a caller of its own, none, or a mistake that is logged with its type [P27]', async () => {
     const callers = way.callers.map((given) => {
       const isEmpty = given.meaning.kind === 'parts' && given.meaning.parts.length === 0;
       if (!isEmpty || way.takesEmptyList) return given;
@@ -359,7 +359,7 @@ describe.each(ways)('A value of any type, by $name', (way) => {
   const { noKey, emptyKey } = way;
   if (noKey === undefined || emptyKey === undefined) return;
 
-  it('is a key of its own, none, or a mistake that is logged with its type', async () => {
+  it('is a key of its own, none, or a mistake that is logged with its type [P27]', async () => {
     await check(way, givenKeys, 'key', noKey);
   }, 120_000);
 

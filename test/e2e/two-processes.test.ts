@@ -77,7 +77,7 @@ describe('two processes on one Redis', () => {
 
   const requests = KEYS * (COPIES_AT_ONCE + COPIES_LATER);
 
-  it(`execute ${KEYS} payments of ${requests} requests, and return one body for each key`, async () => {
+  it(`execute ${KEYS} payments of ${requests} requests, and return one body for each key [P01]`, async () => {
     const waiting = Array.from({ length: KEYS }, (_, index) => `payment ${index + 1}`);
     const responded: ApiResponse[][][] = [];
     const worker = async () => {

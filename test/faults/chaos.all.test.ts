@@ -84,7 +84,7 @@ describe('chaos, a small dose of it', () => {
     expect(figures).toMatchObject({ executions: figures.keys, keysStuck: 0 });
   }, 240_000);
 
-  it('exits with 1 if the workers do not store what they respond', async () => {
+  it('exits with 1 if the workers do not store what they respond [P03]', async () => {
     const { stdout, code } = await chaosProgram(
       ...['--requests', '20', '--duplicates', '4', '--workers', '1', '--seed', '11'],
       ...['--mutant', 'outcome-not-stored'],

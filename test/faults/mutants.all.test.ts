@@ -13,7 +13,7 @@ const time = useServer(
 const redis = useServer(() => startRedis({ env: time.env }));
 
 // test/faults/store checks that the scenarios have no objection to the scripts as they are.
-describeWithClock('A scenario objects to', () => {
+describeWithClock('A scenario objects to [P08]', () => {
   it.each(MUTANTS)('$mistake', async ({ scenario, objection, scripts }) => {
     time.start();
     const scene = new Scene(redis.port, { time, scripts: scripts() });

@@ -1,142 +1,82 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import {
-  currentEvidence,
-  EVIDENCE_PAGE,
-  readProjectFile,
-} from '../support/docs/evidence/current-evidence.js';
-import { clauses, existing, model, type ReadFile } from '../support/docs/evidence/holdings.js';
-import { promisesIn } from '../support/docs/evidence/promises.js';
+import { CHECKS } from '../model/checks.js';
+import { documentationPages } from '../support/docs/documented-code.js';
+import { promisesIn } from '../support/docs/promises.js';
+import { projectRoot } from '../support/project-root.js';
 
-const STORMS = 'test/faults/store/storms.test.ts';
+const EVIDENCE = 'docs/explanation/evidence.md';
+const read = (path: string) => readFileSync(join(projectRoot, path), 'utf8');
 
-/** The project with another text in one file, or without that file. */
-function planted(path: string, from: string | undefined, to: string): ReadFile {
-  const text = existing(readProjectFile, path);
-  if (from !== undefined) expect(text).toContain(from);
-  const changed = from === undefined ? undefined : text.replaceAll(from, () => to);
-  return (other) => (other === path ? changed : readProjectFile(other));
+/** Each tag in the titles of tests, once for each title. */
+function tagsInTitles(): string[] {
+  const files = readdirSync(join(projectRoot, 'test'), { recursive: true, encoding: 'utf8' });
+  return files
+    .filter((name) => name.endsWith('.ts'))
+    .flatMap((name) => [...read(join('test', name)).matchAll(/ \[(P\d\d(?:, P\d\d)*)\]['"`],/g)])
+    .flatMap(([, tags]) => tags!.split(', '));
 }
 
-describe('docs/explanation/evidence.md', () => {
-  it('has what holds each promise: npm run texts', () => {
-    expect(readProjectFile(EVIDENCE_PAGE)).toBe(currentEvidence(readProjectFile));
+/** What is wrong with a page of evidence. */
+function complaintsAbout(page: string, tags: ReadonlySet<string>): string[] {
+  const rows = [...page.matchAll(/^\| (P\d\d) +\| (.*?) +\| (.*?) *\|$/gm)];
+  const named = rows.map(([, tag]) => tag!);
+  const clauses = new Set(
+    readdirSync(join(projectRoot, 'test/contract/clauses'))
+      .flatMap((name) => [...read(`test/contract/clauses/${name}`).matchAll(/\bC\d\d[a-z]?\b/g)])
+      .map(([clause]) => clause),
+  );
+  const held = rows.flatMap(([, tag, , beside]) => {
+    const own = beside!.match(/\bC\d\d[a-z]?\b/g) ?? [];
+    const missing = own.filter((clause) => !clauses.has(clause));
+    const runs = [...beside!.matchAll(/(?:model|counterexample): (.*?)(?=; [a-z]+: |; \[|$)/g)];
+    const unknown = runs
+      .map(([, name]) => name!)
+      .filter((name) => !CHECKS.some((check) => check.name === name));
+    return [
+      ...(tags.has(tag!) || own.length > 0 ? [] : [`${tag}: no test has it`]),
+      ...[...missing, ...unknown].map((name) => `${tag}: there is no ${name}`),
+    ];
+  });
+  const promised = documentationPages()
+    .filter((path) => path !== EVIDENCE)
+    .flatMap((path) => promisesIn({ path, text: read(path) }))
+    .filter(({ text }) => !plain(page).includes(plain(text)))
+    .map(({ text }) => `no tag: ${text}`);
+  return [
+    ...held,
+    ...[...tags].filter((tag) => !named.includes(tag)).map((tag) => `${tag}: no promise has it`),
+    ...named.filter((tag, index) => named.indexOf(tag) < index).map((tag) => `${tag}: twice`),
+    ...promised,
+  ];
+}
+
+function plain(text: string): string {
+  return text.replaceAll('\\|', '|');
+}
+
+describe(EVIDENCE, () => {
+  const page = read(EVIDENCE);
+  const tags = new Set(tagsInTitles());
+
+  it('has a tag for each promise, and tests with each tag', () => {
+    expect(complaintsAbout(page, tags)).toEqual([]);
   });
 
-  it.each<[mistake: string, path: string, from: string | undefined, to: string, message: string]>([
+  it.each([
+    ['a promise without a test', page, (tag: string) => tag !== 'P07', 'P07: no test has it'],
+    ['a tag without a promise', page.replace('| P07 ', '| PXX '), () => true, 'P07: no promise'],
+    ['a clause that is gone', page.replaceAll('C49', 'C99'), () => true, 'there is no C99'],
+    ['a run that is gone', page.replace('model: calm', 'model: calmer'), () => true, 'no calmer'],
     [
-      'a promise without evidence',
-      'README.md',
-      '- **One execution**',
-      '- **Fast**: a replay never waits.\n- **One execution**',
-      '"Fast: a replay never waits" has no evidence',
+      'a promise without a tag',
+      page.replace('| a pipe or a guard', '| a pipe'),
+      () => true,
+      'no tag: ',
     ],
-    [
-      'a promise without evidence beside others',
-      'docs/explanation/protocol.md',
-      'one write authority;',
-      'one write authority; a record of one key;',
-      '"Always, per live record: a record of one key" has no evidence',
-    ],
-    [
-      'a situation without evidence',
-      'docs/explanation/reliability.md',
-      '| SIGTERM ',
-      '| SIGKILL ',
-      '"SIGKILL" has no evidence',
-    ],
-    [
-      'a promise with two entries',
-      'README.md',
-      '- **Nothing silent**:',
-      '- **One engine, every transport**:',
-      'has two entries',
-    ],
-    [
-      'evidence without a promise',
-      'docs/explanation/reliability.md',
-      '| Redis is out of memory ',
-      '| SIGTERM ',
-      'No page promises "Redis is out of memory"',
-    ],
-    [
-      'promises that do not lead to their evidence',
-      'docs/operations/postgres.md',
-      'What holds each: [evidence](../explanation/evidence.md).',
-      '',
-      'docs/operations/postgres.md, "What is promised": "What holds each: [evidence](…)." is missing',
-    ],
-    ['a file that is gone', STORMS, undefined, '', `There is no ${STORMS}`],
-    [
-      'a renamed test',
-      STORMS,
-      'A CLIENT KILL storm has',
-      'A CLIENT KILL storm had',
-      `${STORMS} has no test "A CLIENT KILL storm has every operation run once`,
-    ],
-    [
-      'a renamed case of the conformance kit',
-      'lib/testing/store/cases/release.ts',
-      'never deletes an outcome',
-      'deletes no outcome',
-      'release.ts has no test "never deletes an outcome',
-    ],
-    [
-      'a clause that is gone',
-      'docs/reference/contract.md',
-      '| C49 ',
-      '| C49x ',
-      'docs/reference/contract.md has no C49',
-    ],
-    [
-      'figures that no page shows',
-      'docs/measurements/faults.md',
-      '<!-- figures: chaos-kills -->',
-      '',
-      'No page shows the figures "chaos-kills"',
-    ],
-    [
-      'a tool that is gone',
-      'test/lab/main.ts',
-      '  chaos: {',
-      '  mayhem: {',
-      'npm run lab has no tool for: npm run lab -- chaos',
-    ],
-    ['a script that is gone', 'package.json', '"lab":', '"laboratory":', 'npm has no script for'],
-  ])('is not written with %s', (_, path, from, to, message) => {
-    expect(() => currentEvidence(planted(path, from, to))).toThrow(message);
+  ])('is not accepted with %s', (_, text, isThere, complaint) => {
+    const complaints = complaintsAbout(text, new Set([...tags].filter(isThere)));
+    expect(complaints.join('\n')).toContain(complaint);
   });
-
-  it('is not written with a run that the model does not have', () => {
-    expect(() => model('storm, 9 × 9')(readProjectFile)).toThrow('no run "storm, 9 × 9"');
-  });
-
-  it('is not written with a clause that its command would not run', () => {
-    expect(() => clauses('C60b')(readProjectFile)).toThrow('test/contract has no test of C60b');
-  });
-});
-
-it('The promises of a page are the clauses of its marked lists, and the situations of its marked tables', () => {
-  const text = `# Page
-- **Unmarked:** one.
-
-## Promised
-- **Always, of [all](all.md):** one (a; b); \`two\` for
-  long. A third, (c. D) too.
-- **Once** and no more.
-
-What holds each: [evidence](evidence.md).
-
-| when        | what |
-| ----------- | ---- |
-| it \`ends\` | this |
-`;
-  const found = promisesIn({ path: 'docs/page.md', text });
-  expect(found.map((promised) => promised.text)).toEqual([
-    'Always, of all: one (a; b)',
-    'Always, of all: `two` for long',
-    'A third, (c. D) too',
-    'Once and no more',
-    'it `ends`',
-  ]);
-  expect(new Set(found.map(({ section }) => section))).toEqual(new Set(['Promised']));
 });

@@ -47,7 +47,7 @@ async function place({ data }: OrderJob) {
 }
 
 describe('a job', () => {
-  it('that was added under two job ids runs once, and both return the same value', async () => {
+  it('that was added under two job ids runs once, and both return the same value [P04]', async () => {
     await orders.handle(place, { store: newStore() });
     const id = randomUUID();
     const first = await orders.add({ id }, { jobId: 'one' });

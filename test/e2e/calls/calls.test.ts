@@ -114,7 +114,7 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
   });
   afterAll(() => app.nest.close());
 
-  it('runs once for a key, and returns the first value to retries', async () => {
+  it('runs once for a key, and returns the first value to retries [P04]', async () => {
     const id = randomUUID();
     const first = await payments.charge({ id, amount: 5 }, 'first');
     const expected = {

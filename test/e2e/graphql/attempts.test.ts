@@ -41,7 +41,7 @@ describe.each(['memory', 'redis'] as const)(
 
     const charge = 'mutation { charge(amount: 5) { execution amount } }';
 
-    it('execute once when twenty arrive concurrently, and later ones get the stored value', async () => {
+    it('execute once when twenty arrive concurrently, and later ones get the stored value [P04]', async () => {
       const scenario = app.scenario();
       scenario.gate.close();
       const responses = Array.from({ length: 20 }, () => ask(scenario, charge));

@@ -141,7 +141,7 @@ describe.each(Object.keys(transports))('on %s', (name) => {
   const count = (type: IdempotencyEvent['type']) =>
     events.filter((event) => event.type === type).length;
 
-  it('an event is handled once, however often it is delivered', async () => {
+  it('an event is handled once, however often it is delivered [P04]', async () => {
     const handled: number[] = [];
     await start(({ id }) => handled.push(id));
     for (const id of [1, 1, 2, 1]) await emit(`m${id}`, { id });

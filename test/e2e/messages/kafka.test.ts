@@ -67,7 +67,7 @@ async function start(
 }
 
 describe('a Kafka event', () => {
-  it('that is fetched again, for example after a rebalance, is not handled again, and its offset is committed', async () => {
+  it('that is fetched again, for example after a rebalance, is not handled again, and its offset is committed [P04]', async () => {
     let runs = 0;
     const { deliver } = await start(() => {
       runs += 1;

@@ -18,7 +18,7 @@ const redis = useRedis();
 const { consumers, openQueue, openLimitedQueue } = useBroker();
 
 describe('an event', () => {
-  it('is handled once, however often it is published, and each copy is acknowledged', async () => {
+  it('is handled once, however often it is published, and each copy is acknowledged [P04]', async () => {
     const queue = await openQueue();
     const handled: number[] = [];
     const controller = orders(({ id }) => handled.push(id));
@@ -345,7 +345,7 @@ describe('while the store is unavailable', () => {
 });
 
 describe('when the store becomes unavailable before the outcome is stored', () => {
-  it('the broker keeps the event, which is acknowledged once the outcome is stored, and does not run again', async () => {
+  it('the broker keeps the event, which is acknowledged once the outcome is stored, and does not run again [P03]', async () => {
     const queue = await openQueue();
     const { events, store, runs } = await onFaultyStore(queue, {
       storeErrors: { saveTimeoutMs: 50 },

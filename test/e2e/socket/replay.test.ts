@@ -88,7 +88,7 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     startSocketApp({ platform, store: stores.fresh(store), gateways: [Payments] }),
   );
 
-  it('runs a handler once, and replays its response to every retry', async () => {
+  it('runs a handler once, and replays its response to every retry [P04]', async () => {
     const scenario = app.scenario();
     const client = await app.connect('alice');
     const first = await client.ask('pay', payloadOf(scenario));

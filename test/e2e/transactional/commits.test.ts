@@ -86,7 +86,7 @@ describe('A commit of a transactional operation', () => {
   }
   const reported = () => storyOf(events);
 
-  it('that happened counts, even if the connection then fails', async () => {
+  it('that happened counts, even if the connection then fails [P69]', async () => {
     const unitOfWork = new FaultyUnitOfWork();
     await start(unitOfWork);
     unitOfWork.afterCommit = () => {
@@ -101,7 +101,7 @@ describe('A commit of a transactional operation', () => {
     expect(reported()).toEqual(['acquired', 'completed', 'replayed']);
   });
 
-  it('that did not happen does not count: the request gets 503, and the next one runs', async () => {
+  it('that did not happen does not count: the request gets 503, and the next one runs [P69]', async () => {
     const unitOfWork = new FaultyUnitOfWork();
     await start(unitOfWork);
     unitOfWork.beforeCommit = () => {

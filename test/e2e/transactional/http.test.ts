@@ -198,7 +198,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     });
   });
 
-  it('reports a conflict to one of two transactions that exclude each other', async () => {
+  it('reports a conflict to one of two transactions that exclude each other [P70]', async () => {
     const [one, other] = [app.scenario(), app.scenario()];
     for (const { gate } of [one, other]) gate.close();
     const pending = [one, other].map((scenario) => scenario.start('POST', '/skewed'));
@@ -249,7 +249,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expect(await bank.committed(scenario)).toEqual([]);
   });
 
-  it('responds with 503 when its connection is lost, and has written nothing', async () => {
+  it('responds with 503 when its connection is lost, and has written nothing [P68]', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const pending = scenario.start('POST', '/transfers');
@@ -316,7 +316,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expectReplay(await scenario.post('/transfers'), second);
   });
 
-  it('loses its key and its writes at the hard deadline', async () => {
+  it('loses its key and its writes at the hard deadline [P66]', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const pending = scenario.start('POST', '/short');

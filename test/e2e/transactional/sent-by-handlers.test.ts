@@ -70,7 +70,7 @@ describe.each(targets)(
     describe.each(formsOf(platform))('by %s', (form) => {
       const path = (end: string) => `/${encodeURIComponent(form)}/${end}`;
 
-      it('arrives when its writes are committed', async () => {
+      it('arrives when its writes are committed [P19]', async () => {
         const scenario = bank.app.scenario();
         const first = await scenario.post(path('returns'));
         expect(await bank.committed(scenario)).toEqual(['1']);
@@ -79,7 +79,7 @@ describe.each(targets)(
         expect(scenario.executions).toBe(1);
       });
 
-      it('never arrives if it throws after it', async () => {
+      it('never arrives if it throws after it [P19]', async () => {
         const scenario = bank.app.scenario();
         const first = await scenario.post(path('throws'));
         expect({ status: first.status, text: first.text }).toMatchObject({ status: 500 });

@@ -42,7 +42,7 @@ async function serverTime(): Promise<number> {
 }
 
 describe.each([HOUR_MS, -HOUR_MS])("A worker's wall clock that jumps by %d ms", (jumpMs) => {
-  it('does not affect an attempt: its lease neither ends nor grows', async () => {
+  it('does not affect an attempt: its lease neither ends nor grows [P59]', async () => {
     const request = labRequest();
     const attempt = await alice.run(request);
     setWallClock(jumpMs);
@@ -64,7 +64,7 @@ describe.each([HOUR_MS, -HOUR_MS])("A worker's wall clock that jumps by %d ms", 
     expect(scene.ledger.effectsOn(request)).toHaveLength(1);
   });
 
-  it('does not affect a begin: it sends the same time limit to the server, and is not late', async () => {
+  it('does not affect a begin: it sends the same time limit to the server, and is not late [P59]', async () => {
     await alice.request(labRequest());
     setWallClock(jumpMs);
     const request = labRequest();

@@ -9,7 +9,7 @@ import { requestsOf, ownerOf, slotOf, useCluster } from './support/use-cluster.j
 const used = useCluster();
 
 describe('Cluster failover', () => {
-  it('after a crash of a primary: losses in flight are reported, the rest continues', async () => {
+  it('after a crash of a primary: losses in flight are reported, the rest continues [P60]', async () => {
     const { servers, scene, alice, bob } = used;
     const running = labRequest(LONG_TIMEOUTS);
     const attempt = await alice.run(running);
@@ -30,7 +30,7 @@ describe('Cluster failover', () => {
 });
 
 describe('A slot that migrates to another node', () => {
-  it('is followed by attempts, duplicates and new keys alike (ASK, MOVED)', async () => {
+  it('is followed by attempts, duplicates and new keys alike (ASK, MOVED) [P57]', async () => {
     const { servers, scene, alice, bob } = used;
     const running = labRequest(LONG_TIMEOUTS);
     const attempt = await alice.run(running);
@@ -53,7 +53,7 @@ describe('A slot that migrates to another node', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('does not disturb clients while requests arrive', async () => {
+  it('does not disturb clients while requests arrive [P57]', async () => {
     const { servers, scene, alice, bob } = used;
     const asked = requestsOf(12);
     await Promise.all(asked.map((request) => alice.request(request)));
@@ -79,7 +79,7 @@ describe('A slot that migrates to another node', () => {
 });
 
 describe('A slot without a node', () => {
-  it('makes its keys unavailable (503, retryable), and no others', async () => {
+  it('makes its keys unavailable (503, retryable), and no others [P57]', async () => {
     const { servers, scene, alice } = used;
     const [request, other] = requestsOf(2, { storeErrors: { commandTimeoutMs: 2_000 } }) as [
       OperationRequest,

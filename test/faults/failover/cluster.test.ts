@@ -6,7 +6,7 @@ const used = useCluster();
 
 // The other kinds of failover: cluster.all.test.ts.
 describe('Cluster failover', () => {
-  it('planned: attempts in progress continue, and duplicates get their outcomes', async () => {
+  it('planned: attempts in progress continue, and duplicates get their outcomes [P62]', async () => {
     const { servers, scene, alice, bob } = used;
     const [before, running] = requestsOf(2) as [OperationRequest, OperationRequest];
     const paid = await alice.request(before);

@@ -12,7 +12,7 @@ const LISTENING = { failoverDetector: true, sentinelReconnectStrategy: () => nul
 const used = usePartition();
 
 describe('A partitioned old primary that accepts writes alone', () => {
-  it('loses at the reunion what it confirmed meanwhile: the loss is undetectable', async () => {
+  it('loses at the reunion what it confirmed meanwhile: the loss is undetectable [P56]', async () => {
     const { scene, alice } = used;
     const request = labRequest(LONG_TIMEOUTS);
     const partition = await used.part();
@@ -29,7 +29,7 @@ describe('A partitioned old primary that accepts writes alone', () => {
 });
 
 describe('A partitioned old primary whose worker still receives the Sentinels’ messages', () => {
-  it('is abandoned by its worker, if the connection subscribes to them', async () => {
+  it('is abandoned by its worker, if the connection subscribes to them [P61]', async () => {
     const { group, scene } = used;
     const request = labRequest(LONG_TIMEOUTS);
     const listening = await scene.sentinelWorker(group, { ...WORKER, ...LISTENING });
@@ -55,7 +55,7 @@ describe('A partitioned old primary with min-replicas-to-write 1', () => {
     }
   });
 
-  it('rejects writes (NOREPLICAS): 503, while the other side continues with the key', async () => {
+  it('rejects writes (NOREPLICAS): 503, while the other side continues with the key [P56]', async () => {
     const { scene, alice } = used;
     const request = labRequest(LONG_TIMEOUTS);
     const partition = await used.part();

@@ -8,7 +8,7 @@ const used = usePartition();
 
 // The other cases: partition.all.test.ts.
 describe('A partitioned old primary that accepts writes alone', () => {
-  it('gives one key to two owners; the one in flight is notified at the reunion', async () => {
+  it('gives one key to two owners; the one in flight is notified at the reunion [P56]', async () => {
     const { scene, alice } = used;
     const [taken, untaken] = [labRequest(LONG_TIMEOUTS), labRequest(LONG_TIMEOUTS)];
     const partition = await used.part();

@@ -11,7 +11,7 @@ import { loseThePrimary, useSentinel } from './support/use-sentinel.js';
 const used = useSentinel();
 
 describe('Sentinel failover, synced', () => {
-  it('planned: attempts in progress continue, and duplicates get their outcomes', async () => {
+  it('planned: attempts in progress continue, and duplicates get their outcomes [P61]', async () => {
     const { group, scene, alice, bob } = used;
     const [before, running] = [labRequest(LONG_TIMEOUTS), labRequest(LONG_TIMEOUTS)];
     const paid = await alice.request(before);
@@ -25,7 +25,7 @@ describe('Sentinel failover, synced', () => {
 });
 
 describe('Sentinel failover, unsynced', () => {
-  it('a record in progress is lost: its holder reports it, and restores the outcome', async () => {
+  it('a record in progress is lost: its holder reports it, and restores the outcome [P15, P54]', async () => {
     const { group, scene, alice, bob } = used;
     await group.cutReplication();
     const request = labRequest(LONG_TIMEOUTS);
@@ -38,7 +38,7 @@ describe('Sentinel failover, unsynced', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('… acquired by a duplicate meanwhile: its holder is superseded, and all get one outcome', async () => {
+  it('… acquired by a duplicate meanwhile: its holder is superseded, and all get one outcome [P54]', async () => {
     const { group, scene, alice, bob } = used;
     await group.cutReplication();
     const request = labRequest(LONG_TIMEOUTS);
@@ -53,7 +53,7 @@ describe('Sentinel failover, unsynced', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('a completed record is lost: the loss is undetectable, and the operation runs again', async () => {
+  it('a completed record is lost: the loss is undetectable, and the operation runs again [P18, P55]', async () => {
     const { group, scene, alice, bob } = used;
     await group.cutReplication();
     const request = labRequest(LONG_TIMEOUTS);
@@ -75,7 +75,7 @@ describe('Sentinel failover, unsynced', () => {
 });
 
 describe('A primary that became a replica (READONLY)', () => {
-  it('is abandoned by the connection for the new one, and the same attempt begins there', async () => {
+  it('is abandoned by the connection for the new one, and the same attempt begins there [P63]', async () => {
     const { group, scene, alice } = used;
     const old = await group.primary();
     const [replica] = await group.replicas();

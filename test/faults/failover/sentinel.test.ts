@@ -10,7 +10,7 @@ const used = useSentinel();
 
 // The other cases: sentinel.all.test.ts.
 describe('Sentinel failover, synced', () => {
-  it('after a crash of the primary: attempts in progress continue, and requests meanwhile succeed in the end', async () => {
+  it('after a crash of the primary: attempts in progress continue, and requests meanwhile succeed in the end [P60]', async () => {
     const { group, scene, alice, bob } = used;
     const [before, running] = [labRequest(LONG_TIMEOUTS), labRequest(LONG_TIMEOUTS)];
     const paid = await alice.request(before);

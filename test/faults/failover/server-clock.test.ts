@@ -29,7 +29,7 @@ describeWithClock("The server's clock", () => {
   afterEach(() => scene.stop());
 
   describe('one hour ahead, in one step', () => {
-    it('ends a lease in flight: a takeover, reported to the second, and superseded, reported to the first', async () => {
+    it('ends a lease in flight: a takeover, reported to the second, and superseded, reported to the first [P58]', async () => {
       const request = labRequest();
       const attempt = await alice.run(request);
       clock.setOffset(HOUR_MS);
@@ -66,7 +66,7 @@ describeWithClock("The server's clock", () => {
       expect(alice.reported).not.toContain('store_unavailable');
     });
 
-    it('determines when a retention of half an hour ends', async () => {
+    it('determines when a retention of half an hour ends [P58]', async () => {
       const request = labRequest();
       const attempt = await alice.run(request);
       const retentionMs = HOUR_MS / 2;
@@ -79,7 +79,7 @@ describeWithClock("The server's clock", () => {
   });
 
   describe('one hour back, in one step', () => {
-    it('does not affect an attempt in flight and its duplicates', async () => {
+    it('does not affect an attempt in flight and its duplicates [P58]', async () => {
       const request = labRequest();
       const attempt = await alice.run(request);
       clock.setOffset(-HOUR_MS);
@@ -91,7 +91,7 @@ describeWithClock("The server's clock", () => {
       expect(scene.objections()).toEqual([]);
     });
 
-    it("does not keep a dead owner's lease alive for longer than its duration", async () => {
+    it("does not keep a dead owner's lease alive for longer than its duration [P16, P58]", async () => {
       const request = labRequest();
       alice.store.always(unavailable, 'extend');
       await alice.run(request);

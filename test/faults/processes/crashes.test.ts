@@ -45,7 +45,7 @@ describeWithClock('a worker that dies by kill -9', () => {
 
   // The worst point, and in `npm run test:all` each of the others.
   it.each(isTestAll ? (['after_effect', 'before_complete'] as const) : (['after_effect'] as const))(
-    'at the point %s leaves an effect that a takeover repeats, and the takeover is reported',
+    'at the point %s leaves an effect that a takeover repeats, and the takeover is reported [P17, P37]',
     async (point) => {
       const response = await crashAt(point, point);
 
@@ -66,7 +66,7 @@ describeWithClock('a worker that dies by kill -9', () => {
     },
   );
 
-  it('leaves nothing that was not reported to the successor', () => {
+  it('leaves nothing that was not reported to the successor [P06]', () => {
     const { objections, figures } = lab.judge({
       ...NOTHING_TOLERATED,
       extraExecutions: 'reported to the second',
@@ -80,7 +80,7 @@ describeWithClock('a worker that dies by kill -9', () => {
   if (!isTestAll) return;
 
   it.each(['after_begin', 'in_handler'] as const)(
-    'at the point %s leaves a key that is released with its lease, and one effect',
+    'at the point %s leaves a key that is released with its lease, and one effect [P16, P37]',
     async (point) => {
       const response = await crashAt(point, point);
 
@@ -91,7 +91,7 @@ describeWithClock('a worker that dies by kill -9', () => {
     },
   );
 
-  it('at the point after_complete leaves an outcome that is replayed, though no client received it', async () => {
+  it('at the point after_complete leaves an outcome that is replayed, though no client received it [P37]', async () => {
     const point = 'after_complete';
     const response = await crashAt(point, point);
 
@@ -100,7 +100,7 @@ describeWithClock('a worker that dies by kill -9', () => {
     expect(lab.eventsOf(point)).not.toContainEqual(expect.objectContaining({ type: 'takeover' }));
   });
 
-  it('leaves the outcome unknown with onTakeover: "reject": no second effect for any client', async () => {
+  it('leaves the outcome unknown with onTakeover: "reject": no second effect for any client [P16]', async () => {
     const options = { lease: { durationMs: LEASE_MS, onTakeover: 'reject' } } as const;
     const [victim, careful] = await Promise.all([
       lab.start(store, { options }),

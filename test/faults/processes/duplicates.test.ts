@@ -39,7 +39,7 @@ describe(`${WORKERS} processes on one Redis`, () => {
   const urlOf = (number: number) => workers[number % WORKERS]!.url;
   const askAll = (key: string) => lab.client.ask(() => [urlOf(0)], key, { limitMs: LIMIT_MS });
 
-  it(`execute once what ${DUPLICATES} clients request at the same time`, async () => {
+  it(`execute once what ${DUPLICATES} clients request at the same time [P01]`, async () => {
     const key = 'at-once';
     const responses = await Promise.all(
       Array.from({ length: DUPLICATES }, (_, number) => lab.client.send(urlOf(number), key)),
@@ -57,7 +57,7 @@ describe(`${WORKERS} processes on one Redis`, () => {
     expect(new Set(waiting.map(({ status }) => status))).toEqual(new Set([201]));
   });
 
-  it('replay 5 MB of bytes that are not text, the same in every process', async () => {
+  it('replay 5 MB of bytes that are not text, the same in every process [P02]', async () => {
     const key = 'large';
     const body = { bytes: BYTES };
     const first = await lab.client.send(urlOf(0), key, { body });
@@ -70,7 +70,7 @@ describe(`${WORKERS} processes on one Redis`, () => {
     expect(lab.effects(key)).toHaveLength(1);
   });
 
-  it('keep the outcome of a client that left while its handler was running', async () => {
+  it('keep the outcome of a client that left while its handler was running [P35]', async () => {
     const key = 'left';
     const leave = new AbortController();
     const mishap = { point: 'in_handler', action: { kind: 'hold' } } as const;

@@ -42,7 +42,7 @@ describe('a paused worker', () => {
   describe('longer than its lease', () => {
     beforeAll(() => restart(SHORT_LEASE_MS), 60_000);
 
-    it('by a blocked event loop is superseded as well', async () => {
+    it('by a blocked event loop is superseded as well [P38]', async () => {
       const key = 'blocked';
       const action = { kind: 'block', ms: 5 * SHORT_LEASE_MS } as const;
       const [first, second] = await Promise.all([
@@ -57,7 +57,7 @@ describe('a paused worker', () => {
       expect(lab.effects(key)).toHaveLength(2);
     });
 
-    it('by a blocked event loop does not take over its own execution', async () => {
+    it('by a blocked event loop does not take over its own execution [P38]', async () => {
       const key = 'own';
       const block = { kind: 'block', ms: 2 * SHORT_LEASE_MS } as const;
       const responseOfFirst = lab.client.send(paused.url, key, { mishap: HELD });
@@ -77,7 +77,7 @@ describe('a paused worker', () => {
       });
     });
 
-    it('has reported each repeated execution to both owners', () => {
+    it('has reported each repeated execution to both owners [P14]', () => {
       const { objections, figures } = lab.judge({
         ...NOTHING_TOLERATED,
         extraExecutions: 'reported to both',
@@ -122,7 +122,7 @@ describe('a paused worker', () => {
   describe('in a handler that hangs', () => {
     beforeAll(() => restart(HUNG_LEASE_MS, HUNG_EXECUTION_MS), 60_000);
 
-    it('loses the key at the hard deadline, heartbeats or not', async () => {
+    it('loses the key at the hard deadline, heartbeats or not [P16, P52]', async () => {
       const key = 'hung';
       const abandon = new AbortController();
       const hung = lab.client.send(paused.url, key, { mishap: HELD, signal: abandon.signal });

@@ -25,7 +25,7 @@ describe('a worker paused for longer than its lease, by SIGSTOP,', () => {
 
   afterAll(() => lab.clear());
 
-  it('is superseded, and responds with the outcome of its successor', async () => {
+  it('is superseded, and responds with the outcome of its successor [P11, P38]', async () => {
     const key = 'stopped';
     const responseOfPaused = lab.client.send(paused.url, key, { mishap: HELD });
     // Paused before the handler starts, the attempt would find its lease over, and not start.
@@ -50,7 +50,7 @@ describe('a worker paused for longer than its lease, by SIGSTOP,', () => {
     );
   });
 
-  it('has reported the repeated execution to both owners', () => {
+  it('has reported the repeated execution to both owners [P14]', () => {
     const { objections, figures } = lab.judge({
       ...NOTHING_TOLERATED,
       extraExecutions: 'reported to both',

@@ -29,7 +29,7 @@ describe('SIGTERM under load', () => {
     }
   }
 
-  it('completes what runs, begins nothing more, and leaves no key behind', async () => {
+  it('completes what runs, begins nothing more, and leaves no key behind [P44]', async () => {
     const [leaving, staying] = await Promise.all([
       lab.start(store, { options }),
       lab.start(store, { options }),

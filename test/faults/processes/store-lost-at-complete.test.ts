@@ -31,7 +31,7 @@ describe('a worker whose store is unavailable when its outcome is to be stored',
   });
 
   it.each(isTestAll ? RESPONSES : RESPONSES.slice(0, 1))(
-    'responds %s, and stores the outcome once the store is back',
+    'responds %s, and stores the outcome once the store is back [P40]',
     async (whenNotSaved, _, expected) => {
       // The heartbeats fail, too: the lease has to last until the store is back.
       const options = {

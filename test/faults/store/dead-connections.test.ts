@@ -29,7 +29,7 @@ it.each<[string, (proxy: RedisProxy) => void]>([
   },
 );
 
-it("A black hole rejects begins in time, and does not lose an attempt's outcome", async () => {
+it("A black hole rejects begins in time, and does not lose an attempt's outcome [P39]", async () => {
   const { scene } = used;
   const worker = await scene.worker({ connection: { socketTimeout: 300 } });
   const [running, fresh] = [

@@ -20,11 +20,11 @@ const connection = { socketTimeout: 300 };
 const used = useScene();
 
 describeWithClock.each(FAULTS)('A connection to the store that will %s', (fault) => {
-  it('of begin: the attempt runs once, as itself', async () => {
+  it('of begin: the attempt runs once, as itself [P10, P45]', async () => {
     expect(await lostBegin(fault)(used.scene)).toEqual([]);
   });
 
-  it("of complete: the outcome is stored once, and the response is the attempt's own", async () => {
+  it("of complete: the outcome is stored once, and the response is the attempt's own [P10, P47]", async () => {
     const worker = await used.scene.worker({ connection });
     const request = labRequest();
     const aim = worker.proxy.aim('complete', fault);
@@ -39,7 +39,7 @@ describeWithClock.each(FAULTS)('A connection to the store that will %s', (fault)
     expect(used.scene.objections()).toEqual([]);
   });
 
-  it('of release: the key is free at once', async () => {
+  it('of release: the key is free at once [P10]', async () => {
     const worker = await used.scene.worker({ connection });
     const request = labRequest();
     const aim = worker.proxy.aim('release', fault);
@@ -71,7 +71,7 @@ describeWithClock.each(FAULTS)('A connection to the store that will %s', (fault)
   });
 });
 
-it('A begin without a reply, whose caller gives up, leaves a key that is free at once', async () => {
+it('A begin without a reply, whose caller gives up, leaves a key that is free at once [P46]', async () => {
   const { scene } = used;
   const hasty = await scene.worker({ connection });
   const other = await scene.worker();

@@ -8,11 +8,11 @@ import { useScene } from './support/use-scene.js';
 const used = useScene();
 
 describeWithClock('FLUSHALL in flight', () => {
-  it('is reported by the holder at its end, and its outcome is restored', async () => {
+  it('is reported by the holder at its end, and its outcome is restored [P06, P15, P53]', async () => {
     expect(await vanishedRecord(used.scene)).toEqual([]);
   });
 
-  it('lets a duplicate run undetected: the first holder reports it, and responds with the one outcome', async () => {
+  it('lets a duplicate run undetected: the first holder reports it, and responds with the one outcome [P53]', async () => {
     const { scene } = used;
     const holder = await scene.worker();
     const other = await scene.worker();
@@ -30,11 +30,11 @@ describeWithClock('FLUSHALL in flight', () => {
 });
 
 describeWithClock('Redis at its maxmemory', () => {
-  it('with noeviction rejects begins, and lets running attempts extend, complete and release', async () => {
+  it('with noeviction rejects begins, and lets running attempts extend, complete and release [P48]', async () => {
     expect(await outOfMemory(used.scene)).toEqual([]);
   });
 
-  it('with volatile-lru is reported at the start; the holder of an evicted record reports it', async () => {
+  it('with volatile-lru is reported at the start; the holder of an evicted record reports it [P15]', async () => {
     const { scene } = used;
     const { admin } = scene;
     await admin.config('SET', 'maxmemory-policy', 'volatile-lru');

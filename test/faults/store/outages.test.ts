@@ -7,7 +7,7 @@ import { mortalScene } from './support/mortal-redis.js';
 const UNAVAILABLE = { kind: 'rejected', reason: 'store_unavailable' };
 
 describeWithClock('Redis is down at begin', () => {
-  it('fails closed: nothing runs, and the key is unused afterwards', async () => {
+  it('fails closed: nothing runs, and the key is unused afterwards [P39]', async () => {
     const { scene, die, comeBack } = await mortalScene('durable');
     const worker = await scene.worker();
     const request = labRequest({ storeErrors: { commandTimeoutMs: 300 } });
@@ -25,7 +25,7 @@ describeWithClock('Redis is down at begin', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('fails open: it runs unprotected, and is saved once the store is back', async () => {
+  it('fails open: it runs unprotected, and is saved once the store is back [P39]', async () => {
     const { scene, die, comeBack } = await mortalScene('durable');
     const worker = await scene.worker();
     const request = labRequest({
@@ -103,7 +103,7 @@ describeWithClock('Redis is down at complete', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('for the owner alone: saving continues until it finds the outcome of a successor', async () => {
+  it('for the owner alone: saving continues until it finds the outcome of a successor [P40]', async () => {
     const { scene } = await mortalScene('durable');
     const owner = await scene.worker({ connection: { socketTimeout: 300 } });
     const successor = await scene.worker();
@@ -118,7 +118,7 @@ describeWithClock('Redis is down at complete', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('and stays down: saving ends at the hard deadline, with an event', async () => {
+  it('and stays down: saving ends at the hard deadline, with an event [P40]', async () => {
     const { scene, die } = await mortalScene('durable');
     const worker = await scene.worker();
     const request = labRequest({

@@ -39,7 +39,7 @@ describeWithClock('An attempt that outlives its lease', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('detects at its next heartbeat that another one has its record', async () => {
+  it('detects at its next heartbeat that another one has its record [P49]', async () => {
     const { scene } = used;
     const owner = await scene.worker({ connection: { socketTimeout: 300 } });
     const successor = await scene.worker();

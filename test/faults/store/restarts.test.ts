@@ -6,7 +6,7 @@ import { mortalScene } from './support/mortal-redis.js';
 
 // The death of the process does not represent a power failure: fsync is the server's own promise.
 describe('Redis is killed and restarted', () => {
-  it('with appendfsync always under load: no acknowledged record is lost', async () => {
+  it('with appendfsync always under load: no acknowledged record is lost [P12]', async () => {
     const { scene, die, comeBack } = await mortalScene('durable');
     const workers = [await scene.worker(), await scene.worker()];
     const loaded = load(workers, 150, {
@@ -40,7 +40,7 @@ describe('Redis is killed and restarted', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('without AOF: the loss of a completed record is undetectable, and it runs again', async () => {
+  it('without AOF: the loss of a completed record is undetectable, and it runs again [P18]', async () => {
     const { scene, die, comeBack } = await mortalScene('ephemeral');
     const worker = await scene.worker();
     const request = labRequest();

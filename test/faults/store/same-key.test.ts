@@ -6,7 +6,7 @@ import { useScene } from './support/use-scene.js';
 const used = useScene();
 
 describe('The same key with another payload', () => {
-  it('is rejected in flight and afterwards, and changes nothing', async () => {
+  it('is rejected in flight and afterwards, and changes nothing [P23]', async () => {
     expect(await otherBody(used.scene)).toEqual([]);
   });
 });

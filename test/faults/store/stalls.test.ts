@@ -49,7 +49,7 @@ describeWithClock.each<[string, Stall]>([
   ],
   ['a script that keeps it BUSY', longScript],
 ])('A server that is stalled by %s', (_, stall) => {
-  it('for less than a lease delays all requests, and has no other effect', async () => {
+  it('for less than a lease delays all requests, and has no other effect [P39]', async () => {
     const { scene } = used;
     const worker = await scene.worker();
     const other = await scene.worker();

@@ -31,20 +31,20 @@ async function weather(injectFaults: () => unknown): Promise<RemoteWorker[]> {
   return workers;
 }
 
-it('A CLIENT KILL storm has every operation run once, and every client get a response', async () => {
+it('A CLIENT KILL storm has every operation run once, and every client get a response [P01]', async () => {
   const workers = await weather(() =>
     used.scene.admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'),
   );
   for (const { proxy } of workers) expect(proxy.connections).toBeGreaterThan(1);
 });
 
-it('SCRIPT FLUSH every 10 ms has every operation run once, and no client notice', async () => {
+it('SCRIPT FLUSH every 10 ms has every operation run once, and no client notice [P01]', async () => {
   const workers = await weather(() => used.scene.admin.script('FLUSH'));
   expect(await used.scene.admin.info('errorstats')).toContain('NOSCRIPT');
   for (const { reported } of workers) expect(reported).not.toContain('store_unavailable');
 });
 
-it('Replies that are lost at random have every operation run once', async () => {
+it('Replies that are lost at random have every operation run once [P01]', async () => {
   const { scene } = used;
   const workers = [await scene.worker(), await scene.worker()];
   for (const [seed, { proxy }] of workers.entries()) {

@@ -32,7 +32,7 @@ async function crashAt(point: Point): Promise<ApiResponse> {
 
 describe('A transactional worker that dies by kill -9', () => {
   it.each(POINTS.filter((point) => point !== 'in_commit' && point !== 'after_commit'))(
-    'at the point %s leaves nothing, and the next attempt does everything',
+    'at the point %s leaves nothing, and the next attempt does everything [P64]',
     async (point) => {
       const response = responses.get(point);
 
@@ -45,7 +45,7 @@ describe('A transactional worker that dies by kill -9', () => {
 
   if (!isTestAll) return;
 
-  it('after COMMIT leaves everything, which is replayed, though no client received it', async () => {
+  it('after COMMIT leaves everything, which is replayed, though no client received it [P65]', async () => {
     const response = responses.get('after_commit');
 
     expect(response).toMatchObject({ status: 201, replayed: true });
@@ -54,7 +54,7 @@ describe('A transactional worker that dies by kill -9', () => {
     ]);
   });
 
-  it('during COMMIT leaves all or nothing', async () => {
+  it('during COMMIT leaves all or nothing [P69]', async () => {
     const response = responses.get('in_commit');
 
     expect(response).toMatchObject({ status: 201 });
@@ -68,7 +68,7 @@ describe('A transaction whose connection is cut', () => {
   const cutAt = (point: Point) =>
     lab.send(survivor, `cut-${point}`, { point, action: { kind: 'cut' } });
 
-  it('before COMMIT leaves nothing: 503, and a retry may run at once', async () => {
+  it('before COMMIT leaves nothing: 503, and a retry may run at once [P68]', async () => {
     const response = await cutAt('before_commit');
 
     expect(response).toMatchObject({ status: 503, code: 'idempotency_store_unavailable' });
@@ -77,7 +77,7 @@ describe('A transaction whose connection is cut', () => {
     expect(retry).toMatchObject({ status: 201, replayed: false });
   });
 
-  it('during COMMIT responds with what the record says', async () => {
+  it('during COMMIT responds with what the record says [P69]', async () => {
     const { status, execution } = await cutAt('in_commit');
     const effects = await lab.effects('cut-in_commit');
 
@@ -87,7 +87,7 @@ describe('A transaction whose connection is cut', () => {
   });
 });
 
-it('After any death or break, each key has one row, which is the one that its clients received', async () => {
+it('After any death or break, each key has one row, which is the one that its clients received [P13]', async () => {
   const { objections, figures } = await lab.judge();
 
   expect(objections).toEqual([]);

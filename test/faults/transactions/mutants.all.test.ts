@@ -42,7 +42,7 @@ beforeAll(async () => {
 afterAll(() => lab.clear());
 
 // The tests beside this one check that it has no objection to the library as it is, after the same accidents.
-describe('The oracle objects to a transactional worker with the mistake', () => {
+describe('The oracle objects to a transactional worker with the mistake [P13]', () => {
   it.each(MISTAKES)('%s', (name) => {
     const about = objections.filter((text) => text.includes(name));
     expect(about).toContainEqual(expect.stringMatching(MUTANTS[name].objection));

@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => lab.clear());
 
 describe('A transactional worker that is paused (SIGSTOP) beyond its lease', () => {
-  it('keeps its key as long as its transaction is open, and finishes', async () => {
+  it('keeps its key as long as its transaction is open, and finishes [P66]', async () => {
     const key = 'paused-in-its-transaction';
     const { paused, meanwhile } = await lab.pauseInTransaction(victim, key, async () => {
       await lab.untilOver(LEASE_MS);
@@ -30,7 +30,7 @@ describe('A transactional worker that is paused (SIGSTOP) beyond its lease', () 
     ]);
   });
 
-  it('before it has locked the record is taken over, and its transaction never begins', async () => {
+  it('before it has locked the record is taken over, and its transaction never begins [P67]', async () => {
     // A record once released is not held any more.
     const another = await lab.start({ leaseMs: LEASE_MS });
     const key = 'paused-before-its-transaction';
@@ -46,7 +46,7 @@ describe('A transactional worker that is paused (SIGSTOP) beyond its lease', () 
     ]);
   });
 
-  it('leaves one row for each key', async () => {
+  it('leaves one row for each key [P13]', async () => {
     const { objections, figures } = await lab.judge();
 
     expect(objections).toEqual([]);

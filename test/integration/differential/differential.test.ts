@@ -23,7 +23,7 @@ describe('the scripts and the reference state machine', () => {
     ['without flags, as for Redis 6.2', { without: ['flags'] }],
     ['with large outcomes', { isLarge: true }],
   ] as const)(
-    'give equal replies and leave equal records for any sequence of commands: %s',
+    'give equal replies and leave equal records for any sequence of commands: %s [P07]',
     async (_, options) => {
       const subject = await redisSubject(redis, options);
       const { coverage, checked } = await checkStore(subject, { runs });

@@ -9,7 +9,7 @@ import { LUA_MISTAKES, SQL_MISTAKES } from './mutants.js';
 import { withPostgresSubject } from './subjects/postgres-subject.js';
 import { redisSubject } from './subjects/redis-subject.js';
 
-describe('the comparison detects', () => {
+describe('the comparison detects [P09]', () => {
   // Its memory is limited.
   const server = useServer(startRedis);
   const postgres = usePostgres();

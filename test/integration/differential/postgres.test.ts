@@ -18,7 +18,7 @@ describe.each(postgresServers)('the store on $name and the reference state machi
     await migrate({ url });
   });
 
-  it('give equal replies and leave equal records for any sequence of commands', async () => {
+  it('give equal replies and leave equal records for any sequence of commands [P07]', async () => {
     const { coverage } = await withPostgresSubject(url, (subject) => checkStore(subject, { runs }));
     // Rare situations may be missing in so few sequences; differential.test.ts requires each of them.
     expect(Object.keys(coverage.missing(1)).length).toBeLessThan(5);

@@ -129,7 +129,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(await taker.complete(success('taken over'))).toEqual({ kind: 'own' });
     });
 
-    it('returns the stored success of the other attempt: superseded', async () => {
+    it('returns the stored success of the other attempt: superseded [P11]', async () => {
       const { request, late, taker } = await overtaken();
       await taker.complete(success('the taker’s'));
       const settlement = await late.complete(success('the late one’s'));
@@ -142,7 +142,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(outcomeAsText(await one.begin(request))).toMatchObject({ outcome: 'the taker’s' });
     });
 
-    it('returns the stored failure of the other attempt and reports that outcomes diverged', async () => {
+    it('returns the stored failure of the other attempt and reports that outcomes diverged [P50]', async () => {
       const { late, taker } = await overtaken();
       await taker.complete(failure('declined'));
       const settlement = await late.complete(success('paid'));
@@ -154,7 +154,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(one.reported).toEqual(['acquired', 'outcome_diverged']);
     });
 
-    it('waits for the attempt that took over, and returns its outcome', async () => {
+    it('waits for the attempt that took over, and returns its outcome [P49]', async () => {
       const { late, taker } = await overtaken();
       const settlement = late.complete(success('the late one’s'));
       await until(() => one.store.sentOf('complete').length > 1);
@@ -214,7 +214,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       [success('paid'), success('of another')],
       [success('paid'), failure('of another')],
       [failure('declined'), success('of another')],
-    ])('does not get that outcome: unknown (%#)', async (own, theirs) => {
+    ])('does not get that outcome: unknown (%#) [P51]', async (own, theirs) => {
       const { request, late, taker } = await overtaken();
       await taker.release();
       const reused = withOtherPayload(request);
@@ -272,7 +272,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(outcomeAsText(await other.begin(request))).toMatchObject({ outcome: 'paid' });
     });
 
-    it('does not restore a failure: returns it, reports the loss, and the key is free', async () => {
+    it('does not restore a failure: returns it, reports the loss, and the key is free [P53]', async () => {
       const request = operationRequest();
       const attempt = await one.run(request);
       await passTime(2 * RETENTION_MS);
@@ -281,7 +281,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(await other.run(request)).toMatchObject({ number: 1 });
     });
 
-    it('detects it at the next heartbeat: the signal aborts and events are emitted', async () => {
+    it('detects it at the next heartbeat: the signal aborts and events are emitted [P15]', async () => {
       const attempt = await one.run(newRequest({ lease: { durationMs: 900 } }));
       const { signal } = attempt;
       await passTime(2 * RETENTION_MS);

@@ -35,7 +35,7 @@ describe('a process that shuts down', () => {
     expect(worker.events).toMatchObject([{ type: 'rejected', reason: 'shutting_down' }]);
   });
 
-  it('waits for running operations, keeps their heartbeats, and stores their outcomes', async () => {
+  it('waits for running operations, keeps their heartbeats, and stores their outcomes [P44]', async () => {
     const worker = time.worker();
     const request = newRequest({ lease: { durationMs: 1_000 } });
     const attempt = await worker.run(request);
@@ -124,7 +124,7 @@ describe('a begin in flight when the shutdown starts', () => {
   it.each([
     ['request', heldRequest],
     ['reply', heldReply],
-  ])('does not run, and releases its key, however late its %s is', async (_, held) => {
+  ])('does not run, and releases its key, however late its %s is [P44]', async (_, held) => {
     const worker = time.worker();
     const request = newRequest();
     const gate = new Gate();

@@ -51,18 +51,21 @@ describe('a duplicate that waits', () => {
   it.each([
     ['success', success('paid'), 'completed', 'paid'],
     ['kept failure', failure('declined'), 'failed', 'declined'],
-  ])('gets the %s of the first one as soon as it is stored', async (_, final, state, outcome) => {
-    const { attempt, other, waiting } = await duplicate();
-    await time.pass(5_000);
-    expect(waiting.result).toBeUndefined();
-    await attempt.complete(final);
-    await time.pass(250);
-    expect(outcomeAsText(waiting.result!)).toEqual({ kind: 'replay', state, outcome });
-    expect(other.events).toMatchObject([
-      { type: 'waited', waitedMs: waiting.at },
-      { type: 'replayed', state },
-    ]);
-  });
+  ])(
+    'gets the %s of the first one as soon as it is stored [P22]',
+    async (_, final, state, outcome) => {
+      const { attempt, other, waiting } = await duplicate();
+      await time.pass(5_000);
+      expect(waiting.result).toBeUndefined();
+      await attempt.complete(final);
+      await time.pass(250);
+      expect(outcomeAsText(waiting.result!)).toEqual({ kind: 'replay', state, outcome });
+      expect(other.events).toMatchObject([
+        { type: 'waited', waitedMs: waiting.at },
+        { type: 'replayed', state },
+      ]);
+    },
+  );
 
   it('is rejected after duplicates.timeoutMs', async () => {
     const { other, waiting } = await duplicate();

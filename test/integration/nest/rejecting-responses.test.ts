@@ -108,7 +108,7 @@ describe.each(platforms)(
       expectReplay(await scenario.post('/things'), first);
     });
 
-    it('outcome.keep: a failure is kept, whatever the promise resolves to', async () => {
+    it('outcome.keep: a failure is kept, whatever the promise resolves to [P31]', async () => {
       const scenario = await started({ outcome: async () => false });
       scenario.plan = ['fail'];
       const first = await scenario.post('/things');

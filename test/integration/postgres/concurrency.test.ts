@@ -119,7 +119,7 @@ describe('A released record', () => {
 });
 
 describe('A hundred attempts at once', () => {
-  it('end with one outcome for all', async () => {
+  it('end with one outcome for all [P12]', async () => {
     const stores = [ownStore(url), ownStore(url)];
     const begin = beginCommand({ leaseMs: 1, timeoutMs: TIMEOUT_MS });
     // Each lease expires at once, so that every attempt can be taken over.

@@ -35,7 +35,7 @@ async function recordStates(keyPrefix: string): Promise<Record<string, number>> 
 
 describe('a process that shuts down under a burst of requests', () => {
   it.each(isTestAll ? [0, 1, 10, 30] : [3])(
-    '%d ms after their arrival leaves no record in progress',
+    '%d ms after their arrival leaves no record in progress [P44]',
     async (ms) => {
       const keyPrefix = randomUUID();
       const store = redisStore({ url: redis.url, keyPrefix, onConnectionError: () => undefined });

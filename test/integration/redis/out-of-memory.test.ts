@@ -46,7 +46,7 @@ describe.each([
     if (isChecked) await store.open();
   });
 
-  it('begin is rejected and nothing changes', async () => {
+  it('begin is rejected and nothing changes [P48]', async () => {
     await useUpMemory();
     const size = await client.dbsize();
     await expect(store.begin(beginCommand())).rejects.toThrow(StoreUnavailableError);
@@ -71,7 +71,7 @@ describe.each([
     );
   });
 
-  it('a running attempt extends its lease and completes', async () => {
+  it('a running attempt extends its lease and completes [P48]', async () => {
     await useUpMemory();
     expect(await store.extend(lease, extendCommand())).toEqual({ kind: 'ok' });
     expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'ok' });
@@ -93,7 +93,7 @@ describe.each([
     expect(await store.release(lease, releaseCommand())).toEqual({ kind: 'ok' });
   });
 
-  it('a duplicate still gets the replay', async () => {
+  it('a duplicate still gets the replay [P48]', async () => {
     await store.complete(lease, completeCommand());
     await useUpMemory();
     const replay = await store.begin(beginCommand({ recordKey: lease.recordKey }));

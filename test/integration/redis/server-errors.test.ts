@@ -219,7 +219,7 @@ describe('A server that can never execute the commands', () => {
 });
 
 describe('When the connection leads to a replica', () => {
-  it('the store reconnects its own connection to the new primary', async () => {
+  it('the store reconnects its own connection to the new primary [P63]', async () => {
     const primary = closeAfterTest(await startRedis());
     const replica = closeAfterTest(
       await startRedis({ args: ['--replicaof', '127.0.0.1', String(primary.port)] }),

@@ -112,7 +112,7 @@ describe('With waitReplicas', () => {
     await until(async () => (await valueAt(onPrimary, request))?.startsWith('2r') ?? false);
   });
 
-  it('a completion that no replica confirms is sent again until one does', async () => {
+  it('a completion that no replica confirms is sent again until one does [P61]', async () => {
     const worker = new Worker(durableStore());
     const request = newRequest({ storeErrors: { saveTimeoutMs: 60_000 } });
     const attempt = await worker.run(request);

@@ -66,7 +66,7 @@ describe.each(platforms)('the signal of an attempt on %s', (platform) => {
     await app.close();
   });
 
-  it('aborts a fetch once the attempt has lost its record', async () => {
+  it('aborts a fetch once the attempt has lost its record [P38]', async () => {
     const scenario = app.scenario();
     const pending = scenario.start('POST', '/pay');
     await scenario.started.reached(1);

@@ -218,7 +218,7 @@ describe.each(combinations)('concurrency on $platform with $store', ({ platform,
     ['an Observable', '/timed-out-observable'],
   ])('a global timeout interceptor around %s', (_, path) => {
     it.each([503, 408])(
-      'C60c responds with %d, the key stays locked, and a success is not repeated',
+      'C60c responds with %d, the key stays locked, and a success is not repeated [P36]',
       async (status) => {
         const scenario = app.scenario();
         scenario.timeout.close();

@@ -50,7 +50,7 @@ describe.each(combinations)('one caller on $platform with $store', ({ platform, 
     };
   }
 
-  it('runs as many operations at a time as the limit allows, while another caller is served', async () => {
+  it('runs as many operations at a time as the limit allows, while another caller is served [P29]', async () => {
     const done = app.scenario();
     const first = await done.post('/things', { as: 'alice' });
     const running = await held('/things', 'alice');

@@ -134,7 +134,7 @@ describe.each(platforms)('onTakeover on %s, by the clock of the store,', (platfo
   const again = (scenario: Scenario, path = '/payments') =>
     scenario.post(path, { json: { amount: 7 } });
 
-  it('supplies the response as if the handler had returned it, and the handler does not run', async () => {
+  it('supplies the response as if the handler had returned it, and the handler does not run [P37]', async () => {
     const scenario = await outliveTheLease('/payments');
     payments.found.set(scenario.key, () => ({ value: { execution: 1, found: true } }));
     events.length = 0;
@@ -161,7 +161,7 @@ describe.each(platforms)('onTakeover on %s, by the clock of the store,', (platfo
     });
   });
 
-  it("C60a after the lease expires the key is free, and the handler runs where onTakeover returns 'run'", async () => {
+  it("C60a after the lease expires the key is free, and the handler runs where onTakeover returns 'run' [P37]", async () => {
     const scenario = await outliveTheLease('/payments');
     const asked = payments.asked.length;
     const second = await again(scenario);
@@ -202,7 +202,7 @@ describe.each(platforms)('onTakeover on %s, by the clock of the store,', (platfo
     },
   );
 
-  it('C60b the late owner overwrites nothing, and its client gets the stored outcome', async () => {
+  it('C60b the late owner overwrites nothing, and its client gets the stored outcome [P38]', async () => {
     const { scenario, late } = await leaveBehind('/payments', LEASE_MS);
     const recovered = await again(scenario);
     expect(recovered).toMatchObject({ status: 201, json: { execution: 2 } });

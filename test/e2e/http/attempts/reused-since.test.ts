@@ -65,7 +65,7 @@ describe.each(platforms)('an attempt that ends late on %s', (platform) => {
     return { scenario, pending };
   }
 
-  it('gets outcome unknown, not the outcome of a later request with the same key', async () => {
+  it('gets outcome unknown, not the outcome of a later request with the same key [P51]', async () => {
     const { scenario, pending } = await late({ amount: 1_000 });
     const { key } = scenario;
     await passTime(LEASE_MS);

@@ -198,7 +198,7 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
     ['is executed but not confirmed', heldReply],
   ])('whose last command %s', (_, held) => {
     it.each(['/value', '/file', '/large', '/native', '/declined'])(
-      'holds back every byte of the response of %s',
+      'holds back every byte of the response of %s [P03, P20]',
       async (path) => {
         const scenario = app.scenario();
         const gate = new Gate();

@@ -77,7 +77,7 @@ describe.each(platforms)('fuzzed requests on %s', (platform) => {
     return [...violations.slice(0, 3), `Of ${requests.length} requests:`, ...sent].join('\n');
   }
 
-  it('cause no error, and nothing runs unprotected or twice', async () => {
+  it('cause no error, and nothing runs unprotected or twice [P25]', async () => {
     const checked = await checkRandomly({
       values: fuzzedRequests(REQUESTS_OF_A_RUN, FUZZED_TARGETS),
       runs,

@@ -44,7 +44,7 @@ describe.each(platforms)('a returned file, on %s,', (platform) => {
     startApp({ platform, store: memoryStore(), controllers: [FilesController] }),
   );
 
-  it('that fails before its first byte: retries get the error that the client got', async () => {
+  it('that fails before its first byte: retries get the error that the client got [P41]', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/unreadable');
     expect(first.status).toBe(platform === 'express' ? 400 : 500);
@@ -52,7 +52,7 @@ describe.each(platforms)('a returned file, on %s,', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('that breaks off later is never replayed as a whole one, nor made again', async () => {
+  it('that breaks off later is never replayed as a whole one, nor made again [P42]', async () => {
     const scenario = app.scenario();
     // On Express the connection ends.
     const first = await scenario.post('/cut-short').catch(() => undefined);

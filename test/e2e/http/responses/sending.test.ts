@@ -393,7 +393,7 @@ describe.each(platforms)('sending on %s', (platform) => {
   });
 
   it.each(['no middleware', 'streams'])(
-    'sends a large response that waits for drain completely: %s',
+    'sends a large response that waits for drain completely: %s [P43]',
     async (name) => {
       const scenario = app.scenario();
       const first = await scenario.post('/waits-for-drain', middleware(name));

@@ -67,7 +67,7 @@ describe.each(platforms)('a response that an ordinary handler sends itself on %s
       expect(scenario.executions).toBe(1);
     });
 
-    it('is its outcome if it throws after it', async () => {
+    it('is its outcome if it throws after it [P19]', async () => {
       const scenario = app.scenario();
       const first = await scenario.post(path('throws'));
       expect(first.status).toBeLessThan(400);

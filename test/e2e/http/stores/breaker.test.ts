@@ -82,7 +82,7 @@ describe.each(platforms)('the circuit breaker on %s, with a killed Redis', (plat
 
   const untilClosed = () => until(() => reported().includes('breaker_closed'));
 
-  it('responds with 503 and Retry-After while open, without calling handler or store, and closes after the probe', async () => {
+  it('responds with 503 and Retry-After while open, without calling handler or store, and closes after the probe [P39]', async () => {
     await up();
     await down();
     const begins = store.sentOf('begin').length;

@@ -161,7 +161,7 @@ describe.each(combinations)('$platform with $store,', ({ platform, store }) => {
     );
 
     it.each([...routesInOrder, ...routesOf(native)])(
-      'replays the first response of %s byte for byte',
+      'replays the first response of %s byte for byte [P02, P21]',
       async (path) => {
         const scenario = app.scenario();
         const first = await scenario.post(path);
@@ -198,7 +198,7 @@ describe.each(combinations)('$platform with $store,', ({ platform, store }) => {
       await plainApp.close();
     });
 
-    it('a member that @Exclude() hides is hidden in the replay too', async () => {
+    it('a member that @Exclude() hides is hidden in the replay too [P02]', async () => {
       const scenario = app.scenario();
       const responses = [
         await scenario.post('/hidden-member'),

@@ -1,10 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import {
-  currentEvidence,
-  EVIDENCE_PAGE,
-  readProjectFile,
-} from '../../docs/evidence/current-evidence.js';
 import { documentationPages, withCode } from '../../docs/documented-code.js';
 import { projectRoot } from '../../project-root.js';
 import { shippedTexts } from './shipped-texts.js';
@@ -26,5 +21,4 @@ if (!checks) {
     const current = withCode(text, (path) => readFileSync(join(projectRoot, path), 'utf8'));
     if (current !== text) writeFileSync(file, current);
   }
-  writeFileSync(join(projectRoot, EVIDENCE_PAGE), currentEvidence(readProjectFile));
 }

@@ -335,7 +335,7 @@ describe('the lease keeper', () => {
   });
 
   describe('reports a slow attempt', () => {
-    it('once, at half of the hard deadline', async () => {
+    it('once, at half of the hard deadline [P52]', async () => {
       await clock.advance(MAX_EXECUTION_MS / 2 - 1);
       expect(reported).toEqual([]);
       await clock.advance(1);

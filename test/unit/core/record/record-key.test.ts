@@ -193,7 +193,7 @@ describe('a value of any type, given as a caller', () => {
       ? { value: given.value, meaning: { kind: 'invalid', type: 'an empty array' } }
       : given;
 
-  it('is a part of its own, or refused with its type, as the result of a scope function', async () => {
+  it('is a part of its own, or refused with its type, as the result of a scope function [P27]', async () => {
     const [seen, seenByMessages] = [new OneToOne(), new OneToOne()];
     await checkValues(
       givenScopes,
