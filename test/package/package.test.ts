@@ -51,7 +51,7 @@ describe('the tarball', () => {
     ];
     const papers = [
       ...['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md'],
-      ...['options.schema.json', 'package.json'],
+      ...['package.json'],
       ...['idempotency.dashboard.json', 'idempotency.rules.yml'].map(
         (name) => `docs/operations/${name}`,
       ),

@@ -26,16 +26,6 @@ function matches(text: string, pattern: RegExp): string[] {
   return [...new Set(Array.from(text.matchAll(pattern), ([, found]) => found!))];
 }
 
-/** API Extractor's reports, which know the exports from the compiler. */
-function exportsInReports(): string[] {
-  return filesIn('docs/reference/api', '.api.md').flatMap((report) =>
-    matches(
-      read(`docs/reference/api/${report}`),
-      /^export (?:abstract |declare )*(?:class|function|const|interface|type) (\w+)/gm,
-    ),
-  );
-}
-
 /** Names as code writes or reads them: `headers['x']`, `getHeader('x')`, `fieldValue(headers, 'x')`. */
 const HEADER =
   /(?:[hH]eaders\[|headers\.(?:get|has|set)\(|[gs]etHeader\(|fieldLines\([\w., ]+, |fieldValue\(\w+, )'([\w-]+)'/g;
@@ -59,7 +49,6 @@ const inRow = (name: string) => `| \`${name}\` |`;
 const asCode = (name: string) => `\`${name}\``;
 
 const subjects: readonly Subject[] = [
-  { what: 'exported name', page: 'exports.md', names: exportsInReports(), asWritten: inRow },
   { what: 'option', page: 'options.md', names: optionNames(), asWritten: inRow },
   { what: 'event', page: 'events.md', names: Object.keys(EVENT_SEVERITY), asWritten: inRow },
   { what: 'problem', page: 'problems/README.md', names: Object.keys(REJECTIONS) },

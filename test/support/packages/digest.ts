@@ -12,7 +12,6 @@ export const SHIPPED = [
   'docs/operations/idempotency.dashboard.json',
   'docs/operations/idempotency.rules.yml',
   'lua',
-  'options.schema.json',
   'package.json',
   'sql',
 ] as const;

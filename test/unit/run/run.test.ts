@@ -121,9 +121,9 @@ describe('npm test', () => {
   });
 
   it.each([
-    [undefined, 0, 'goes on'],
-    ['true', 1, 'fails'],
-  ])('with CI=%s and without a needed program exits with %i: it %s', async (CI, code) => {
+    { CI: undefined, code: 0, does: 'goes on' },
+    { CI: 'true', code: 1, does: 'fails' },
+  ])('$does without a program that the files need, with CI=$CI', async ({ CI, code }) => {
     plant('package.json', `{ "scripts": { "provision": "echo needs $* >&2; exit 3; :" } }`);
     const { status, output } = await runTests({ 'e2e/a': PASSES }, { env: { CI } });
     expect(output).toContain('In CI no tests may be left out'.slice(0, CI === undefined ? 0 : 99));

@@ -4,7 +4,7 @@ import ts from 'typescript';
 import { REJECTIONS, type Rejection } from '../../internals/core/util.js';
 import { projectRoot } from '../../project-root.js';
 import { sourceOf } from './doc-comments.js';
-import { exportedNames, meaningOf } from './export-texts.js';
+import { exportedNames, meaningOf } from './exported-names.js';
 import { generatedPage, table } from './markdown.js';
 import type { TextModule } from './option-texts.js';
 

@@ -58,7 +58,6 @@ const OTHERS: Readonly<Record<string, object>> = {
 const TOP = ['RequestOptions', 'ProtocolOptions', 'IdempotencyOptions', 'IdempotencyModuleOptions'];
 
 const DOCS = 'docs/reference/options.md';
-const SCHEMA = 'options.schema.json';
 const MARKERS = ['<!-- options: npm run texts -->', '<!-- end of options -->'] as const;
 const WIDTH = 120;
 
@@ -89,14 +88,13 @@ interface Declared {
   readonly fields: readonly Declared[];
 }
 
-/** What is written from the schema of the options: their comments, their table and their JSON Schema. */
+/** What is written from the schema of the options: their comments and their table. */
 export function optionTexts(): TextModule[] {
   const options = declaredOptions();
   return [
     ...FILES.map((path) => ({ path, source: withDefaults(path, options) })),
     ...Object.keys(OTHERS).map((path) => ({ path, source: withDefaults(path, optionsIn(path)) })),
     { path: DOCS, source: withTable(options) },
-    { path: SCHEMA, source: `${JSON.stringify(jsonSchema(options), undefined, 2)}\n` },
   ];
 }
 
@@ -267,41 +265,4 @@ function table(options: readonly Declared[]): string {
   return [head, head.map(() => '---'), ...rows]
     .map((cells) => `| ${cells.map((cell) => cell.replace(/\|/g, String.raw`\|`)).join(' | ')} |`)
     .join('\n');
-}
-
-/** What can be written in JSON, for the module: no function, no store. */
-function jsonSchema(options: readonly Declared[]): Json {
-  const ofModule = options.filter(({ entry }) => entry.places?.includes('module') ?? true);
-  return {
-    $schema: 'https://json-schema.org/draft/2020-12/schema',
-    title: 'Options of nestjs-idempotency',
-    description:
-      'What IdempotencyModule.forRoot() takes, besides functions, the store and the like.',
-    ...objectOf(ofModule),
-  };
-}
-
-function objectOf(options: readonly Declared[]): Json {
-  const properties = options.flatMap((option) => {
-    const schema = schemaOf(option);
-    if (schema === undefined) return [];
-    const name = option.path.slice(option.path.indexOf('.') + 1);
-    return [[name, { description: described(option), ...schema }] as const];
-  });
-  return {
-    type: 'object',
-    properties: Object.fromEntries(properties),
-    additionalProperties: false,
-  };
-}
-
-function schemaOf({ entry, fields }: Declared): Json | undefined {
-  if (entry.fields === undefined) {
-    const isJson = entry.json !== undefined && entry.default !== undefined;
-    return isJson ? { ...entry.json, default: entry.default } : entry.json;
-  }
-  const object = objectOf(fields);
-  if (entry.isSwitched === true) return { anyOf: [{ type: 'boolean' }, object], default: false };
-  const shorthand = entry.fields[entry.shorthand ?? '']?.json;
-  return shorthand === undefined ? object : { anyOf: [shorthand, object] };
 }

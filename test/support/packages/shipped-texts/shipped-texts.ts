@@ -5,12 +5,8 @@ import { pictures } from '../../docs/pictures/pictures.js';
 import { projectRoot } from '../../project-root.js';
 import { errorTexts } from './error-texts.js';
 import { eventTexts } from './event-texts.js';
-import { exportTexts } from './export-texts.js';
-import { headerTexts } from './header-texts.js';
 import { metricTexts } from './metric-texts.js';
 import { optionTexts, type TextModule } from './option-texts.js';
-import { scriptTexts } from './script-texts.js';
-import { triedWithTexts } from './tried-with-texts.js';
 
 interface Texts {
   /** Of the exported object. */
@@ -24,7 +20,7 @@ interface Texts {
 /**
  * What `lua/` and `sql/` are in the library: it reads no file at run time, which a bundle would not contain. And what the
  * table of rejections is in the client, the package's version in telemetry, and what the code says of options, events,
- * metrics, errors, headers, scripts and exports in comments and documentation, with the drawings of the latter.
+ * metrics and errors in comments and documentation, with the drawings of the latter.
  */
 export function shippedTexts(): TextModule[] {
   return [
@@ -46,11 +42,7 @@ export function shippedTexts(): TextModule[] {
     ...eventTexts(),
     ...metricTexts(),
     ...errorTexts(),
-    ...headerTexts(),
-    ...scriptTexts(),
-    ...exportTexts(),
     ...pictures(),
-    ...triedWithTexts(),
   ];
 }
 

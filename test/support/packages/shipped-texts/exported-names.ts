@@ -2,9 +2,7 @@ import { join } from 'node:path';
 import ts from 'typescript';
 import { projectRoot } from '../../project-root.js';
 import { packageEntries } from '../../typescript/package-entries.mjs';
-import { describedAs, inBrief, sourceOf } from './doc-comments.js';
-import { generatedPage, table } from './markdown.js';
-import type { TextModule } from './option-texts.js';
+import { describedAs, sourceOf } from './doc-comments.js';
 
 type Declaration =
   | ts.ClassDeclaration
@@ -26,29 +24,6 @@ export function exportedNames(): ExportedName[] {
   return [...packageEntries(projectRoot)].flatMap(([entry, { source }]) =>
     exportsOf(source).map(({ name, declarations }) => ({ name, entry, declarations })),
   );
-}
-
-/** The page of all exported names, by entry. */
-export function exportTexts(): TextModule[] {
-  const names = exportedNames();
-  const entries = [...new Set(names.map(({ entry }) => entry))];
-  const parts = entries.flatMap((entry) => {
-    const rows = names
-      .filter((exported) => exported.entry === entry)
-      .sort((one, other) => (one.name < other.name ? -1 : 1))
-      .map(({ name, declarations }) => [
-        `\`${name}\``,
-        [...new Set(declarations.map(kindOf))].join(', '),
-        inBrief(meaningOf(name, declarations), 60),
-      ]);
-    const report = `${entry.split('/').slice(1).join('-') || 'index'}.api.md`;
-    return [
-      `## \`${entry}\``,
-      `Signatures: [${report}](api/${report}).`,
-      table(['Name', 'Kind', 'Meaning'], rows),
-    ];
-  });
-  return [generatedPage('docs/reference/exports.md', 'exports', parts)];
 }
 
 function exportsOf(file: string): Pick<ExportedName, 'name' | 'declarations'>[] {
@@ -105,10 +80,4 @@ export function meaningOf(name: string, declarations: readonly Declaration[]): s
   const meaning = declarations.map(describedAs).find((text) => text !== '');
   if (meaning === undefined) throw new Error(`The exported name ${name} has no doc comment.`);
   return meaning;
-}
-
-function kindOf(declaration: Declaration): string {
-  if (ts.isClassDeclaration(declaration)) return 'class';
-  if (ts.isFunctionDeclaration(declaration)) return 'function';
-  return ts.isVariableStatement(declaration) ? 'constant' : 'type';
 }
