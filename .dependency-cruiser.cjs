@@ -81,14 +81,14 @@ module.exports = {
     forbid(
       'no-circle',
       'Files must not import each other in a circle.',
-      { pathNot: '^test/lab/simulate/' },
+      { pathNot: '^lab/simulate/' },
       { circular: true },
     ),
     // What is in the simulated world knows the world, by its type.
     forbid(
       'no-circle',
       'Files must not import each other in a circle of code.',
-      { path: '^test/lab/simulate/' },
+      { path: '^lab/simulate/' },
       { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
     ),
     forbid(
@@ -115,7 +115,7 @@ module.exports = {
       'sample-app-uses-the-package',
       'It is written as its reader would write it.',
       { path: '^sample-app/' },
-      { path: '^(lib|test)/' },
+      { path: '^(lib|test|lab)/' },
     ),
     forbid(
       'sample-app-without-its-demo',
@@ -126,7 +126,7 @@ module.exports = {
     forbid(
       'tests-use-entries-or-internals',
       'What tests take from inside the library stands in one place.',
-      { path: '^test/', pathNot: '^test/support/internals/' },
+      { path: '^(test|lab)/', pathNot: '^test/support/internals/' },
       { path: '^lib/', pathNot: `^lib/(${publicFiles.join('|')})$` },
     ),
   ],

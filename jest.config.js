@@ -38,7 +38,7 @@ export const subjects = {
   ],
   messages: ['faults/messages/rabbitmq.test.ts', 'e2e/messages/delivery-limits.all.test.ts'],
   migration: ['e2e/recipes/migration/**/*.all.test.ts'],
-  model: ['model/*.all.test.ts'],
+  model: ['lab/model/*.all.test.ts'],
   packages: ['package/**/*.all.test.ts', 'contract/nest-versions.all.test.ts'],
   pairs: [
     'contract/contract.test.ts',
@@ -79,7 +79,7 @@ const entries = Object.fromEntries(
 /** @type {import('jest').Config} */
 const shared = {
   testEnvironment: '<rootDir>/test/support/jest/environment.mjs',
-  roots: ['<rootDir>/test'],
+  roots: ['<rootDir>/test', '<rootDir>/lab'],
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: {
     ...entries,
@@ -122,14 +122,14 @@ export default {
     {
       ...shared,
       displayName: 'push',
-      testMatch: ['<rootDir>/test/**/*.test.ts'],
+      testMatch: ['<rootDir>/{test,lab}/**/*.test.ts'],
       testPathIgnorePatterns: ['/node_modules/', '\\.all\\.test\\.ts$'],
     },
     ...Object.entries(subjects).map(([displayName, files]) => ({
       ...shared,
       displayName,
       globals: { TEST_ALL: true },
-      testMatch: files.map((file) => `<rootDir>/test/${file}`),
+      testMatch: files.map((file) => `<rootDir>/${file.startsWith('lab/') ? '' : 'test/'}${file}`),
     })),
   ],
 };

@@ -25,16 +25,16 @@ Programs: REDIS_SERVER_BIN POSTGRES_BIN RABBITMQ_SERVER_BIN NATS_SERVER_BIN MOSQ
 const NEEDED_BY = {
   redis: /^test\/(?!unit\/)/,
   postgres: /^test\/(?!unit\/)/,
-  'c-compiler': /^test\/(?:lab|model|faults|e2e\/(?:bullmq|fencing|reconciler))\b/,
+  'c-compiler': /^lab\/|^test\/(?:faults|e2e\/(?:bullmq|fencing|reconciler))\b/,
   chromium: /^test\/e2e\/(?:browser|sample-app\/page)\./,
   rabbitmq:
-    /\/(?:messages|brokers|soak|lab|sample-app|orders-on-rabbitmq)\/|(?:golevelup|ways-in|shared-servers)\b/,
+    /^lab\/|\/(?:messages|brokers|soak|sample-app|orders-on-rabbitmq)\/|(?:golevelup|ways-in|shared-servers)\b/,
   nats: /\/brokers|shared-servers/,
   mosquitto: /\/brokers|shared-servers/,
   pgbouncer: /pgbouncer/,
   nginx: /nginx/,
   promtool: /\/alerts\//,
-  spin: /^test\/(?:lab|model)\//,
+  spin: /^lab\//,
 };
 
 const MAX_FLAKY = 2;

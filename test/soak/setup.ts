@@ -1,4 +1,4 @@
-import type { Leak } from '../lab/measure/growth/leaks.js';
+import type { Leak } from '../../lab/measure/growth/leaks.js';
 
 /** The transports of the operations. */
 export const WAYS = [

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { growthsIn } from '../lab/measure/growth/reading.js';
+import { growthsIn } from '../../lab/measure/growth/reading.js';
 import { startRabbitMq } from '../support/rabbitmq/rabbitmq-server.js';
 import { startRedis } from '../support/redis/redis-server.js';
 import { useServer } from '../support/servers/use-server.js';

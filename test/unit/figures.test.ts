@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { measuredPages } from '../lab/bench/report/page.js';
+import { measuredPages } from '../../lab/bench/report/page.js';
 import { withFigures } from '../support/docs/figures/figures-page.js';
-import { CHECKS } from '../model/checks.js';
-import { REPORT, propertyOf } from '../model/figures.js';
+import { CHECKS } from '../../lab/model/checks.js';
+import { REPORT, propertyOf } from '../../lab/model/figures.js';
 import { pagesWithFigures } from '../support/docs/figures/pages.js';
 import { figuresFolder, loadReport } from '../support/docs/figures/report.js';
 import { projectRoot } from '../support/project-root.js';
@@ -40,7 +40,7 @@ describe('The figures of the documentation', () => {
     }
   });
 
-  it.each(['docs/explanation/protocol.md', 'test/model/README.md'])(
+  it.each(['docs/explanation/protocol.md', 'lab/model/README.md'])(
     'of the model are nowhere typed in by hand: %s',
     (page) => {
       const figures = /\d,\d{3}|\d (?:MB|GB|minutes|states)\b|\b\w+ minutes/g;

@@ -5,9 +5,9 @@ import { BROKEN_STORES } from '../conformance/broken-stores.js';
 import { MUTANTS as MESSAGES } from '../faults/messages/mutants.js';
 import { MUTANTS as SCENARIOS } from '../faults/mutants.js';
 import { LUA_MISTAKES, SQL_MISTAKES } from '../integration/differential/mutants.js';
-import { MUTANTS as WORKERS } from '../lab/faults/worker/mutants.js';
-import { MISTAKES as SIMULATED } from '../lab/simulate/mistakes/index.js';
-import { recorded } from '../lab/simulate/mistakes/recorded.js';
+import { MUTANTS as WORKERS } from '../../lab/faults/worker/mutants.js';
+import { MISTAKES as SIMULATED } from '../../lab/simulate/mistakes/index.js';
+import { recorded } from '../../lab/simulate/mistakes/recorded.js';
 import type { PlantedMistake } from '../support/planted/planted-mistake.js';
 import { projectRoot } from '../support/project-root.js';
 

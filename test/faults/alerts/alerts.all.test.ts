@@ -9,9 +9,9 @@ import {
   jest,
 } from '@jest/globals';
 import type { IdempotencyEvent } from 'nestjs-idempotency';
-import { Lab } from '../../lab/faults/lab.js';
-import type { LabWorker } from '../../lab/faults/lab-worker.js';
-import { OPERATION } from '../../lab/faults/worker/settings.js';
+import { Lab } from '../../../lab/faults/lab.js';
+import type { LabWorker } from '../../../lab/faults/lab-worker.js';
+import { OPERATION } from '../../../lab/faults/worker/settings.js';
 import {
   describeWithPromtool,
   testRules,

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { messagePlanOf } from '../../lab/chaos/messages/arguments.js';
-import { runMessagesOn } from '../../lab/chaos/messages/run-messages.js';
+import { messagePlanOf } from '../../../lab/chaos/messages/arguments.js';
+import { runMessagesOn } from '../../../lab/chaos/messages/run-messages.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { MUTANTS } from './mutants.js';
 import { startMessageServers } from './start-servers.js';

@@ -1,4 +1,4 @@
-import type { Mutant } from '../../lab/faults/messages/mutant.js';
+import type { Mutant } from '../../../lab/faults/messages/mutant.js';
 import type { PlantedMistake } from '../../support/planted/planted-mistake.js';
 
 /** A mistake, the run that has to notice it, and the expected objection of its oracle. */

@@ -4,10 +4,10 @@ import { connect, type Channel, type ChannelModel, type Message } from 'amqplib'
 import { until } from '../../support/waiting/until.js';
 import { queueDepth } from '../../support/rabbitmq/rabbitmq-queues.js';
 import { isTestAll } from '../../support/jest/test-all.js';
-import { expectEachHandledOnce } from '../../lab/faults/messages/expect-each-handled-once.js';
-import { BrokerRelay } from '../../lab/faults/messages/wire/broker-relay.js';
-import { WireLog } from '../../lab/faults/messages/wire/wire-log.js';
-import { FORGED_TAG, FORGED_TAG_REJECTION } from '../../lab/faults/messages/worker/settings.js';
+import { expectEachHandledOnce } from '../../../lab/faults/messages/expect-each-handled-once.js';
+import { BrokerRelay } from '../../../lab/faults/messages/wire/broker-relay.js';
+import { WireLog } from '../../../lab/faults/messages/wire/wire-log.js';
+import { FORGED_TAG, FORGED_TAG_REJECTION } from '../../../lab/faults/messages/worker/settings.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { startMessageServers } from './start-servers.js';
 

@@ -2,11 +2,11 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { startRedis, type RedisServer } from '../../support/redis/redis-server.js';
 import { describeWithClock, ServerClock } from '../../support/clocks/server-clock.js';
 import { isTestAll } from '../../support/jest/test-all.js';
-import { NOTHING_TOLERATED } from '../../lab/faults/expectations.js';
-import { Lab } from '../../lab/faults/lab.js';
-import type { LabWorker } from '../../lab/faults/lab-worker.js';
-import type { Point } from '../../lab/faults/worker/mishap.js';
-import type { StoreSettings } from '../../lab/faults/worker/settings.js';
+import { NOTHING_TOLERATED } from '../../../lab/faults/expectations.js';
+import { Lab } from '../../../lab/faults/lab.js';
+import type { LabWorker } from '../../../lab/faults/lab-worker.js';
+import type { Point } from '../../../lab/faults/worker/mishap.js';
+import type { StoreSettings } from '../../../lab/faults/worker/settings.js';
 
 const LIMIT_MS = 20_000;
 const LEASE_MS = 60_000;

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { useRedis } from '../../support/redis/use-redis.js';
-import { NOTHING_TOLERATED } from '../../lab/faults/expectations.js';
-import { Lab } from '../../lab/faults/lab.js';
-import type { LabWorker } from '../../lab/faults/lab-worker.js';
-import type { StoreSettings } from '../../lab/faults/worker/settings.js';
+import { NOTHING_TOLERATED } from '../../../lab/faults/expectations.js';
+import { Lab } from '../../../lab/faults/lab.js';
+import type { LabWorker } from '../../../lab/faults/lab-worker.js';
+import type { StoreSettings } from '../../../lab/faults/worker/settings.js';
 
 const WORKERS = isTestAll ? 3 : 2;
 const DUPLICATES = isTestAll ? 300 : 60;

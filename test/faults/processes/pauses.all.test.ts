@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { useRedis } from '../../support/redis/use-redis.js';
-import { NOTHING_TOLERATED } from '../../lab/faults/expectations.js';
-import { Lab } from '../../lab/faults/lab.js';
-import type { LabWorker } from '../../lab/faults/lab-worker.js';
-import { ARRIVAL } from '../../lab/faults/worker/mishap.js';
-import type { StoreSettings } from '../../lab/faults/worker/settings.js';
+import { NOTHING_TOLERATED } from '../../../lab/faults/expectations.js';
+import { Lab } from '../../../lab/faults/lab.js';
+import type { LabWorker } from '../../../lab/faults/lab-worker.js';
+import { ARRIVAL } from '../../../lab/faults/worker/mishap.js';
+import type { StoreSettings } from '../../../lab/faults/worker/settings.js';
 
 const SHORT_LEASE_MS = 1_000;
 /** Longer than anything in here takes. */

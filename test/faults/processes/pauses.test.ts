@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { useRedis } from '../../support/redis/use-redis.js';
-import { NOTHING_TOLERATED } from '../../lab/faults/expectations.js';
-import { Lab } from '../../lab/faults/lab.js';
-import type { LabWorker } from '../../lab/faults/lab-worker.js';
+import { NOTHING_TOLERATED } from '../../../lab/faults/expectations.js';
+import { Lab } from '../../../lab/faults/lab.js';
+import type { LabWorker } from '../../../lab/faults/lab-worker.js';
 
 const LIMIT_MS = 20_000;
 

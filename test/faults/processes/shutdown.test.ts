@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { useRedis } from '../../support/redis/use-redis.js';
-import { NOTHING_TOLERATED, UNAVAILABLE } from '../../lab/faults/expectations.js';
-import { Lab } from '../../lab/faults/lab.js';
-import type { Point } from '../../lab/faults/worker/mishap.js';
-import type { StoreSettings } from '../../lab/faults/worker/settings.js';
+import { NOTHING_TOLERATED, UNAVAILABLE } from '../../../lab/faults/expectations.js';
+import { Lab } from '../../../lab/faults/lab.js';
+import type { Point } from '../../../lab/faults/worker/mishap.js';
+import type { StoreSettings } from '../../../lab/faults/worker/settings.js';
 
 const RUNNING = 20;
 /** Longer than anything in here takes: a key that waits for its lease is detected. */

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { RedisProxy } from '../../support/redis/proxy/redis-proxy.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { useRedis } from '../../support/redis/use-redis.js';
-import { NOTHING_TOLERATED, UNAVAILABLE } from '../../lab/faults/expectations.js';
-import { Lab } from '../../lab/faults/lab.js';
-import type { LabWorker } from '../../lab/faults/lab-worker.js';
+import { NOTHING_TOLERATED, UNAVAILABLE } from '../../../lab/faults/expectations.js';
+import { Lab } from '../../../lab/faults/lab.js';
+import type { LabWorker } from '../../../lab/faults/lab-worker.js';
 
 const LIMIT_MS = 20_000;
 

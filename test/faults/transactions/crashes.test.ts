@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { ApiResponse } from '../../lab/faults/response.js';
-import type { LabWorker } from '../../lab/faults/lab-worker.js';
-import { TRANSACTIONAL_POINTS, type Point } from '../../lab/faults/worker/mishap.js';
+import type { ApiResponse } from '../../../lab/faults/response.js';
+import type { LabWorker } from '../../../lab/faults/lab-worker.js';
+import { TRANSACTIONAL_POINTS, type Point } from '../../../lab/faults/worker/mishap.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { TransactionalLab } from './support/transactional-lab.js';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { LabWorker } from '../../lab/faults/lab-worker.js';
-import { MUTANTS, type MutantName } from '../../lab/faults/worker/mutants.js';
+import type { LabWorker } from '../../../lab/faults/lab-worker.js';
+import { MUTANTS, type MutantName } from '../../../lab/faults/worker/mutants.js';
 import { TransactionalLab } from './support/transactional-lab.js';
 
 /** The accident of the mutant's attempt at a key, before or while another worker is asked for it. */

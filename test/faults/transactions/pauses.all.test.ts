@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { LabWorker } from '../../lab/faults/lab-worker.js';
+import type { LabWorker } from '../../../lab/faults/lab-worker.js';
 import { TransactionalLab } from './support/transactional-lab.js';
 
 /** The lease of a locked row cannot be ended by others. */

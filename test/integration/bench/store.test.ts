@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { conditions, measureStore } from '../../lab/bench/parts/store.js';
+import { conditions, measureStore } from '../../../lab/bench/parts/store.js';
 import { builtPackage } from '../../support/packages/built-package.js';
 
 const CONDITIONS = [

@@ -1,6 +1,6 @@
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { describe, expect, it } from '@jest/globals';
-import { runJanitor } from '../../lab/measure/janitor/run-janitor.js';
+import { runJanitor } from '../../../lab/measure/janitor/run-janitor.js';
 
 const server = usePostgres();
 

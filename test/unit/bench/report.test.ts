@@ -1,19 +1,19 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { planOf } from '../../lab/bench/arguments.js';
-import { spreadsOf, type Factors, type Measurement } from '../../lab/bench/measuring/interleave.js';
-import { spreadOf } from '../../lab/bench/measuring/statistics.js';
-import { parts } from '../../lab/bench/parts/parts.js';
-import { barChart } from '../../lab/bench/report/bar-chart.js';
-import { BUDGET, budgetRows, judge } from '../../lab/bench/report/budget.js';
-import { chartsOf } from '../../lab/bench/report/charts.js';
-import { compareCounts } from '../../lab/bench/report/compare-counts.js';
-import { lineChart } from '../../lab/bench/report/line-chart.js';
-import { measuredPages, pageWith } from '../../lab/bench/report/page.js';
-import type { PartResult, Results } from '../../lab/bench/report/result.js';
-import { loadResults, measurementsFolder } from '../../lab/bench/report/results-file.js';
-import { tablesOf } from '../../lab/bench/report/tables.js';
+import { planOf } from '../../../lab/bench/arguments.js';
+import { spreadsOf, type Factors, type Measurement } from '../../../lab/bench/measuring/interleave.js';
+import { spreadOf } from '../../../lab/bench/measuring/statistics.js';
+import { parts } from '../../../lab/bench/parts/parts.js';
+import { barChart } from '../../../lab/bench/report/bar-chart.js';
+import { BUDGET, budgetRows, judge } from '../../../lab/bench/report/budget.js';
+import { chartsOf } from '../../../lab/bench/report/charts.js';
+import { compareCounts } from '../../../lab/bench/report/compare-counts.js';
+import { lineChart } from '../../../lab/bench/report/line-chart.js';
+import { measuredPages, pageWith } from '../../../lab/bench/report/page.js';
+import type { PartResult, Results } from '../../../lab/bench/report/result.js';
+import { loadResults, measurementsFolder } from '../../../lab/bench/report/results-file.js';
+import { tablesOf } from '../../../lab/bench/report/tables.js';
 
 const kept = loadResults();
 

@@ -4,8 +4,8 @@ import {
   orderOf,
   together,
   type Sample,
-} from '../../lab/bench/measuring/interleave.js';
-import { median, pairedRatio, spreadOf } from '../../lab/bench/measuring/statistics.js';
+} from '../../../lab/bench/measuring/interleave.js';
+import { median, pairedRatio, spreadOf } from '../../../lab/bench/measuring/statistics.js';
 
 describe('The statistics of the benchmark', () => {
   it('take the middle, or the mean of the two in the middle', () => {

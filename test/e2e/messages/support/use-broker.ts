@@ -1,7 +1,7 @@
 import { afterEach } from '@jest/globals';
 import { useRabbitMq } from '../../../support/rabbitmq/use-rabbitmq.js';
-import { BrokerRelay } from '../../../lab/faults/messages/wire/broker-relay.js';
-import { WireLog } from '../../../lab/faults/messages/wire/wire-log.js';
+import { BrokerRelay } from '../../../../lab/faults/messages/wire/broker-relay.js';
+import { WireLog } from '../../../../lab/faults/messages/wire/wire-log.js';
 import { Consumers } from './consumers.js';
 import { TestQueue } from './test-queue.js';
 

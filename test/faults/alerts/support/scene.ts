@@ -1,10 +1,10 @@
 import { Redis } from 'ioredis';
 import { startRedis, type RedisServer } from '../../../support/redis/redis-server.js';
-import type { Lab, StartOptions } from '../../../lab/faults/lab.js';
-import type { LabWorker } from '../../../lab/faults/lab-worker.js';
-import { CALLER } from '../../../lab/faults/client.js';
-import type { Mishap } from '../../../lab/faults/worker/mishap.js';
-import { CALLER_HEADER } from '../../../lab/faults/worker/settings.js';
+import type { Lab, StartOptions } from '../../../../lab/faults/lab.js';
+import type { LabWorker } from '../../../../lab/faults/lab-worker.js';
+import { CALLER } from '../../../../lab/faults/client.js';
+import type { Mishap } from '../../../../lab/faults/worker/mishap.js';
+import { CALLER_HEADER } from '../../../../lab/faults/worker/settings.js';
 import { scrape, type Round } from './scrapes.js';
 
 /** The attempt stands still until its worker is released. */

@@ -1,14 +1,14 @@
 import type { OperationRequest } from '../../../support/internals/core/operation.js';
 import type { RejectionReason } from '../../../support/internals/core/record.js';
 import type { IdempotencyEvent } from 'nestjs-idempotency';
-import { ClientLog } from '../../../lab/faults/client-log.js';
+import { ClientLog } from '../../../../lab/faults/client-log.js';
 import {
   NOTHING_TOLERATED,
   UNAVAILABLE,
   type Expectations,
-} from '../../../lab/faults/expectations.js';
-import { judge } from '../../../lab/faults/oracle.js';
-import type { Effect } from '../../../lab/faults/worker/lines.js';
+} from '../../../../lab/faults/expectations.js';
+import { judge } from '../../../../lab/faults/oracle.js';
+import type { Effect } from '../../../../lab/faults/worker/lines.js';
 
 /** The response that a client received. */
 export type ApiResponse =

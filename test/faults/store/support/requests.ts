@@ -3,9 +3,9 @@ import type {
   OperationRequest,
 } from '../../../support/internals/core/operation.js';
 import { newRequest } from '../../../support/engine/worker.js';
-import { CALLER } from '../../../lab/faults/client.js';
-import { recordKeyOf } from '../../../lab/faults/extra-executions.js';
-import { OPERATION } from '../../../lab/faults/worker/settings.js';
+import { CALLER } from '../../../../lab/faults/client.js';
+import { recordKeyOf } from '../../../../lab/faults/extra-executions.js';
+import { OPERATION } from '../../../../lab/faults/worker/settings.js';
 
 /** More time than a machine takes that is busy with other tests: a lease ends because a clock has moved. */
 const TIMEOUT = {

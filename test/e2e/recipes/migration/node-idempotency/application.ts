@@ -2,7 +2,7 @@
 import 'reflect-metadata';
 import type { DynamicModule, INestApplication } from '@nestjs/common';
 import { Redis } from 'ioredis';
-import { loadPackage } from '../../../../lab/bench/http/load-package.js';
+import { loadPackage } from '../../../../../lab/bench/http/load-package.js';
 import type { Platform } from '../../../../support/http/combinations.js';
 import { serve } from '../../../../support/processes/child.js';
 import { mistakenPayments, oldPayments, startPayments } from '../payments-app.js';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ensureInstalled, PEERS } from '../../../../lab/bench/install.js';
+import { ensureInstalled, PEERS } from '../../../../../lab/bench/install.js';
 import { platforms } from '../../../../support/http/combinations.js';
 import { Child } from '../../../../support/processes/child.js';
 import { useRedis, useRedisClient } from '../../../../support/redis/use-redis.js';
