@@ -49,27 +49,9 @@ const VERBS: Readonly<Record<string, Verb>> = {
     program: 'measure/growth/main.ts',
     servers: ['redis'],
   },
-  'measure janitor': {
-    summary: 'dead rows and batches, while expired records are deleted',
-    program: 'measure/janitor/main.ts',
-  },
   'measure large': {
     summary: 'records moved by scripts, beside SET and GET, by their size',
     program: 'measure/large/main.ts',
-    servers: ['redis'],
-  },
-  'measure outage': {
-    summary: 'how long answers take while the store is away',
-    program: 'measure/outage/main.ts',
-    servers: ['redis'],
-  },
-  'measure partitions': {
-    summary: 'one table of millions of records, beside a partitioned one',
-    program: 'measure/partitions/main.ts',
-  },
-  'measure records': {
-    summary: 'what a record takes of memory and disk, by the size of its response',
-    program: 'measure/records/main.ts',
     servers: ['redis'],
   },
   'measure telemetry': {

@@ -1,4 +1,8 @@
-import type { IdempotencyEvent, Lease, RecordKey } from '../../../test/support/internals/core/record.js';
+import type {
+  IdempotencyEvent,
+  Lease,
+  RecordKey,
+} from '../../../test/support/internals/core/record.js';
 import type {
   Begin,
   BeginReply,

@@ -1,10 +1,9 @@
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { describe, expect, it } from '@jest/globals';
-import { runJanitor } from '../../../lab/measure/janitor/run-janitor.js';
+import { runJanitor } from './support/run-janitor.js';
 
 const server = usePostgres();
 
-/** The short form of `npm run lab -- measure janitor`, which measures how long it takes. */
 describe('While first requests come and go', () => {
   it.each([false, true])(
     'each record is deleted once it has expired (a long transaction: %s)',

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { postgresStore } from 'nestjs-idempotency/postgres';
-import { storePair } from '../postgres/contestants.js';
+import { storePair } from '../../../../lab/measure/postgres/contestants.js';
 
 const CONNECTIONS = 16;
 const WORKERS = 4 * CONNECTIONS;

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { PostgresIdempotencyStore, type DeletionReport } from 'nestjs-idempotency/postgres';
-import { openPostgresPool } from '../../../test/support/postgres/postgres-pool.js';
-import { typescriptNodeOptions } from '../../../test/support/typescript/node-options.js';
+import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
+import { typescriptNodeOptions } from '../../../support/typescript/node-options.js';
 import { TimedPool } from './timed-pool.js';
 
 export interface JanitorRun {
@@ -56,7 +56,7 @@ export async function runJanitor(url: string, run: JanitorRun): Promise<JanitorF
   timed.durations.length = 0;
   const endTransaction = run.hasLongTransaction ? await openTransaction(observer) : undefined;
 
-  const load = fork(new URL('load.ts', import.meta.url), {
+  const load = fork(new URL('janitor-load.ts', import.meta.url), {
     execArgv: [...typescriptNodeOptions],
     env: {
       ...process.env,
