@@ -115,7 +115,7 @@ module.exports = {
       'sample-app-uses-the-package',
       'It is written as its reader would write it.',
       { path: '^sample-app/' },
-      { path: '^(lib|test|lab)/' },
+      { path: '^(lib|test|lab|examples)/' },
     ),
     forbid(
       'sample-app-without-its-demo',
@@ -126,7 +126,7 @@ module.exports = {
     forbid(
       'tests-use-entries-or-internals',
       'What tests take from inside the library stands in one place.',
-      { path: '^(test|lab)/', pathNot: '^test/support/internals/' },
+      { path: '^(test|lab|examples)/', pathNot: '^test/support/internals/' },
       { path: '^lib/', pathNot: `^lib/(${publicFiles.join('|')})$` },
     ),
   ],

@@ -42,7 +42,7 @@ describe('the example in the README', () => {
   beforeAll(async () => {
     const port = await freePort();
     address = `127.0.0.1:${String(port)}`;
-    const file = join(projectRoot, 'test/e2e/recipes/readme/main.ts');
+    const file = join(projectRoot, 'examples/readme/main.ts');
     app = spawn(process.execPath, [...typescriptNodeOptions, file], {
       env: { ...process.env, NODE_OPTIONS: '', PORT: String(port), REDIS_URL: server.url },
       stdio: ['ignore', 'ignore', 'inherit'],

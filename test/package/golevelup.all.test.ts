@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { connect, type ConfirmChannel } from 'amqplib';
-import type { Order } from '../e2e/recipes/bank.js';
+import type { Order } from '../../examples/bank.js';
 import { golevelupVersion } from '../support/packages/golevelup-version.js';
 import { installPackages } from '../support/packages/install-packages.js';
 import { TalkingProcess } from '../support/processes/talking-process.js';
@@ -22,10 +22,9 @@ import { runCommand } from './support/run-command.js';
 
 jest.setTimeout(180_000);
 
-const TESTS = join(projectRoot, 'test');
-const RECIPE = 'e2e/recipes/golevelup/orders.subscriber.ts';
-const PROGRAM = 'package/support/golevelup/program.ts';
-const FILES = ['e2e/recipes/bank.ts', RECIPE, PROGRAM];
+const RECIPE = 'examples/golevelup/orders.subscriber.ts';
+const PROGRAM = 'test/package/support/golevelup/program.ts';
+const FILES = ['examples/bank.ts', RECIPE, PROGRAM];
 const GOLEVELUP = '@golevelup/nestjs-rabbitmq';
 /** The newest that the package's peer dependencies allow. */
 const NEST = '11.2.10';
@@ -94,7 +93,7 @@ async function compile(variant: Variant): Promise<void> {
   for (const file of FILES) {
     const target = join(folder, variant, file);
     await mkdir(dirname(target), { recursive: true });
-    let text = await readFile(join(TESTS, file), 'utf8');
+    let text = await readFile(join(projectRoot, file), 'utf8');
     if (file === RECIPE) {
       for (const [part, other] of VARIANTS[variant]) {
         expect(text).toMatch(part);
@@ -196,7 +195,7 @@ const heldOrder = (): Order => ({ id: holdsAt, amount: 4999 });
 
 it('The recipe fits the types of the package', async () => {
   const config = {
-    extends: join(TESTS, 'tsconfig.json'),
+    extends: join(projectRoot, 'tsconfig.json'),
     compilerOptions: { rootDir: '/' },
     include: [],
     files: [join('recipe', RECIPE)],

@@ -26,8 +26,8 @@ const files = samples.filter(({ code }) => /^import /m.test(code));
 
 /** What is compiled, linted and run elsewhere, and shown as it is. */
 const recipes = new Set(
-  ['e2e/recipes', 'e2e/testing/recipes'].flatMap((folder) => {
-    const root = join(projectRoot, 'test', folder);
+  ['examples', 'test/e2e/testing/recipes'].flatMap((folder) => {
+    const root = join(projectRoot, folder);
     const names = readdirSync(root, { recursive: true, encoding: 'utf8' });
     return names
       .filter((name) => name.endsWith('.ts'))

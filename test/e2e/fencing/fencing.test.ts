@@ -13,7 +13,7 @@ type Worker = TalkingProcess<Record<string, unknown>>;
 
 const SHIPPING = new URL('shipping-worker.ts', import.meta.url);
 
-const FENCE_COLUMN = new URL('../recipes/fencing/fence-column.sql', import.meta.url);
+const FENCE_COLUMN = new URL('../../../examples/fencing/fence-column.sql', import.meta.url);
 
 const LEASE_MS = 60_000;
 

@@ -9,8 +9,8 @@ import { NestFactory } from '@nestjs/core';
 import { IdempotencyEvents, IdempotencyModule } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { Pool } from 'pg';
-import { Carrier } from '../recipes/fencing/carrier.js';
-import { ShipmentsController } from '../recipes/fencing/shipments.controller.js';
+import { Carrier } from '../../../examples/fencing/carrier.js';
+import { ShipmentsController } from '../../../examples/fencing/shipments.controller.js';
 
 /** The settings of the worker. */
 export interface WorkerSettings {

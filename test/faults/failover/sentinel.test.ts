@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { OperationRequest } from '../../support/internals/core/operation.js';
-import { sentinelStore } from '../../e2e/recipes/which-store/sentinel-store.js';
+import { sentinelStore } from '../../../examples/which-store/sentinel-store.js';
 import { success } from '../../support/engine/worker.js';
 import { labRequest } from '../store/support/requests.js';
 import { LONG_TIMEOUTS } from './support/long-timeouts.js';

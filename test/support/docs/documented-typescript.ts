@@ -96,7 +96,7 @@ export function complaintsInBrowsers(files: readonly DocumentedFile[]): string[]
 
 /** Of a package that is not installed. */
 const DECLARATIONS = [
-  join(projectRoot, 'test/e2e/recipes/golevelup/golevelup-nestjs-rabbitmq.d.ts'),
+  join(projectRoot, 'examples/golevelup/golevelup-nestjs-rabbitmq.d.ts'),
 ];
 
 /**

@@ -4,7 +4,7 @@ import type {
   ProtocolOptions,
   OperationRequest,
 } from '../../../support/internals/core/operation.js';
-import { clusterClient } from '../../../e2e/recipes/operations/redis.js';
+import { clusterClient } from '../../../../examples/operations/redis.js';
 import { RedisCluster } from '../../../support/redis/redis-cluster.js';
 import type { RedisNode } from '../../../support/redis/redis-node.js';
 import { labRequest } from '../../store/support/requests.js';

@@ -7,8 +7,8 @@ import { NestFactory } from '@nestjs/core';
 import type { ConsumeMessage } from 'amqplib';
 import { currentIdempotencyContext, IdempotencyModule, Idempotent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { Bank, type Order } from '../../../e2e/recipes/bank.js';
-import { OrdersSubscriber } from '../../../e2e/recipes/golevelup/orders.subscriber.js';
+import { Bank, type Order } from '../../../../examples/bank.js';
+import { OrdersSubscriber } from '../../../../examples/golevelup/orders.subscriber.js';
 import type { ProgramMessage, ProgramSettings } from './program-settings.js';
 
 const { brokerUrl, redisUrl, onTakeover, holdsAt } = JSON.parse(
