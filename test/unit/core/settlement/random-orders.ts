@@ -136,7 +136,7 @@ export function brokenPromises(
       ) {
         broken.push('sent before the commit');
       }
-      past.hasBegun ||= !past.hasEnded && next.kind === 'responseStarted';
+      past.hasBegun ||= !past.isOver && !past.hasEnded && next.kind === 'responseStarted';
       past.hasPassed ||= next.kind === 'responseStarted';
       past.isOver = state.phase === 'releasing';
     }
