@@ -272,9 +272,7 @@ export abstract class OperationRun<Response> implements SettlementRules, OptionO
         if (effect.isUndone === true) this.attempt.transaction?.undone();
         return this.settling(this.attempt.release().then(() => undefined));
       case 'await':
-        return new Promise((resolve) => {
-          this.awaiting = { response, resolve };
-        });
+        return this.awaitEnd(response);
       case 'discard':
         this.discardResponse();
         return undefined;
@@ -286,6 +284,13 @@ export abstract class OperationRun<Response> implements SettlementRules, OptionO
       default:
         return undefined;
     }
+  }
+
+  /** Not in {@link execute}: a closure there costs each signal of each request a context. */
+  private awaitEnd(response: Response | undefined): Promise<Settlement | undefined> {
+    return new Promise((resolve) => {
+      this.awaiting = { response, resolve };
+    });
   }
 
   private settling<End extends Promise<Settlement | undefined> | undefined>(end: End): End {
