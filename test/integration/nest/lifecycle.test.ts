@@ -1,27 +1,42 @@
+import { randomUUID } from 'node:crypto';
 import { Module } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { randomUUID } from 'node:crypto';
-import { Redis } from 'ioredis';
 import {
+  type IdempotencyEvent,
   IdempotencyEvents,
+  IdempotencyHealth,
+  IdempotencyMeter,
   IdempotencyModule,
+  type IdempotencyModuleOptions,
+  IdempotencyOptionsError,
   IdempotencyService,
+  IdempotencyStore,
   StoreConfigurationError,
   StoreReplyMismatchedError,
-  type IdempotencyEvent,
-  type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
-import type { RecordKey, StoreObserver, StoreWarning } from 'nestjs-idempotency/store';
+import {
+  DelegatingStore,
+  type RecordKey,
+  type StoreObserver,
+  type StoreWarning,
+} from 'nestjs-idempotency/store';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
+import { postgresStore } from 'nestjs-idempotency/postgres';
+import { IdempotencyTestingModule } from 'nestjs-idempotency/testing';
+import { Redis } from 'ioredis';
 import { LogReporter } from '../../support/internals/nest.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { PromptStore } from '../../support/stores/prompt-store.js';
 import { inStandingTime } from '../../support/clocks/standing-time.js';
 import { Gate } from '../../support/waiting/gate.js';
-import { useRedis } from '../../support/redis/use-redis.js';
+import { useRedis, useRedisClient } from '../../support/redis/use-redis.js';
 import { LoggedLines } from '../../support/nest/logged-lines.js';
+import { startRedis } from '../../support/redis/redis-server.js';
+import { freePort } from '../../support/servers/free-port.js';
+import { useServer } from '../../support/servers/use-server.js';
+import { until } from '../../support/waiting/until.js';
 
 @Module({})
 class AppModule {}
@@ -352,5 +367,264 @@ describe('a Redis connection', () => {
     await app.close();
     expect(await observer.client('LIST')).not.toContain('name=nestjs-idempotency');
     observer.disconnect();
+  });
+});
+
+afterEach(async () => {
+  await app?.close();
+  app = undefined;
+  jest.useRealTimers();
+});
+
+async function startBehindBreaker(
+  options: Omit<IdempotencyModuleOptions, 'store'>,
+  real: IdempotencyStore = memoryStore(),
+) {
+  const store = new FaultyStore(real);
+  const log = new LoggedLines();
+  app = await Test.createTestingModule({
+    imports: [IdempotencyModule.forRoot({ store, ...options })],
+  })
+    .setLogger(log)
+    .compile();
+  await app.init();
+  const service = app.get(IdempotencyService, { strict: false });
+  const reported: string[] = [];
+  app.get(IdempotencyEvents, { strict: false }).subscribe(({ type }) => void reported.push(type));
+  const call = (key: string) =>
+    service.run({ operation: 'pay', key, scope: 'alice' }, () => 'paid');
+  return { app, store, log, reported, call };
+}
+
+describe('the module option "breaker"', () => {
+  it('is off by default: the given store is used as it is', async () => {
+    const { app, store } = await startBehindBreaker({});
+    expect(app.get(IdempotencyStore, { strict: false })).toBe(store);
+  });
+
+  it('puts a circuit around the store of every operation', async () => {
+    jest.useFakeTimers();
+    const { store, reported, call } = await startBehindBreaker({
+      breaker: { volumeThreshold: 2 },
+      storeErrors: { commandTimeoutMs: 321 },
+    });
+    store.always(unavailable, 'begin', 'inspect');
+    for (const key of ['first', 'second']) await expect(call(key)).rejects.toThrow();
+    await expect(call('third')).rejects.toMatchObject({ code: 'idempotency_store_unavailable' });
+    expect(store.sentOf('begin')).toHaveLength(2);
+    expect(reported).toEqual([
+      'store_unavailable',
+      'rejected',
+      'breaker_opened',
+      'store_unavailable',
+      'rejected',
+      'store_unavailable',
+      'rejected',
+    ]);
+    store.heal();
+    await jest.advanceTimersByTimeAsync(1_000);
+    expect(reported.slice(-2)).toEqual(['breaker_half_open', 'breaker_closed']);
+    expect(store.sentOf('inspect')).toMatchObject([{ command: { timeoutMs: 321 } }]);
+    expect(await call('third')).toBe('paid');
+  });
+
+  it.each([
+    [{ breaker: { windowMs: 1 } }, '"breaker.windowMs"'],
+    [{ breaker: 'yes' }, '"breaker"'],
+    [{ breaker: [] }, '"breaker"'],
+  ])('stops the start when it is invalid: %j', async (options, name) => {
+    await expect(startBehindBreaker(options as never)).rejects.toThrow(IdempotencyOptionsError);
+    await expect(startBehindBreaker(options as never)).rejects.toThrow(name);
+  });
+});
+
+describe('around a real Redis', () => {
+  const commandTimeoutMs = 5_000;
+  const breaker = { errorThresholdPercentage: 1, volumeThreshold: 3 };
+  const keys = Array.from({ length: 2 * breaker.volumeThreshold }, (_, i) => `key ${String(i)}`);
+  const server = useServer(startRedis);
+  const client = useRedisClient(server);
+
+  it('the circuit stays closed when Redis is out of memory: Redis itself rejects the begins', async () => {
+    const store = redisStore({ url: server.url });
+    const { reported, call } = await startBehindBreaker(
+      { breaker, storeErrors: { commandTimeoutMs } },
+      store,
+    );
+    await client.config('SET', 'maxmemory', '1', 'maxmemory-policy', 'noeviction');
+    try {
+      for (const key of keys) {
+        await expect(call(key)).rejects.toMatchObject({ code: 'idempotency_store_unavailable' });
+      }
+      expect(reported).not.toContain('breaker_opened');
+    } finally {
+      await client.config('SET', 'maxmemory', '0');
+    }
+    // At once: the circuit is closed.
+    for (const key of keys) expect(await call(key)).toBe('paid');
+  });
+
+  it('the circuit stays closed with too few replicas: the begins are written, then rejected', async () => {
+    const waitReplicas = { count: 1, timeoutMs: 50 };
+    const store = redisStore({ url: server.url, waitReplicas });
+    const {
+      store: sent,
+      reported,
+      call,
+    } = await startBehindBreaker({ breaker, storeErrors: { commandTimeoutMs } }, store);
+    for (const key of keys) {
+      await expect(call(`replicated ${key}`)).rejects.toMatchObject({
+        code: 'idempotency_store_unavailable',
+      });
+    }
+    expect(sent.sentOf('begin')).toHaveLength(keys.length);
+    expect(reported).not.toContain('breaker_opened');
+  });
+
+  it('the circuit opens when the connection is closed: Redis does not reply', async () => {
+    const given = new Redis(server.url);
+    const { reported, call } = await startBehindBreaker(
+      { breaker, storeErrors: { commandTimeoutMs } },
+      redisStore({ client: given }),
+    );
+    await given.quit();
+    for (const key of keys) await expect(call(key)).rejects.toThrow();
+    expect(reported).toContain('breaker_opened');
+  });
+});
+
+describe('around a PostgreSQL that is not there', () => {
+  it('the circuit opens again after each probe', async () => {
+    const store = postgresStore({ url: `postgres://127.0.0.1:${String(await freePort())}/none` });
+    const { reported, call } = await startBehindBreaker(
+      { breaker: { volumeThreshold: 1, probeIntervalMs: 10 } },
+      store,
+    );
+    await expect(call('first')).rejects.toMatchObject({ code: 'idempotency_store_unavailable' });
+    const probes = () => reported.filter((type) => type === 'breaker_half_open').length;
+    await until(() => probes() > 1);
+    expect(reported).not.toContain('breaker_closed');
+  });
+});
+
+describe('an open circuit in the log', () => {
+  beforeEach(() => void jest.useFakeTimers());
+
+  it('is one line with the last error', async () => {
+    const { store, log, call } = await startBehindBreaker({ breaker: { volumeThreshold: 1 } });
+    store.always(unavailable, 'begin', 'inspect');
+    await expect(call('first')).rejects.toThrow();
+    expect(log.own).toContain('warn: breaker_opened: planned: unavailable');
+  });
+
+  it('is logged once in ten seconds, however many probes fail', () => {
+    const log = new LoggedLines();
+    const reporter = new LogReporter(log);
+    const opened = () =>
+      reporter.report({ type: 'breaker_opened', error: new Error('still down') });
+    opened();
+    jest.advanceTimersByTime(9_999);
+    opened();
+    jest.advanceTimersByTime(1);
+    opened();
+    expect(log.lines.map(({ message }) => message)).toEqual([
+      'breaker_opened: still down',
+      'breaker_opened: still down (and 1 more since the last line)',
+    ]);
+  });
+});
+
+afterEach(async () => {
+  jest.useRealTimers();
+  await app?.close();
+  app = undefined;
+});
+
+async function startWatched(options: Partial<IdempotencyModuleOptions> = {}) {
+  const store = new FaultyStore(options.store ?? memoryStore());
+  app = await Test.createTestingModule({
+    imports: [IdempotencyModule.forRoot({ ...options, store })],
+  })
+    .setLogger(new LoggedLines())
+    .compile();
+  await app.init();
+  const service = app.get(IdempotencyService, { strict: false });
+  const health = app.get(IdempotencyHealth, { strict: false });
+  const meter = app.get(IdempotencyMeter, { strict: false });
+  const run = (key: string, work: () => unknown) =>
+    service.run({ operation: 'pay', key, scope: 'alice' }, work);
+  return { app, store, health, meter, run };
+}
+
+describe('IdempotencyHealth in an application', () => {
+  it('counts attempts that run and duplicates that wait', async () => {
+    const { health, run } = await startWatched({ duplicates: { mode: 'wait', timeoutMs: 30_000 } });
+    const gate = new Gate();
+    gate.close();
+    const work = () => gate.pass();
+    const running = ['one', 'two', 'one'].map((key) => run(key, work));
+    await until(async () => {
+      const { running, waiting } = await health.check({ probe: 'observe' });
+      return running === 2 && waiting === 1;
+    });
+    gate.open();
+    await Promise.all(running);
+    expect(await health.check()).toMatchObject({ status: 'up', running: 0, waiting: 0 });
+  });
+
+  it('has the codes of the warnings, of the start and later ones', async () => {
+    class Warning extends DelegatingStore {
+      observer: StoreObserver | undefined;
+      override async open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+        this.observer = observer;
+        await super.open(observer);
+        return [{ code: 'evicts', message: 'Records may vanish.' }];
+      }
+    }
+    const store = new Warning(memoryStore());
+    const { health } = await startWatched({ store });
+    store.observer!.warned({ code: 'lost', message: 'The connection was lost.' });
+    expect(await health.check()).toEqual({
+      status: 'up',
+      store: 'memory',
+      latencyMs: expect.any(Number),
+      running: 0,
+      waiting: 0,
+      warnings: ['evicts', 'lost'],
+    });
+  });
+
+  it('observes operations, also before the first check, and without making their events', async () => {
+    const { app, store, health, run } = await startWatched();
+    store.always(unavailable, 'begin');
+    await expect(run('one', () => 1)).rejects.toThrow();
+    expect(await health.check({ probe: 'observe' })).toMatchObject({ status: 'down' });
+    store.heal();
+    await run('one', () => 1);
+    expect(await health.check({ probe: 'observe' })).toMatchObject({ status: 'up' });
+    expect(store.sentOf('inspect')).toEqual([]);
+    expect(app.get(IdempotencyEvents, { strict: false }).wants('completed')).toBe(false);
+  });
+
+  it('checks the store in use, which a test has replaced', async () => {
+    const given = new FaultyStore(memoryStore());
+    const other = new FaultyStore(memoryStore());
+    app = await Test.createTestingModule({ imports: [IdempotencyModule.forRoot({ store: given })] })
+      .overrideProvider(IdempotencyStore)
+      .useValue(other)
+      .compile();
+    await app.init();
+    await app.get(IdempotencyHealth, { strict: false }).check();
+    expect([given.sent.length, other.sent.length]).toEqual([0, 1]);
+  });
+
+  it.each([
+    ['passThrough', IdempotencyTestingModule.passThrough()],
+    ['inMemory', IdempotencyTestingModule.inMemory()],
+  ])('is up in a test with %s()', async (_, module) => {
+    app = await Test.createTestingModule({ imports: [module] }).compile();
+    await app.init();
+    const health = app.get(IdempotencyHealth, { strict: false });
+    expect(await health.check({ probe: 'write' })).toMatchObject({ status: 'up', warnings: [] });
   });
 });

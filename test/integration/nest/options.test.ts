@@ -1,16 +1,32 @@
-import { describe, expect, it } from '@jest/globals';
-import { IdempotencyOptionsError, keepResponses, keepSuccesses } from 'nestjs-idempotency';
+import { randomUUID } from 'node:crypto';
+import type { DynamicModule } from '@nestjs/common';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import {
+  IdempotencyModule,
+  type IdempotencyModuleOptions,
+  type IdempotencyOptions,
+  IdempotencyOptionsError,
+  IdempotencyService,
+  Idempotent,
+  type IdempotentCall,
+  keepResponses,
+  keepSuccesses,
+} from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { postgresStore } from 'nestjs-idempotency/postgres';
 import { JSON_CODEC } from '../../support/internals/codecs/json.js';
 import {
   callLevel,
   handlerLevel,
+  type OperationKind,
+  type ResolvedOptions,
   resolveModuleOptions,
   resolveOptions,
-  type OperationKind,
 } from '../../support/internals/nest/options.js';
 import { methodRoute } from '../../support/internals/nest/registry.js';
 import { optionAt } from '../../support/nest/option-at.js';
+import { IdempotencyEngine } from '../../support/internals/core/engine.js';
 
 const store = memoryStore();
 
@@ -247,6 +263,14 @@ describe('an unknown name', () => {
 
   it.each<[string, object, string]>([
     ['a misspelt one', { store, duplicate: 'wait' }, 'Did you mean "duplicates"?'],
+    ['a misspelt group', { outcomes: 1 }, 'Did you mean "outcome"?'],
+    ['a misspelt field', { rentionMs: 1 }, 'Did you mean "outcome.retentionMs"?'],
+    ['of another package', { lockTtl: 1 }, 'Did you mean "lease.durationMs"?'],
+    ['of another package', { adapter: {} }, 'Did you mean "store"?'],
+    ['in a group', { reconcile: { interval: 1 } }, 'Did you mean "reconcile.intervalMs"?'],
+    ['in a group', { breaker: { volumeTreshold: 1 } }, 'Did you mean "breaker.volumeThreshold"?'],
+    ['with a dot', { 'lease.durationMs': 1 }, 'Write lease: { durationMs: … }.'],
+    ['of a store', { url: 'redis://127.0.0.1:1' }, 'store'],
     [
       'in a group',
       { reconcile: { after: 1 } },
@@ -395,4 +419,350 @@ it('the getters of a method that has an instance of a class as its options count
   const { operation, options } = methodRoute('Mailer.send', { store }, undefined, new Send());
   expect(operation).toBe('invoice.send');
   expect(options.lease.durationMs).toBe(200);
+});
+
+type Group = Exclude<keyof IdempotencyOptions, 'enabled' | 'operation' | 'fingerprint'>;
+
+type Settings<Value> = Exclude<
+  Extract<Value, object>,
+  readonly unknown[] | ((...args: never) => unknown)
+>;
+
+/** A group as it is given at each level, and each of its fields as resolved: a field that is missing here does not compile. */
+interface Levels<Name extends Group> {
+  readonly module: NonNullable<IdempotencyModuleOptions[Name]>;
+  readonly class: NonNullable<IdempotencyOptions[Name]>;
+  readonly method: NonNullable<IdempotencyOptions[Name]>;
+  readonly resolved: Required<Settings<ResolvedOptions[Name]>> &
+    Record<keyof Settings<NonNullable<IdempotencyOptions[Name]>>, unknown>;
+}
+
+const scope = () => 'tenant';
+const from = () => 'key';
+const keep = () => true;
+const codec = {
+  name: 'test',
+  encode: () => ({ body: new Uint8Array() }),
+  decode: () => undefined,
+} as unknown as ResolvedOptions['outcome']['codec'];
+
+const onTakeover = () => 'run' as const;
+
+const GROUPS: { readonly [Name in Group]: Levels<Name> } = {
+  key: {
+    module: { from: 'X-Key', required: false, syntax: 'uuid', maxLength: 9 },
+    class: { maxLength: 10, uniqueFor: 'principal' },
+    method: from,
+    resolved: { from, required: false, syntax: 'uuid', maxLength: 10, uniqueFor: 'principal' },
+  },
+  caller: {
+    module: { scope, anonymous: 'ignore' },
+    class: {},
+    method: { anonymous: 'shared' },
+    resolved: { scope, anonymous: 'shared' },
+  },
+  outcome: {
+    module: { retentionMs: 5, maxBytes: 6, codec },
+    class: keep,
+    method: { storeBody: false, maxBytes: 7 },
+    resolved: { keep, retentionMs: 5, storeBody: false, maxBytes: 7, codec },
+  },
+  duplicates: {
+    module: { timeoutMs: 5, retryAfterMs: 6 },
+    class: 'wait',
+    method: { retryAfterMs: 7 },
+    resolved: { mode: 'wait', timeoutMs: 5, retryAfterMs: 7 },
+  },
+  lease: {
+    module: { durationMs: 1_000, maxExecutionMs: 2_000 },
+    class: { durationMs: 1_500 },
+    method: { onTakeover, recoverOn: 'always' },
+    resolved: { durationMs: 1_500, maxExecutionMs: 2_000, onTakeover, recoverOn: 'always' },
+  },
+  storeErrors: {
+    module: { commandTimeoutMs: 5, saveTimeoutMs: 6 },
+    class: { saveTimeoutMs: 7, whenUnavailable: 'execute' },
+    method: { whenNotSaved: 'error' },
+    resolved: {
+      commandTimeoutMs: 5,
+      saveTimeoutMs: 7,
+      whenUnavailable: 'execute',
+      whenNotSaved: 'error',
+    },
+  },
+  transaction: {
+    module: { isolation: 'serializable', conflictRetries: 3 },
+    class: false,
+    method: true,
+    resolved: { isolation: 'serializable', conflictRetries: 3 },
+  },
+  message: {
+    module: { consumer: 'orders', redeliveryDelayMs: 5, maxPauseMs: 6_000 },
+    class: { redeliveryDelayMs: 6 },
+    method: { onFailure: 'dead-letter' },
+    resolved: {
+      consumer: 'orders',
+      redeliveryDelayMs: 6,
+      maxPauseMs: 6_000,
+      onFailure: 'dead-letter',
+    },
+  },
+  http: {
+    module: { replayHeader: 'X-Replay', problemTypeBase: 'urn:problems', fastPath: false },
+    class: { replayHeaders: ['ETag'], neverReplayHeaders: ['X-Own'] },
+    method: { problemTypeBase: 'urn:own' },
+    resolved: {
+      replayHeader: 'X-Replay',
+      replayHeaders: ['ETag'],
+      neverReplayHeaders: ['X-Own'],
+      problemTypeBase: 'urn:own',
+      fastPath: false,
+    },
+  },
+};
+
+const names = Object.keys(GROUPS) as Group[];
+
+const transactions = {
+  store: postgresStore({ url: 'postgres://127.0.0.1/none' }),
+  unitOfWork: {
+    run: () => Promise.reject(new Error('unused')),
+    isConflict: () => false,
+    isInterruption: () => false,
+    isReplyMismatch: () => false,
+  } as unknown as NonNullable<IdempotencyModuleOptions['unitOfWork']>,
+};
+
+it.each(names)('the group "%s" merges over module, class and method, field by field', (name) => {
+  const { module, class: ofClass, method, resolved } = GROUPS[name];
+  const options = resolveOptions(
+    'http',
+    { ...transactions, [name]: module },
+    handlerLevel('class', { [name]: ofClass }),
+    handlerLevel('method', { [name]: method }),
+  );
+  expect(options[name]).toEqual(resolved);
+});
+
+describe('the group "transaction"', () => {
+  const resolve = (...levels: NonNullable<IdempotencyOptions['transaction']>[]) =>
+    resolveOptions(
+      'http',
+      transactions,
+      ...levels.map((transaction) => handlerLevel('class', { transaction })),
+    );
+
+  it.each<[string, NonNullable<IdempotencyOptions['transaction']>[]]>([
+    ['no level', []],
+    ['an inner false', [true, false]],
+    ['false after an object', [{ conflictRetries: 3 }, false]],
+  ])('is off with %s', (_, levels) => {
+    expect(resolve(...levels).transaction).toBe(false);
+  });
+
+  it('is turned on by an object, with the fields of outer levels', () => {
+    expect(resolve({ conflictRetries: 3 }, { isolation: 'serializable' }).transaction).toEqual({
+      isolation: 'serializable',
+      conflictRetries: 3,
+    });
+  });
+
+  it('makes a lost outcome an error', () => {
+    expect(resolve(true).storeErrors.whenNotSaved).toBe('error');
+  });
+});
+
+it('the types reject what the schema rejects', () => {
+  const store = memoryStore();
+  const call: IdempotentCall = { operation: 'pay', key: 'k', scope: 'alice' };
+  const bad: (() => unknown)[] = [
+    // @ts-expect-error -- a field outside of its group
+    () => Idempotent({ durationMs: 1 }),
+    // @ts-expect-error -- a field of another group
+    () => Idempotent({ lease: { retentionMs: 1 } }),
+    // @ts-expect-error -- a group of the module
+    () => Idempotent({ limits: { maxWaiters: 1 } }),
+    // @ts-expect-error -- a shorthand that does not exist
+    () => Idempotent({ lease: 5 }),
+    // @ts-expect-error -- each operation has its own name
+    () => IdempotencyModule.forRoot({ store, operation: 'pay' }),
+    // @ts-expect-error -- a call has no header
+    (): IdempotentCall => ({ ...call, http: {} }),
+  ];
+  expect(bad).toHaveLength(6);
+});
+
+describe('options of a call', () => {
+  /** As in the service. */
+  const MAX_KEPT_OPTIONS = 1_000;
+
+  let app: TestingModule;
+  let seen: unknown[];
+
+  async function start(imported: DynamicModule): Promise<void> {
+    app = await Test.createTestingModule({ imports: [imported] }).compile();
+    await app.init();
+    const engine = app.get(IdempotencyEngine, { strict: false });
+    const begin = engine.begin.bind(engine);
+    seen = [];
+    engine.begin = (request) => {
+      seen.push(request.options);
+      return begin(request);
+    };
+  }
+
+  beforeEach(() => start(IdempotencyModule.forRoot({ store: memoryStore() })));
+  afterEach(() => app.close());
+
+  type Groups = Omit<IdempotentCall, 'operation' | 'key' | 'scope'>;
+
+  /** Runs a call. @returns the options that the engine got, the same object where they were not resolved again. */
+  async function run(groups: Groups = {}, operation = 'pay'): Promise<unknown> {
+    const call = { operation, key: randomUUID(), scope: 'alice', ...groups };
+    await app.get(IdempotencyService, { strict: false }).run(call, () => 'done');
+    return seen.at(-1);
+  }
+
+  it('options of calls are resolved once per operation, for equal fields in new objects', async () => {
+    const keep = () => true;
+    const groups = (): Groups => ({
+      lease: { durationMs: 1_000, maxExecutionMs: 2_000 },
+      duplicates: 'wait',
+      outcome: { keep, retentionMs: 5 },
+      payload: { amount: Math.random() },
+    });
+    const first = await run(groups());
+    expect(first).toMatchObject({ lease: { durationMs: 1_000 }, duplicates: { mode: 'wait' } });
+    expect(await run(groups())).toBe(first);
+    const refund = await run(groups(), 'refund');
+    expect(refund).not.toBe(first);
+    expect(await run(groups())).toBe(first);
+    expect(await run(groups(), 'refund')).toBe(refund);
+  });
+
+  it.each<[string, Groups, Groups, object]>([
+    [
+      'a field differs',
+      { lease: { durationMs: 200 } },
+      { lease: { durationMs: 300 } },
+      { lease: { durationMs: 300 } },
+    ],
+    [
+      'a field is missing',
+      { duplicates: { timeoutMs: 5 } },
+      { duplicates: {} },
+      { duplicates: { timeoutMs: 10_000 } },
+    ],
+    [
+      'a field is added',
+      { duplicates: {} },
+      { duplicates: { timeoutMs: 5 } },
+      { duplicates: { timeoutMs: 5 } },
+    ],
+    ['a group is missing', { duplicates: 'wait' }, {}, { duplicates: { mode: 'reject' } }],
+    ['a group is added', {}, { duplicates: 'wait' }, { duplicates: { mode: 'wait' } }],
+    [
+      'a group takes another form',
+      { duplicates: { mode: 'reject' } },
+      { duplicates: 'wait' },
+      { duplicates: { mode: 'wait' } },
+    ],
+  ])('they are resolved again when %s', async (_, before, after, expected) => {
+    const first = await run(before);
+    const second = await run(after);
+    expect(second).not.toBe(first);
+    expect(second).toMatchObject(expected);
+  });
+
+  it('they are resolved again when a field of the same object has changed', async () => {
+    const lease = { durationMs: 200 };
+    await run({ lease });
+    lease.durationMs = 300;
+    expect(await run({ lease })).toMatchObject({ lease: { durationMs: 300 } });
+  });
+
+  it('they are resolved again for a function defined inside of the call', async () => {
+    const groups = (): Groups => ({ outcome: () => true });
+    expect(await run(groups())).not.toBe(await run(groups()));
+  });
+
+  it('invalid ones are not kept', async () => {
+    const call = { operation: 'pay', key: 'k', scope: 'alice', lease: { durationMs: 1 } };
+    const service = app.get(IdempotencyService, { strict: false });
+    for (let times = 0; times < 2; times += 1) {
+      await expect(service.run(call, () => 'done')).rejects.toThrow('"lease.durationMs"');
+    }
+    expect(seen).toEqual([]);
+  });
+
+  it('a bounded number of operations is kept', async () => {
+    const first = await run();
+    for (let count = 1; count < MAX_KEPT_OPTIONS; count += 1) await run({}, `made-up-${count}`);
+    expect(await run()).toBe(first);
+    await run({}, 'one more');
+    expect(await run()).not.toBe(first);
+  });
+
+  /** As a class of configuration: its options are getters, which neither a spread nor `Object.keys()` sees. */
+  class Lease {
+    readonly #durationMs: number;
+
+    constructor(durationMs: number) {
+      this.#durationMs = durationMs;
+    }
+
+    get durationMs(): number {
+      return this.#durationMs;
+    }
+  }
+
+  it('two calls of an operation whose groups are instances of a class each get their own options', async () => {
+    expect(await run({ lease: new Lease(200) })).toMatchObject({ lease: { durationMs: 200 } });
+    expect(await run({ lease: new Lease(60_000) })).toMatchObject({
+      lease: { durationMs: 60_000 },
+    });
+  });
+
+  it('the getters of a call that is an instance of a class count', async () => {
+    class SendInvoice {
+      readonly operation = 'invoice.send';
+      readonly key = randomUUID();
+      readonly scope = 'alice';
+
+      get lease(): object {
+        return { durationMs: 200 };
+      }
+    }
+    await app.get(IdempotencyService, { strict: false }).run(new SendInvoice(), () => 'done');
+    expect(seen.at(-1)).toMatchObject({ lease: { durationMs: 200 } });
+  });
+
+  class Configured {
+    readonly #store = memoryStore();
+
+    get store() {
+      return this.#store;
+    }
+
+    get lease() {
+      return new Lease(200);
+    }
+
+    get outcome() {
+      return Object.create({ retentionMs: 5_000 }) as object;
+    }
+  }
+
+  it.each([
+    ['forRoot', () => IdempotencyModule.forRoot(new Configured())],
+    ['forRootAsync', () => IdempotencyModule.forRootAsync({ useFactory: () => new Configured() })],
+  ])('%s takes an instance of a class with getters', async (_, imported) => {
+    await app.close();
+    await start(imported());
+    expect(await run({ duplicates: 'wait' })).toMatchObject({
+      lease: { durationMs: 200 },
+      outcome: { retentionMs: 5_000 },
+      duplicates: { mode: 'wait' },
+    });
+  });
 });

@@ -1,7 +1,7 @@
-import { Body, Controller, Param, Post, Put } from '@nestjs/common';
+import { setImmediate } from 'node:timers/promises';
+import { Body, Controller, InternalServerErrorException, Param, Post, Put } from '@nestjs/common';
 import { ClientProxyFactory, MessagePattern, Transport } from '@nestjs/microservices';
 import { describe, expect, it } from '@jest/globals';
-import { setImmediate } from 'node:timers/promises';
 import {
   currentIdempotencyContext,
   IdempotencyContext,
@@ -18,6 +18,9 @@ import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp } from '../../../support/http/start-app.js';
 import { freePort } from '../../../support/servers/free-port.js';
 import { useServer } from '../../../support/servers/use-server.js';
+import { Around, givingUp } from '../../../support/http/around.js';
+import { platforms } from '../../../support/http/combinations.js';
+import { slowStore } from '../../../support/stores/slow-store.js';
 
 class Crud {
   @Post()
@@ -303,5 +306,131 @@ describe('the context of an operation', () => {
     await scenario.post('/nested');
     const outer = 'ContextController.nested';
     expect(scenario.notes).toEqual([outer, 'inner', outer]);
+  });
+});
+
+async function effect(scenario: Scenario) {
+  const execution = await scenario.run();
+  if (scenario.planned(execution) === 'fail') throw new InternalServerErrorException();
+  return { execution };
+}
+
+/** What a query builder returns: a thenable that is not a promise. */
+class Query {
+  private readonly result: Promise<unknown>;
+
+  constructor(scenario: Scenario) {
+    this.result = effect(scenario);
+  }
+
+  then(...handlers: Parameters<Promise<unknown>['then']>) {
+    return this.result.then(...handlers);
+  }
+}
+
+@Controller()
+class ThenableController {
+  @Post('plain')
+  @Idempotent()
+  plain(@InScenario() scenario: Scenario) {
+    return new Query(scenario);
+  }
+
+  @Post('inside')
+  @Idempotent()
+  @Around(givingUp)
+  inside(@InScenario() scenario: Scenario) {
+    return new Query(scenario);
+  }
+
+  @Post('outside')
+  @Around(givingUp)
+  @Idempotent()
+  outside(@InScenario() scenario: Scenario) {
+    return new Query(scenario);
+  }
+}
+
+describe.each(platforms)('a handler that returns a thenable on %s', (platform) => {
+  const app = useServer(() =>
+    startApp({ platform, store: slowStore(), controllers: [ThenableController] }),
+  );
+
+  it('ends when the thenable settles: its value is the response, and is replayed', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const pending = scenario.start('POST', '/plain');
+    await scenario.started.reached(1);
+    expectProblem(await scenario.post('/plain'), 'in-progress');
+    scenario.gate.open();
+    const first = await pending.response;
+    expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
+    expectReplay(await scenario.post('/plain'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('fails when the thenable rejects: the key is free', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['fail'];
+    expect(await scenario.post('/plain')).toMatchObject({ status: 500 });
+    expect(await scenario.post('/plain')).toMatchObject({ status: 201, json: { execution: 2 } });
+  });
+
+  it.each(['/inside', '/outside'])(
+    'keeps its key when an interceptor times out, and never runs concurrently with itself: %s',
+    async (path) => {
+      const scenario = app.scenario();
+      scenario.gate.close();
+      scenario.timeout.close();
+      const pending = scenario.start('POST', path);
+      await scenario.started.reached(1);
+      scenario.timeout.open();
+      expect(await pending.response).toMatchObject({ status: 503, replayed: false });
+      scenario.timeout.close();
+      expectProblem(await scenario.post(path), 'in-progress');
+      expect(scenario.executions).toBe(1);
+      scenario.gate.open();
+      let response = await scenario.post(path);
+      while (response.json.code === 'idempotency_in_progress') response = await scenario.post(path);
+      expectProblem(response, 'response-not-kept');
+      expect(scenario.executions).toBe(1);
+    },
+  );
+});
+
+@Controller()
+class KeysController {
+  @Post('things')
+  @Idempotent()
+  async create(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+}
+
+describe.each(platforms)('the octets of a key on %s', (platform) => {
+  const app = useServer(() =>
+    startApp({ platform, store: memoryStore(), controllers: [KeysController] }),
+  );
+
+  // 0xA0 is white space to String.prototype.trim(), but not to HTTP.
+  it.each(['80', '85', 'a0', 'ff'])(
+    'C14 above 0x7E are rejected in any position: 0x%s',
+    async (octet) => {
+      const char = String.fromCharCode(parseInt(octet, 16));
+      for (const key of [`k${char}`, `${char}k`, `k${char}k`, `"k"${char}`, `${char}"k"`, char]) {
+        const scenario = app.scenario();
+        expectProblem(await scenario.post('/things', { key }), 'key-invalid');
+        expect(scenario.executions).toBe(0);
+      }
+    },
+  );
+
+  it('C16 white space around the value is ignored', async () => {
+    const scenario = app.scenario();
+    const { key: own } = scenario;
+    for (const key of [` ${own}`, `${own} `, `\t${own}\t`, `  "${own}"  `]) {
+      expect((await scenario.post('/things', { key })).status).toBe(201);
+    }
+    expect(scenario.executions).toBe(1);
   });
 });
