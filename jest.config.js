@@ -49,7 +49,7 @@ export const subjects = {
     'test/e2e/decorators/packages.test.ts',
     'test/e2e/http/attempts/{concurrency,shutdown}.test.ts',
     'test/e2e/http/surroundings/pipeline.test.ts',
-    'test/e2e/socket/{failures,hybrid,replay,unattended-handlers}.test.ts',
+    'test/e2e/socket/{handlers-without-ack,replay}.test.ts',
     'test/e2e/telemetry/attribution.test.ts',
   ],
   mistakes: [

@@ -1,19 +1,45 @@
-import { Controller, HttpException, Post, Res } from '@nestjs/common';
+import {
+  Controller,
+  HttpException,
+  Inject,
+  Injectable,
+  Post,
+  Res,
+  type Type,
+} from '@nestjs/common';
 import { RouterExecutionContext } from '@nestjs/core/router/router-execution-context.js';
-import { describe, expect, it } from '@jest/globals';
+import { INTERCEPTORS_METADATA, ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
+import { REQUEST } from '@nestjs/core';
+import { Mutation, Resolver } from '@nestjs/graphql';
+import { EventPattern, RpcException } from '@nestjs/microservices';
+import { SubscribeMessage, WebSocketGateway, WsException } from '@nestjs/websockets';
+import { describe, expect, it, jest } from '@jest/globals';
 import { currentIdempotencyContext, Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { from, map, of, switchMap, throwError } from 'rxjs';
+import { GraphQLError } from 'graphql';
 import { Around, givingUp } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import type { Reply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp } from '../../support/http/start-app.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { useServer } from '../../support/servers/use-server.js';
+import { afterTest } from '../../support/jest/after-test.js';
+import { callingApp, type CallingApp, rejection } from '../../support/nest/calling-app.js';
+import { declared } from '../../integration/nest/support/declared.js';
 import { useBank } from '../transactional/support/bank.js';
 import { Transfers } from '../transactional/support/transfers.controller.js';
+import { ask, InScenario as InDocument, startGraphqlApp } from '../graphql/support/graphql-app.js';
+import { Charge } from '../graphql/support/payments.resolver.js';
+import { useBroker } from '../messages/support/use-broker.js';
+import {
+  InScenario as InMessage,
+  KnownCallers,
+  payloadOf,
+  startSocketApp,
+} from '../socket/support/socket-app.js';
 import { copyMetadata, Wrapping } from './support/wrapping.js';
 
 /** Calls the handler again once, after the scenario's second gate opens. */
@@ -394,3 +420,485 @@ describe('a decorator around a transactional handler', () => {
     expectReplay(await scenario.post('/around-itself'), first);
   });
 });
+
+type Replace = (instance: any) => object;
+
+/** Ways in which an instance replaces its class's method. */
+const replacing: readonly (readonly [name: string, replace: Replace])[] = [
+  ['a bound method', (instance) => Object.assign(instance, { pay: instance.pay.bind(instance) })],
+  [
+    'a method with copied metadata',
+    (instance) => {
+      const pay = instance.pay.bind(instance);
+      copyMetadata(instance.pay, pay);
+      return Object.assign(instance, { pay });
+    },
+  ],
+  [
+    'a getter',
+    (instance) => {
+      const pay = instance.pay.bind(instance);
+      return Object.defineProperty(instance, 'pay', { get: () => pay });
+    },
+  ],
+  [
+    'a proxy',
+    (instance) =>
+      new Proxy(instance, {
+        get: (target, name) => (name === 'pay' ? target.pay.bind(target) : target[name]),
+      }),
+  ],
+];
+
+function payments(replace: Replace): Type {
+  @Controller()
+  class Payments {
+    constructor() {
+      return replace(this) as this;
+    }
+
+    @Post()
+    @Idempotent()
+    async pay(@InScenario() scenario: Scenario) {
+      return scenario.response();
+    }
+  }
+  return Payments;
+}
+
+/** A controller that is created for each request. */
+function scoped(replace: Replace): Type {
+  @Controller()
+  class Payments {
+    constructor(@Inject(REQUEST) _request: unknown) {
+      return replace(this) as this;
+    }
+
+    @Post()
+    @Idempotent()
+    async pay(@InScenario() scenario: Scenario) {
+      return scenario.response();
+    }
+
+    @Post('plain')
+    async plain(@InScenario() scenario: Scenario) {
+      return this.pay(scenario);
+    }
+  }
+  return Payments;
+}
+
+/** A mixin as in TypeScript's handbook. */
+function mixIn(target: Type, source: Type): void {
+  for (const name of Object.getOwnPropertyNames(source.prototype)) {
+    const descriptor = Object.getOwnPropertyDescriptor(source.prototype, name);
+    if (name === 'constructor' || !descriptor) continue;
+    Object.defineProperty(target.prototype, name, descriptor);
+    // Parameter decorators store their metadata on the class.
+    const args: unknown = Reflect.getMetadata(ROUTE_ARGS_METADATA, source, name);
+    Reflect.defineMetadata(ROUTE_ARGS_METADATA, args, target, name);
+  }
+}
+
+/** Copies only the methods, without the class's own metadata. */
+function mixed(replace: Replace): Type {
+  @Controller()
+  class Mixed {
+    constructor(@Inject(REQUEST) _request: unknown) {
+      return replace(this);
+    }
+  }
+  mixIn(
+    Mixed,
+    payments((instance) => instance as object),
+  );
+  return Mixed;
+}
+
+describe.each(platforms)('instances on %s', (platform) => {
+  async function listening(controller: Type) {
+    const app = await startApp({ platform, store: memoryStore(), controllers: [controller] });
+    afterTest(() => app.close());
+    return app;
+  }
+
+  it.each(replacing)('the start fails where an instance has %s', async (_, replace) => {
+    const error = await rejection(listening(payments(replace)));
+    expect(error.code).toBe('idempotency_options_invalid');
+    expect(error.message).toMatch(/^@Idempotent\(\) on Payments\.pay cannot protect it: the inst/);
+  });
+
+  it.each(replacing)('nothing runs where a request’s instance has %s', async (_, replace) => {
+    const app = await listening(scoped(replace));
+    const scenario = app.scenario();
+    expect((await scenario.post('/')).status).toBe(500);
+    expect(scenario.executions).toBe(0);
+  });
+
+  // A proxy around such an instance is not detected, as Nest injects nothing into it.
+  it.each(replacing.slice(0, 3))(
+    'nothing runs where a request’s instance of a mixin has %s',
+    async (_, replace) => {
+      const app = await listening(mixed(replace));
+      const scenario = app.scenario();
+      expect((await scenario.post('/')).status).toBe(500);
+      expect(scenario.executions).toBe(0);
+    },
+  );
+
+  it.each([
+    ['a class', scoped],
+    ['a mixin', mixed],
+  ])('a request’s instance of %s that replaces nothing is protected', async (_, define) => {
+    const app = await listening(define((instance) => instance as object));
+    const scenario = app.scenario();
+    const first = await scenario.post('/');
+    expectReplay(await scenario.post('/'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('other code calls a handler as a plain method', async () => {
+    const app = await listening(scoped((instance) => instance as object));
+    const scenario = app.scenario();
+    expect((await scenario.post('/plain')).status).toBe(201);
+    const [, bind] = replacing[0]!;
+    const instance = new (payments(bind))() as { pay(scenario: Scenario): unknown };
+    expect(await instance.pay(scenario)).toEqual({ execution: 2 });
+  });
+
+  it('a retrying decorator around a method that a mixin copied is part of the operation', async () => {
+    const retrying = Wrapping(async (run, [scenario]) => {
+      try {
+        return await run();
+      } catch {
+        scenario.notes.push('retrying');
+        await scenario.gate.pass();
+        return await run();
+      }
+    });
+    class Trait {
+      @retrying
+      @Post()
+      @Around(givingUp)
+      @Idempotent()
+      async pay(@InScenario() scenario: Scenario) {
+        if (scenario.started.add() === 1) throw new Error('planned');
+        return Promise.resolve({ paid: true });
+      }
+    }
+    @Controller()
+    class Payments {}
+    mixIn(Payments, Trait);
+    const app = await listening(Payments);
+    const scenario = app.scenario();
+    scenario.timeout.close();
+    scenario.gate.close();
+    const pending = scenario.start('POST', '/');
+    for (let iteration = 0; scenario.notes.length === 0; iteration += 1) {
+      if (iteration === 500) throw new Error('the decorator did not retry');
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    scenario.timeout.open();
+    expect((await pending.response).status).toBe(503);
+    expectProblem(await scenario.post('/'), 'in-progress');
+    scenario.gate.open();
+  });
+});
+
+const stripping = Wrapping((run) => run() as unknown, 'lost');
+const copying = Wrapping((run) => run() as unknown);
+
+async function initialised(controller: Type, providers: Type[] = []): Promise<CallingApp> {
+  const app = await callingApp({ controllers: [controller], providers });
+  afterTest(() => app.nest.close());
+  return app;
+}
+
+async function listening(controller: Type): Promise<TestApp> {
+  const app = await startApp({
+    platform: 'express',
+    store: memoryStore(),
+    controllers: [controller],
+  });
+  afterTest(() => app.close());
+  return app;
+}
+
+describe('the start fails where the metadata of @Idempotent() does not reach Nest:', () => {
+  const pay = (...ofMethod: MethodDecorator[]) =>
+    declared('Payments', [Controller()], { pay: ofMethod });
+  const Replacing: MethodDecorator = (_, __, { value }: PropertyDescriptor) =>
+    Reflect.defineMetadata(INTERCEPTORS_METADATA, [], value as object);
+  const onEvent = Idempotent({ message: { consumer: 'payments' } });
+
+  it.each<[string, () => Type]>([
+    ['a route', () => pay(Post(), stripping, Idempotent())],
+    ['a route whose own metadata is lost', () => pay(stripping, Post(), Idempotent())],
+    [
+      'an inherited route',
+      () => {
+        abstract class Base {
+          @Post()
+          @stripping
+          @Idempotent()
+          pay() {
+            return 'paid';
+          }
+        }
+        @Controller()
+        class Payments extends Base {}
+        return Payments;
+      },
+    ],
+    ['an event', () => pay(EventPattern('paid') as MethodDecorator, stripping, onEvent)],
+    [
+      'a mutation',
+      () =>
+        declared('Payments', [Resolver()], {
+          pay: [Mutation(() => Boolean), stripping, Idempotent()],
+        }),
+    ],
+    [
+      'a message of a gateway',
+      () =>
+        declared('Payments', [WebSocketGateway()], {
+          pay: [SubscribeMessage('pay'), stripping, Idempotent()],
+        }),
+    ],
+    ['replaced interceptors', () => pay(Post(), Replacing, Idempotent())],
+    [
+      'a method turned into a property',
+      () => {
+        const Bound = (_: object, __: string, { value }: PropertyDescriptor): any => ({
+          get(this: object): unknown {
+            return (value as (...args: unknown[]) => unknown).bind(this);
+          },
+        });
+        @Controller()
+        class Payments {
+          @Bound
+          @Post()
+          @Idempotent()
+          pay() {
+            return 'paid';
+          }
+        }
+        return Payments;
+      },
+    ],
+  ])('%s', async (_, define) => {
+    const error = await rejection(initialised(define()));
+    expect(error.code).toBe('idempotency_options_invalid');
+    expect(error.message).toMatch(/^@Idempotent\(\) on Payments\.pay has no effect: /);
+    expect(error.message).toContain('Put @Idempotent() above that decorator');
+  });
+});
+
+describe('the start succeeds where', () => {
+  it('a derived class overrides a protected route without protecting it', async () => {
+    class Base {
+      @Post()
+      @stripping
+      @Idempotent()
+      async pay(@InScenario() scenario: Scenario) {
+        return scenario.response();
+      }
+    }
+    @Controller()
+    class Payments extends Base {
+      @Post()
+      @stripping
+      override async pay(@InScenario() scenario: Scenario) {
+        return super.pay(scenario);
+      }
+    }
+    const app = await listening(Payments);
+    const scenario = app.scenario();
+    await scenario.post('/');
+    await scenario.post('/');
+    expect(scenario.executions).toBe(2);
+  });
+
+  it('a mixin defines the route, and a decorator returns a derived class', async () => {
+    const Payable = () => {
+      abstract class Mixin {
+        @Post()
+        @copying
+        @Idempotent()
+        async pay(@InScenario() scenario: Scenario) {
+          return scenario.response();
+        }
+      }
+      return Mixin;
+    };
+    const Derived = (type: any): any => {
+      const derived = class extends type {};
+      Object.defineProperty(derived, 'name', { value: type.name });
+      return derived;
+    };
+    @Derived
+    @Controller()
+    class Payments extends Payable() {}
+    const app = await listening(Payments);
+    const scenario = app.scenario();
+    const first = await scenario.post('/');
+    expectReplay(await scenario.post('/'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('a class decorator wraps all methods', async () => {
+    // As nestjs-otel's @Traceable() does.
+    const Traced = (type: any) => {
+      for (const name of Object.getOwnPropertyNames(type.prototype)) {
+        const method = type.prototype[name];
+        if (name === 'constructor') continue;
+        const traced = new Proxy(method, {});
+        copyMetadata(method, traced);
+        type.prototype[name] = traced;
+      }
+    };
+    @Traced
+    @Idempotent()
+    @Controller()
+    class Payments {
+      @Post()
+      async pay(@InScenario() scenario: Scenario) {
+        return scenario.response();
+      }
+    }
+    const app = await listening(Payments);
+    const scenario = app.scenario();
+    const first = await scenario.post('/');
+    expectReplay(await scenario.post('/'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it.each(['the class', 'the instance'])('a test spies on %s', async (where) => {
+    @Controller()
+    class Payments {
+      @Post()
+      @Idempotent()
+      pay() {
+        return 'paid';
+      }
+    }
+    @Controller()
+    class Spied extends Payments {
+      constructor() {
+        super();
+        if (where === 'the instance') this.pay = jest.fn(() => 'spied');
+      }
+    }
+    const spy =
+      where === 'the class' && jest.spyOn(Payments.prototype, 'pay').mockReturnValue('spied');
+    const { nest } = await initialised(Spied);
+    expect(nest.get(Spied).pay()).toBe('spied');
+    if (spy) spy.mockRestore();
+    expect(Payments.prototype.pay()).toBe('paid');
+  });
+
+  it('the method handles no requests: it runs once with any wrapper', async () => {
+    @Injectable()
+    class Invoices {
+      sent = 0;
+
+      @stripping
+      @Idempotent({ key: (id: string) => id })
+      async send(_id: string) {
+        this.sent += 1;
+        return Promise.resolve(this.sent);
+      }
+    }
+    @Controller()
+    class Nothing {}
+    const { nest } = await initialised(Nothing, [Invoices]);
+    const invoices = nest.get(Invoices);
+    expect([await invoices.send('a'), await invoices.send('a')]).toEqual([1, 1]);
+    jest.spyOn(Invoices.prototype, 'send').mockResolvedValue(7);
+    const spied = await initialised(Nothing, [Invoices]);
+    expect(await spied.nest.get(Invoices).send('a')).toBe(7);
+    jest.restoreAllMocks();
+  });
+});
+
+const { consumers, openLimitedQueue } = useBroker();
+
+// A failure before the operation is never kept. A failure that is kept shows that the operation was entered.
+const options = { outcome: () => true };
+
+it('keeps a mutation’s failure below and above another decorator', async () => {
+  @Resolver()
+  class Payments {
+    @asynchronous
+    @Mutation(() => Charge, { nullable: true })
+    @asynchronous
+    @Idempotent(options)
+    @asynchronous
+    async declined(@InDocument() scenario: Scenario) {
+      throw new GraphQLError(`declined ${await scenario.run()}`);
+    }
+  }
+  const app = await startGraphqlApp({ store: memoryStore(), resolvers: [Payments] });
+  const scenario = app.scenario();
+  const sending = { key: scenario.key };
+  const document = 'mutation { declined { execution } }';
+  const first = await ask(scenario, document, sending);
+  expect(first.errors?.[0]?.message).toBe('declined 1');
+  expect(await ask(scenario, document, sending)).toEqual(first);
+  expect(scenario.executions).toBe(1);
+  await app.close();
+});
+
+it('keeps a gateway’s failure below and above another decorator', async () => {
+  @WebSocketGateway()
+  class Payments extends KnownCallers {
+    @asynchronous
+    @SubscribeMessage('pay')
+    @asynchronous
+    @Idempotent(options)
+    @asynchronous
+    async pay(@InMessage() scenario: Scenario) {
+      throw new WsException({ execution: await scenario.run() });
+    }
+  }
+  const app = await startSocketApp({
+    platform: 'ws',
+    store: memoryStore(),
+    gateways: [Payments],
+  });
+  const scenario = app.scenario();
+  const client = await app.connect('alice');
+  const first = await client.ask('pay', payloadOf(scenario));
+  expect(first).toMatchObject({ event: 'exception', data: { execution: 1 } });
+  expect(await client.ask('pay', payloadOf(scenario))).toEqual(first);
+  expect(scenario.executions).toBe(1);
+  await app.close();
+});
+
+it.each(['a promise', 'an Observable'])(
+  'keeps an event’s failure below and above another decorator, with %s',
+  async (kind) => {
+    let runs = 0;
+
+    @Controller()
+    class Payments {
+      @asynchronous
+      @EventPattern('paid')
+      @asynchronous
+      @Idempotent({ ...options, message: { consumer: 'payments', onFailure: 'dead-letter' } })
+      @asynchronous
+      handle(_event: unknown) {
+        runs += 1;
+        const failure = new RpcException('declined');
+        return kind === 'a promise' ? Promise.reject(failure) : throwError(() => failure);
+      }
+    }
+    const { queue, deadLettered } = await openLimitedQueue();
+    await consumers.start(queue, Payments, { store: memoryStore() });
+    await queue.emit('paid', { id: 1 }, { messageId: 'm1' });
+    await queue.emit('paid', { id: 1 }, { messageId: 'm1' });
+    await deadLettered.holds(2);
+    await queue.isEmpty();
+    expect(runs).toBe(1);
+  },
+);

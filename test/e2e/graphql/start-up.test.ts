@@ -1,18 +1,28 @@
-import { ClassSerializerInterceptor, UseInterceptors, type Type } from '@nestjs/common';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { ClassSerializerInterceptor, type Type, UseInterceptors } from '@nestjs/common';
 import {
+  Field,
   Int,
   Mutation,
   ObjectType,
-  Field,
   Query,
   ResolveField,
-  ResolveReference,
   Resolver,
+  ResolveReference,
   Subscription,
 } from '@nestjs/graphql';
 import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { buildSchema, parse, validate } from 'graphql';
+import { projectRoot } from '../../support/project-root.js';
+import { outsideEnvironment } from '../../support/processes/outside-environment.js';
+import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
+import { declared } from '../../integration/nest/support/declared.js';
 import { startGraphqlApp } from './support/graphql-app.js';
 
 @ObjectType()
@@ -21,23 +31,9 @@ class Thing {
   id!: number;
 }
 
-@Resolver()
-class QueryResolver {
-  @Query(() => Int)
-  @Idempotent()
-  count(): number {
-    return 1;
-  }
-}
-
-@Resolver()
-class SubscriptionResolver {
-  @Idempotent()
-  @Subscription(() => Int)
-  counts(): AsyncIterator<number> {
-    throw new Error('never asked');
-  }
-}
+/** A resolver with one method. */
+const resolver = (name: string, method: string, ...decorators: MethodDecorator[]) =>
+  declared(name, [Resolver()], { [method]: decorators });
 
 @Resolver(() => Thing)
 class FieldResolver {
@@ -53,42 +49,6 @@ class FieldResolver {
   }
 }
 
-@Resolver()
-class ReferenceResolver {
-  @Idempotent()
-  @ResolveReference()
-  resolveReference(): number {
-    return 1;
-  }
-}
-
-@Resolver()
-class OneResolver {
-  @Mutation(() => Int)
-  @Idempotent({ operation: 'things.make' })
-  makeOne(): number {
-    return 1;
-  }
-}
-
-@Resolver()
-class OtherResolver {
-  @Mutation(() => Int)
-  @Idempotent({ operation: 'things.make' })
-  makeOther(): number {
-    return 1;
-  }
-}
-
-@Resolver()
-class OptionResolver {
-  @Mutation(() => Int)
-  @Idempotent({ key: { maxLength: 0 } })
-  make(): number {
-    return 1;
-  }
-}
-
 @Idempotent()
 class ProtectedBase {}
 
@@ -100,26 +60,33 @@ class InheritingResolver extends ProtectedBase {
   }
 }
 
-@Resolver()
-@UseInterceptors(ClassSerializerInterceptor)
-class SerializedResolver {
-  @Mutation(() => Int)
-  @Idempotent()
-  makeSerialized(): number {
-    return 1;
-  }
-}
+const mutation = Mutation(() => Int);
+const named = Idempotent({ operation: 'things.make' });
 
 describe('the application does not start', () => {
   it.each<[string, Type[], string]>([
     [
       'with @Idempotent() on a query',
-      [QueryResolver],
+      [
+        resolver(
+          'QueryResolver',
+          'count',
+          Query(() => Int),
+          Idempotent(),
+        ),
+      ],
       'QueryResolver.count has @Idempotent(), but is not a mutation',
     ],
     [
       'with @Idempotent() on a subscription',
-      [SubscriptionResolver],
+      [
+        resolver(
+          'SubscriptionResolver',
+          'counts',
+          Idempotent(),
+          Subscription(() => Int),
+        ),
+      ],
       'SubscriptionResolver.counts has @Idempotent(), but is not a mutation',
     ],
     [
@@ -129,20 +96,31 @@ describe('the application does not start', () => {
     ],
     [
       'with @Idempotent() on a reference resolver',
-      [ReferenceResolver],
+      [resolver('ReferenceResolver', 'resolveReference', Idempotent(), ResolveReference())],
       'ReferenceResolver.resolveReference has @Idempotent(), but is not a mutation',
     ],
     [
       'with two mutations of one name',
-      [OneResolver, OtherResolver],
+      [
+        resolver('OneResolver', 'makeOne', mutation, named),
+        resolver('OtherResolver', 'makeOther', mutation, named),
+      ],
       'Two operations are named "things.make": OneResolver.makeOne (in ',
     ],
     [
       'with a serializer that would no longer receive class instances',
-      [SerializedResolver],
+      [
+        declared('SerializedResolver', [Resolver(), UseInterceptors(ClassSerializerInterceptor)], {
+          makeSerialized: [mutation, Idempotent()],
+        }),
+      ],
       'SerializedResolver.makeSerialized returns its value to a ClassSerializerInterceptor',
     ],
-    ['with an invalid option', [OptionResolver], '"key.maxLength"'],
+    [
+      'with an invalid option',
+      [resolver('OptionResolver', 'make', mutation, Idempotent({ key: { maxLength: 0 } }))],
+      '"key.maxLength"',
+    ],
     [
       'with a mutation that only inherits the decorator of its class',
       [InheritingResolver],
@@ -157,5 +135,42 @@ describe('the application does not start', () => {
       name: 'IdempotencyOptionsError',
       message: expect.stringContaining(message),
     });
+  });
+});
+
+const PAGE = 'docs/guides/graphql.md';
+
+const SCHEMA = buildSchema(`
+  input ChargeInput { amount: Int! }
+  type Charge { id: ID! amount: Int! }
+  type Query { charges: [Charge!]! }
+  type Mutation { charge(input: ChargeInput!, idempotencyKey: String!): Charge }
+`);
+
+describe('the GraphQL page', () => {
+  it('has valid documents only', () => {
+    const page = readFileSync(join(projectRoot, PAGE), 'utf8');
+    const documents = [...page.matchAll(/```graphql\n(.*?)```/gs)].map(([, text = '']) => text);
+    expect(documents).toHaveLength(1);
+    for (const document of documents) expect(validate(SCHEMA, parse(document))).toEqual([]);
+  });
+});
+
+const fileOf = (name: string) => fileURLToPath(new URL(`support/${name}`, import.meta.url));
+
+it('an application without GraphQL runs without its packages', async () => {
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    [
+      ...typescriptNodeOptions,
+      '--import',
+      new URL('support/no-graphql.mjs', import.meta.url).href,
+      fileOf('http-only.ts'),
+    ],
+    { env: outsideEnvironment() },
+  );
+  expect(JSON.parse(stdout)).toEqual({
+    graphql: 'graphql is not installed',
+    responses: [{ charge: 1 }, { charge: 1 }],
   });
 });

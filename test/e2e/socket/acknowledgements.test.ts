@@ -1,21 +1,41 @@
-import { describe, expect, it } from '@jest/globals';
 import {
+  type ArgumentsHost,
   Catch,
   ClassSerializerInterceptor,
+  type ExecutionContext,
   UseFilters,
   UseInterceptors,
-  type ArgumentsHost,
 } from '@nestjs/common';
-import { SubscribeMessage, WebSocketGateway, WsException } from '@nestjs/websockets';
+import {
+  Ack,
+  ConnectedSocket,
+  MessageBody,
+  SubscribeMessage,
+  WebSocketGateway,
+  WsException,
+} from '@nestjs/websockets';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  type IdempotencyModuleOptions,
+  IdempotencyOptionsError,
+  Idempotent,
+} from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { payloadField } from 'nestjs-idempotency/message';
 import { Exclude } from 'class-transformer';
 import { of } from 'rxjs';
-import { Idempotent } from 'nestjs-idempotency';
-import { useStores } from '../../support/http/combinations.js';
 import type { Scenario } from '../../support/http/scenario.js';
 import { useServer } from '../../support/servers/use-server.js';
-import { InScenario, payloadOf } from './support/in-scenario.js';
-import { KnownCallers } from './support/known-callers.js';
-import { startSocketApp } from './support/socket-app.js';
+import {
+  InScenario,
+  KnownCallers,
+  payloadOf,
+  type SocketApp,
+  type SocketPlatform,
+  socketPlatforms,
+  startSocketApp,
+  type StartSocketAppOptions,
+} from './support/socket-app.js';
 
 /** Sends the error as the acknowledgement, so that the waiting client receives it. */
 @Catch(WsException)
@@ -76,25 +96,14 @@ class Payments extends KnownCallers {
   }
 }
 
-const stores = useStores();
-
-describe.each(['memory', 'redis'] as const)('an acknowledgement with %s', (store) => {
+describe('an acknowledgement', () => {
   const app = useServer(() =>
     startSocketApp({
       platform: 'socket.io',
-      store: stores.fresh(store),
+      store: memoryStore(),
       gateways: [Payments],
     }),
   );
-
-  it('is the same for every retry', async () => {
-    const scenario = app.scenario();
-    const client = await app.connectSocketIo('alice');
-    const first = await client.acked('pay', payloadOf(scenario));
-    expect(first).toEqual({ execution: 1 });
-    expect(await client.acked('pay', payloadOf(scenario))).toEqual(first);
-    expect(scenario.executions).toBe(1);
-  });
 
   it.each([0, '', false, 'text', [[1], { a: null }], { text: 'ä€😀' }])(
     'may be any JSON value: %j',
@@ -172,5 +181,264 @@ describe.each(['memory', 'redis'] as const)('an acknowledgement with %s', (store
       code: 'idempotency_key_reused',
     });
     expect(scenario.executions).toBe(1);
+  });
+});
+
+/** A test client names the members to set on its connection in its query. */
+interface Connection {
+  data?: object;
+  request?: { url?: string };
+}
+
+@WebSocketGateway()
+class CalledPayments extends KnownCallers {
+  @SubscribeMessage('pay')
+  @Idempotent()
+  async pay(@InScenario() scenario: Scenario) {
+    return { event: 'paid', data: await scenario.response() };
+  }
+
+  @SubscribeMessage('refund')
+  @Idempotent()
+  async refund(@InScenario() scenario: Scenario) {
+    return { event: 'refunded', data: await scenario.response() };
+  }
+}
+
+/** The query is JSON: the members to set on the connection. */
+@WebSocketGateway()
+class NotedCallers {
+  handleConnection(client: Connection, request = client.request): void {
+    const as = new URL(request?.url ?? '', 'http://localhost').searchParams.get('as');
+    const { request: handshake, ...members } = JSON.parse(as ?? '{}') as Connection;
+    Object.assign(client, members);
+    if (handshake === undefined) return;
+    if (client.request === undefined) client.request = handshake;
+    else Object.assign(client.request, handshake);
+  }
+
+  @SubscribeMessage('pay')
+  @Idempotent({ operation: 'noted.pay' })
+  async pay(@InScenario() scenario: Scenario) {
+    return { event: 'paid', data: await scenario.response() };
+  }
+}
+
+describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: SocketPlatform) => {
+  let app: SocketApp;
+
+  const start = async (
+    options: Omit<IdempotencyModuleOptions, 'store'> = {},
+    gateways: Parameters<typeof startSocketApp>[0]['gateways'] = [CalledPayments],
+  ) => {
+    app = await startSocketApp({ platform, store: memoryStore(), gateways, options });
+  };
+
+  afterEach(() => app.close());
+
+  it('get separate responses for the same key', async () => {
+    await start();
+    const scenario = app.scenario();
+    const [alice, bob] = [await app.connect('alice'), await app.connect('bob')];
+    expect(await alice.ask('pay', payloadOf(scenario))).toMatchObject({ data: { execution: 1 } });
+    expect(await bob.ask('pay', payloadOf(scenario))).toMatchObject({ data: { execution: 2 } });
+    expect(await alice.ask('pay', payloadOf(scenario))).toMatchObject({ data: { execution: 1 } });
+    expect(scenario.executions).toBe(2);
+  });
+
+  it.each([
+    ['user', { user: { id: 'eve' } }],
+    ['user, by its subject', { user: { sub: 'eve' } }],
+    ['user, by its id before its subject', { user: { id: 'eve', sub: 'mallory' } }],
+    ['data.user', { data: { user: { id: 'eve' } } }],
+    ['request.user', { request: { user: { id: 'eve' } } }],
+    ['user, before data.user', { user: { id: 'eve' }, data: { user: { id: 'mallory' } } }],
+  ])('are identified by client.%s', async (_, members) => {
+    await start({}, [NotedCallers]);
+    const scenario = app.scenario();
+    const eve = await app.connect(JSON.stringify({ user: { id: 'eve' } }));
+    await eve.ask('pay', payloadOf(scenario));
+    const caller = await app.connect(JSON.stringify(members));
+    expect(await caller.ask('pay', payloadOf(scenario))).toEqual({
+      event: 'paid',
+      data: { execution: 1 },
+    });
+  });
+
+  it('are rejected when they cannot be determined', async () => {
+    await start();
+    const scenario = app.scenario();
+    const stranger = await app.connect();
+    expect(await stranger.ask('pay', payloadOf(scenario))).toMatchObject({
+      event: 'exception',
+      data: { status: 'error', code: 'idempotency_caller_unknown' },
+    });
+    expect(scenario.executions).toBe(0);
+  });
+
+  it('are the ones that the option "scope" returns', async () => {
+    const scope = async (context: ExecutionContext) => [
+      context.switchToWs().getData<{ tenant: string }>().tenant,
+      'all',
+    ];
+    await start({
+      caller: { scope },
+      fingerprint: { exclude: ['tenant'] },
+    });
+    const scenario = app.scenario();
+    const client = await app.connect();
+    const ask = (tenant?: string) => client.ask('pay', payloadOf(scenario, { tenant }));
+    expect(await ask('acme')).toMatchObject({ data: { execution: 1 } });
+    expect(await ask('other')).toMatchObject({ data: { execution: 2 } });
+    expect(await ask('acme')).toMatchObject({ data: { execution: 1 } });
+    // A part is missing, which is the application's mistake and no client's.
+    expect(await ask()).toMatchObject({ data: { message: 'Internal server error' } });
+    expect(scenario.executions).toBe(2);
+  });
+
+  it("have one key for all operations with key.uniqueFor: 'principal'", async () => {
+    await start({ key: { uniqueFor: 'principal' } });
+    const scenario = app.scenario();
+    const client = await app.connect('alice');
+    await client.ask('pay', payloadOf(scenario));
+    expect(await client.ask('refund', payloadOf(scenario))).toMatchObject({
+      data: { code: 'idempotency_key_reused' },
+    });
+    expect(scenario.executions).toBe(1);
+  });
+});
+
+type Acknowledge = (response: unknown) => void;
+
+@WebSocketGateway()
+class AcknowledgesByDecorator {
+  @SubscribeMessage('pay')
+  @Idempotent()
+  pay(@MessageBody() payload: unknown, @Ack() acknowledge: Acknowledge) {
+    acknowledge(payload);
+  }
+}
+
+class Acknowledging {
+  @SubscribeMessage('pay')
+  pay(@Ack() acknowledge: Acknowledge) {
+    acknowledge('paid');
+  }
+}
+
+@Idempotent()
+@WebSocketGateway()
+class InheritsAcknowledging extends Acknowledging {}
+
+@WebSocketGateway()
+class AcknowledgesByPosition {
+  @SubscribeMessage('pay')
+  @Idempotent()
+  pay(_client: unknown, payload: unknown, acknowledge: Acknowledge) {
+    acknowledge(payload);
+  }
+}
+
+@WebSocketGateway()
+class AcknowledgesUnprotected {
+  @SubscribeMessage('pay')
+  @Idempotent({ enabled: false })
+  pay(@Ack() acknowledge: Acknowledge) {
+    acknowledge('paid');
+  }
+
+  @SubscribeMessage('refund')
+  refund(@Ack() acknowledge: Acknowledge) {
+    acknowledge('refunded');
+  }
+}
+
+@WebSocketGateway()
+class NamesHeader {
+  @SubscribeMessage('pay')
+  @Idempotent({ key: 'orderId' })
+  pay() {
+    return 'paid';
+  }
+}
+
+@WebSocketGateway()
+class WellFormed {
+  @SubscribeMessage('pay')
+  @Idempotent({ key: payloadField('order.id'), caller: { anonymous: 'shared' } })
+  async pay(@InScenario() scenario: Scenario, @ConnectedSocket() _client: unknown) {
+    return { event: 'paid', data: await scenario.response() };
+  }
+
+  @SubscribeMessage('list')
+  @Idempotent({ caller: { anonymous: 'shared' } })
+  list(_client: unknown, { idempotencyKey }: { idempotencyKey: string }) {
+    return { event: 'listed', data: idempotencyKey };
+  }
+}
+
+@Idempotent({ operation: 'same' })
+@WebSocketGateway()
+class SharesItsName {
+  @SubscribeMessage('pay')
+  pay() {
+    return 'paid';
+  }
+
+  @SubscribeMessage('refund')
+  refund() {
+    return 'refunded';
+  }
+}
+
+const start = (
+  gateway: StartSocketAppOptions['gateways'][number],
+  options: StartSocketAppOptions['options'] = {},
+) => startSocketApp({ platform: 'socket.io', store: memoryStore(), gateways: [gateway], options });
+
+describe('an application with a gateway', () => {
+  it.each([AcknowledgesByDecorator, InheritsAcknowledging, AcknowledgesByPosition])(
+    'does not start when a protected handler acknowledges itself: %p',
+    async (gateway) => {
+      const starting = start(gateway);
+      await expect(starting).rejects.toThrow(IdempotencyOptionsError);
+      await expect(starting).rejects.toThrow(
+        `${gateway.name}.pay takes the callback of the acknowledgement itself`,
+      );
+    },
+  );
+
+  it('starts when a handler that acknowledges itself is unprotected', async () => {
+    const app = await start(AcknowledgesUnprotected);
+    const client = await app.connectSocketIo();
+    expect(await client.acked('pay', {})).toBe('paid');
+    expect(await client.acked('refund', {})).toBe('refunded');
+    await app.close();
+  });
+
+  it('does not start when a handler takes its key from a header, because messages have none', async () => {
+    await expect(start(NamesHeader)).rejects.toThrow(
+      'The option "key" of NamesHeader.pay names a header',
+    );
+  });
+
+  it('does not start with two operations of one name', async () => {
+    await expect(start(SharesItsName)).rejects.toThrow('Two operations are named "same"');
+  });
+
+  it('starts with another key header for HTTP, and reads the key of a message from its payload', async () => {
+    const app = await start(WellFormed, { key: 'X-Request-Id' });
+    const scenario = app.scenario();
+    const client = await app.connect();
+    const payment = { ...payloadOf(scenario), order: { id: scenario.key } };
+    const first = await client.ask('pay', payment);
+    expect(first).toEqual({ event: 'paid', data: { execution: 1 } });
+    expect(await client.ask('pay', payment)).toEqual(first);
+    expect(await client.ask('list', { idempotencyKey: 'k' })).toEqual({
+      event: 'listed',
+      data: 'k',
+    });
+    expect(scenario.executions).toBe(1);
+    await app.close();
   });
 });

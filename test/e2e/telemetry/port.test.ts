@@ -1,18 +1,41 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { Controller, Post } from '@nestjs/common';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import {
+  type IdempotencyEvent,
   IdempotencyMeter,
+  type IdempotencyModuleOptions,
   IdempotencyOptionsError,
   IdempotencyService,
-  type IdempotencyEvent,
-  type IdempotencyModuleOptions,
+  Idempotent,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import type { Surrounding, Telemetry, TelemetrySource } from 'nestjs-idempotency/opentelemetry';
+import {
+  openTelemetry,
+  type Surrounding,
+  type Telemetry,
+  type TelemetrySource,
+} from 'nestjs-idempotency/opentelemetry';
 import { prometheus } from 'nestjs-idempotency/prometheus';
+import { redisStore } from 'nestjs-idempotency/redis';
 import { Counter, Registry } from 'prom-client';
+import { AlwaysOffSampler } from '@opentelemetry/sdk-trace-node';
 import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
 import { FaultyStore, misconfigured } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
+import { platforms } from '../../support/http/combinations.js';
+import { InScenario, type Scenario } from '../../support/http/scenario.js';
+import { startApp } from '../../support/http/start-app.js';
+import { SentCommands } from '../../support/redis/sent-commands.js';
+import { useRedis, useRedisClient } from '../../support/redis/use-redis.js';
+import { TestSdk, traceRequests } from '../../support/telemetry/test-sdk.js';
+import { samplesOf } from '../../support/docs/documented-typescript.js';
+import { Child } from '../../support/processes/child.js';
+import { projectRoot } from '../../support/project-root.js';
+import { until } from '../../support/waiting/until.js';
+import { type OtlpSpan, startCollector } from './support/collector.js';
 
 let app: CallingApp | undefined;
 afterEach(async () => {
@@ -321,3 +344,134 @@ describe('a hostile telemetry', () => {
     ]);
   });
 });
+
+/** A space, and 34 characters. */
+const NOTE_BYTES = 35;
+
+@Controller()
+class Payments {
+  @Post('payments')
+  @Idempotent()
+  create(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+}
+
+const redis = useRedis();
+const client = useRedisClient(redis);
+
+describe.each(platforms)('on %s', (platform) => {
+  let sdk: TestSdk;
+  beforeEach(async () => {
+    sdk = TestSdk.start();
+    await client.flushdb();
+  });
+  afterEach(() => sdk.stop());
+
+  const start = (telemetry: IdempotencyModuleOptions['telemetry']) =>
+    startApp({
+      platform,
+      store: redisStore({ url: redis.url, push: false }),
+      controllers: [Payments],
+      options: { ...(telemetry && { telemetry }) },
+      configure: traceRequests,
+    });
+
+  it('with everything on, the store sends as many commands as without', async () => {
+    const app = await start(openTelemetry({ spans: 'always' }));
+    const commands = await SentCommands.to(redis);
+    try {
+      const warm = app.scenario();
+      await warm.post('/payments');
+      const scenario = app.scenario();
+      scenario.gate.close();
+      let running: Promise<unknown> | undefined;
+      const sent = await commands.during(async () => {
+        running = scenario.post('/payments');
+        await scenario.started.reached(1);
+      });
+      expect(sent).toEqual(['evalsha']);
+      const post = (json: object) => () => scenario.post('/payments', { json });
+      expect(await commands.during(() => scenario.post('/payments'))).toEqual(['evalsha']);
+      expect(await commands.during(post({ other: true }))).toEqual(['evalsha']);
+      const saved = await commands.during(async () => {
+        scenario.gate.open();
+        await running;
+      });
+      expect(saved).toEqual(['evalsha']);
+      expect(await commands.during(() => scenario.post('/payments'))).toEqual(['evalsha']);
+    } finally {
+      commands.stop();
+      await app.close();
+    }
+  });
+
+  /** The length of a finished record. */
+  async function recordBytes(telemetry: IdempotencyModuleOptions['telemetry']): Promise<number> {
+    await client.flushdb();
+    const app = await start(telemetry);
+    try {
+      await app.scenario().post('/payments');
+    } finally {
+      await app.close();
+    }
+    const [name = ''] = await client.keys('*');
+    return client.strlen(name);
+  }
+
+  it('a record has the trace of a sampled execution, and without links it is not a byte larger', async () => {
+    const without = await recordBytes(undefined);
+    expect(await recordBytes(openTelemetry())).toBe(without + NOTE_BYTES);
+    expect(await recordBytes(openTelemetry({ links: false }))).toBe(without);
+    expect(await recordBytes(openTelemetry({ spans: false }))).toBe(without);
+    await sdk.stop();
+    expect(await recordBytes(openTelemetry())).toBe(without);
+    sdk = TestSdk.start(new AlwaysOffSampler());
+    expect(await recordBytes(openTelemetry())).toBe(without);
+  });
+});
+
+const [, instrumentation = ''] = samplesOf('docs/operations/telemetry.md');
+
+const resultOf = ({ attributes }: OtlpSpan) =>
+  attributes.find(({ key }) => key === 'idempotency.result')?.value.stringValue;
+
+it.each(platforms)(
+  'the instrumentation.ts of the docs exports the spans of requests on %s',
+  async (platform) => {
+    expect(instrumentation).toContain('// instrumentation.ts');
+    const folder = await mkdtemp(join(projectRoot, 'test/.tmp-telemetry-'));
+    const collector = await startCollector();
+    const file = join(folder, 'instrumentation.ts');
+    await writeFile(file, instrumentation);
+    const app = await Child.start(new URL('support/traced-app.ts', import.meta.url), {
+      env: {
+        PLATFORM: platform,
+        OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+        OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
+        OTEL_METRICS_EXPORTER: 'none',
+        OTEL_LOGS_EXPORTER: 'none',
+        OTEL_BSP_SCHEDULE_DELAY: '10',
+      },
+      nodeOptions: ['--import', pathToFileURL(file).href],
+    });
+    try {
+      const port = await app.call<number>('port');
+      const post = async () => {
+        const headers = { 'idempotency-key': 'one-payment' };
+        const url = `http://127.0.0.1:${String(port)}/payments`;
+        return (await fetch(url, { method: 'POST', headers })).status;
+      };
+      expect([await post(), await post()]).toEqual([201, 201]);
+      const requests = () => collector.spans.filter(({ name }) => name.startsWith('POST'));
+      await until(() => requests().length === 2);
+      const [first, replay] = requests() as [OtlpSpan, OtlpSpan];
+      expect([first, replay].map(resultOf)).toEqual(['executed', 'replayed']);
+      expect(replay.links).toMatchObject([{ traceId: first.traceId, spanId: first.spanId }]);
+    } finally {
+      await app.stop();
+      await collector.close();
+      await rm(folder, { recursive: true });
+    }
+  },
+);

@@ -1,10 +1,50 @@
-import type { CanActivate, INestApplication, Type } from '@nestjs/common';
+import type { IncomingMessage } from 'node:http';
+import {
+  createParamDecorator,
+  type CanActivate,
+  type ExecutionContext,
+  type INestApplication,
+  type Type,
+} from '@nestjs/common';
 import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
 import { GraphQLModule, Query, Resolver } from '@nestjs/graphql';
 import type { IdempotencyModuleOptions } from 'nestjs-idempotency';
-import type { Scenario, Sending } from '../../../support/http/scenario.js';
+import { scenarioOf, type Scenario, type Sending } from '../../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';
-import { Callers } from './callers.js';
+
+interface RequestInContext {
+  readonly req: IncomingMessage & { user?: object };
+}
+
+/** The request in a resolver's context, as the Apollo driver sets it. */
+export function requestIn(context: ExecutionContext): RequestInContext['req'] {
+  return context.getArgByIndex<RequestInContext>(2).req;
+}
+
+/** The scenario of the document. */
+export const InScenario = createParamDecorator((_: unknown, context: ExecutionContext): Scenario =>
+  scenarioOf(requestIn(context)),
+);
+
+const USERS: Readonly<Record<string, object>> = {
+  alice: { id: 'alice', tenant: 'acme' },
+  bob: { id: 'bob', tenant: 'acme' },
+  robert: { id: 'bob', tenant: 'umbrella' },
+};
+
+/** Sets the user that the bearer token names, and rejects the users that the scenario forbids. */
+class Callers implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    const request = requestIn(context);
+    const scenario = scenarioOf(request);
+    scenario.arrived.add();
+    request.socket.once('close', () => scenario.disconnected.add());
+    const token = /^Bearer (.+)$/.exec(String(request.headers.authorization))?.[1];
+    const user = token === undefined ? undefined : USERS[token];
+    if (user !== undefined) request.user = user;
+    return !scenario.forbidden.has(token);
+  }
+}
 
 export interface StartGraphqlAppOptions {
   readonly store: IdempotencyModuleOptions['store'];

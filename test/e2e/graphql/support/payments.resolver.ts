@@ -3,7 +3,7 @@ import { Args, Field, ID, InputType, Int, Mutation, ObjectType, Resolver } from 
 import { Idempotent } from 'nestjs-idempotency';
 import { payloadField } from 'nestjs-idempotency/message';
 import type { Scenario } from '../../../support/http/scenario.js';
-import { InScenario } from './in-scenario.js';
+import { InScenario } from './graphql-app.js';
 
 @ObjectType()
 export class Charge {

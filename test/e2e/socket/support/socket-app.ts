@@ -1,4 +1,10 @@
-import type { ExecutionContext, INestApplication, Type } from '@nestjs/common';
+import {
+  createParamDecorator,
+  type ExecutionContext,
+  type INestApplication,
+  type Type,
+} from '@nestjs/common';
+import type { OnGatewayConnection } from '@nestjs/websockets';
 import { IoAdapter } from '@nestjs/platform-socket.io';
 import { WsAdapter } from '@nestjs/platform-ws';
 import {
@@ -7,7 +13,9 @@ import {
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
 import { CallersGuard } from '../../../support/http/callers.guard.js';
-import type { Scenario } from '../../../support/http/scenario.js';
+import type { StoreKind } from '../../../support/http/combinations.js';
+import { SCENARIO_HEADER, scenarioOf, type Scenario } from '../../../support/http/scenario.js';
+import { isTestAll } from '../../../support/jest/test-all.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';
 import {
   connectClient,
@@ -15,7 +23,52 @@ import {
   type SocketClient,
   type SocketIoClient,
 } from './socket-client.js';
-import type { SocketPlatform } from './socket-platforms.js';
+
+/** Nest's adapters, named by their protocol. */
+export type SocketPlatform = 'socket.io' | 'ws';
+
+export const socketPlatforms: readonly SocketPlatform[] = ['socket.io', 'ws'];
+
+const stores: readonly StoreKind[] = isTestAll ? ['redis', 'memory'] : ['memory', 'redis'];
+
+/** Each adapter with one store; `npm run test:all` covers the other pairs. */
+export const socketCombinations = socketPlatforms.map((platform, index) => ({
+  platform,
+  store: stores[index]!,
+}));
+
+interface TestPayload {
+  readonly scenario: string;
+}
+
+/** The scenario of a message. */
+export const InScenario = createParamDecorator((_: unknown, context: ExecutionContext) =>
+  scenarioIn(context),
+);
+
+export function scenarioIn(context: ExecutionContext): Scenario {
+  const { scenario } = context.switchToWs().getData<TestPayload>();
+  return scenarioOf({ headers: { [SCENARIO_HEADER]: scenario } });
+}
+
+/** A payload of the scenario, with its key and the given members. */
+export function payloadOf({ id, key }: Scenario, more: object = {}): object {
+  return { scenario: id, idempotencyKey: key, amount: 1200, ...more };
+}
+
+/** The part of a client that a test's gateway reads; with ws the request is a separate argument. */
+interface Connection {
+  user?: object;
+  readonly request?: { readonly url?: string };
+}
+
+/** Identifies callers by the address that they connect to: `?as=alice`. */
+export abstract class KnownCallers implements OnGatewayConnection {
+  handleConnection(client: Connection, request = client.request): void {
+    const as = new URL(request?.url ?? '', 'http://localhost').searchParams.get('as');
+    if (as !== null) client.user = { id: as };
+  }
+}
 
 export interface StartSocketAppOptions {
   readonly platform: SocketPlatform;

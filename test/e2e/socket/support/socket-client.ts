@@ -1,8 +1,7 @@
 import { once } from 'node:events';
 import { io, type ManagerOptions, type Socket, type SocketOptions } from 'socket.io-client';
 import { WebSocket } from 'ws';
-import { Inbox } from './inbox.js';
-import type { SocketPlatform } from './socket-platforms.js';
+import type { SocketPlatform } from './socket-app.js';
 
 /** A client's connection, by either protocol. */
 export interface SocketClient {
@@ -92,4 +91,21 @@ async function connectWs(port: number, as?: string): Promise<SocketClient> {
       await closed;
     },
   };
+}
+
+/** The messages that a client has received, in order. `take` waits if there is none. */
+class Inbox<Item> {
+  readonly #items: Item[] = [];
+  readonly #takers: ((item: Item) => void)[] = [];
+
+  put(item: Item): void {
+    const taker = this.#takers.shift();
+    if (taker === undefined) this.#items.push(item);
+    else taker(item);
+  }
+
+  take(): Promise<Item> {
+    if (this.#items.length > 0) return Promise.resolve(this.#items.shift()!);
+    return new Promise((resolve) => this.#takers.push(resolve));
+  }
 }
