@@ -1,17 +1,35 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Injectable } from '@nestjs/common';
+import { Controller, Injectable, Post } from '@nestjs/common';
+import {
+  ClientProxyFactory,
+  MessagePattern,
+  type MicroserviceOptions,
+  Payload,
+  Transport,
+} from '@nestjs/microservices';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import {
   FailureReplayedError,
-  Idempotent,
+  IdempotencyContext,
+  IdempotencyOptionsError,
+  IdempotencyReconciler,
   IdempotencyService,
+  Idempotent,
+  type Recover,
   requireIdempotencyContext,
 } from 'nestjs-idempotency';
+import { recordKey } from 'nestjs-idempotency/store';
+import { type MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
+import { firstValueFrom } from 'rxjs';
 import { useStores } from '../../support/http/combinations.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { Tally } from '../../support/waiting/tally.js';
-import { callingApp, rejection, type CallingApp } from '../../support/nest/calling-app.js';
+import { callingApp, type CallingApp, rejection } from '../../support/nest/calling-app.js';
+import { abandon, LEASE_MS, recordOf } from '../../support/engine/abandon.js';
+import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
+import { freePort } from '../../support/servers/free-port.js';
+import { startApp } from '../../support/http/start-app.js';
 
 interface Order {
   readonly id: string;
@@ -235,5 +253,321 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
       instead: 'idempotency_key_missing of ',
     });
     expect([book.of(id), book.of(throwing), book.of('')]).toEqual([1, 1, 0]);
+  });
+});
+
+describe('an abandoned attempt', () => {
+  const OPERATION = 'payments.settle';
+
+  /** The business data: the effects, by key. */
+  @Injectable()
+  class Ledger {
+    readonly done = new Map<string, unknown>();
+    readonly begun = new Tally();
+    readonly gate = new Gate();
+  }
+
+  const lookUp: Recover = ({ key }, services) => {
+    const { done } = services.get(Ledger);
+    return done.has(key) ? { value: done.get(key) } : 'run';
+  };
+
+  @Injectable()
+  class Payments {
+    constructor(private readonly ledger: Ledger) {}
+
+    @Idempotent({
+      operation: OPERATION,
+      key: (id: string) => id,
+      scope: () => 'alice',
+      lease: { durationMs: LEASE_MS, onTakeover: lookUp },
+    })
+    async settle(_id: string) {
+      this.ledger.begun.add();
+      await this.ledger.gate.pass();
+      const { attempt, isTakeover } = requireIdempotencyContext();
+      return { attempt, isTakeover };
+    }
+  }
+
+  let now: number;
+  let store: MemoryIdempotencyStore;
+  let app: CallingApp;
+  /** Another process, whose attempts `app` takes over. */
+  let owner: CallingApp;
+  let payments: Payments;
+  let ledger: Ledger;
+
+  beforeEach(async () => {
+    now = Date.UTC(2026, 0, 1);
+    store = memoryStore({ now: () => now });
+    app = await callingApp(
+      { providers: [Payments, Ledger] },
+      { store, limits: { shutdownTimeoutMs: 0 } },
+    );
+    payments = app.nest.get(Payments);
+    ledger = app.nest.get(Ledger);
+    const known = { provide: Ledger, useValue: ledger };
+    owner = await callingApp(
+      { providers: [Payments, known] },
+      { store, limits: { shutdownTimeoutMs: 0 } },
+    );
+  });
+  afterEach(() => Promise.all([app.nest.close(), owner.nest.close()]));
+
+  describe('a method with an abandoned attempt', () => {
+    it('returns what onTakeover found, without running', async () => {
+      const { key } = await abandon(store, OPERATION);
+      now += LEASE_MS;
+      ledger.done.set(key, 'settled');
+      expect(await payments.settle(key)).toBe('settled');
+      expect(await payments.settle(key)).toBe('settled');
+      expect(ledger.begun.count).toBe(0);
+      expect(app.events.map(({ type }) => type)).toContain('recovered');
+    });
+
+    it('runs as a takeover where onTakeover found nothing', async () => {
+      const { key } = await abandon(store, OPERATION);
+      now += LEASE_MS;
+      expect(await payments.settle(key)).toEqual({ attempt: 2, isTakeover: true });
+    });
+  });
+
+  describe("with lease.recoverOn: 'always'", () => {
+    const lease = { onTakeover: lookUp, recoverOn: 'always' } as const;
+    const operation = 'payments.import';
+
+    it('run() returns what onTakeover finds before its first attempt, and stores it', async () => {
+      const key = randomUUID();
+      const call = { operation, key, scope: 'alice', lease };
+      const run = () =>
+        app.nest.get(IdempotencyService).run(call, () => {
+          ledger.begun.add();
+          return 'ran';
+        });
+      ledger.done.set(key, 'settled before');
+      expect(await run()).toBe('settled before');
+      ledger.done.delete(key);
+      expect(await run()).toBe('settled before');
+      expect(ledger.begun.count).toBe(0);
+      expect(app.events.map(({ type }) => type)).toEqual([
+        ...['acquired', 'recovered', 'completed', 'ended', 'replayed'],
+      ]);
+    });
+
+    it('run() runs where nothing is found, and is rejected without a function', async () => {
+      const service = app.nest.get(IdempotencyService);
+      const call = { operation, key: randomUUID(), scope: 'alice' };
+      expect(await service.run({ ...call, lease }, () => 'ran')).toBe('ran');
+      const without = { ...call, lease: { ...lease, onTakeover: 'run' } } as const;
+      await expect(service.run(without, () => 'never')).rejects.toBeInstanceOf(
+        IdempotencyOptionsError,
+      );
+    });
+  });
+
+  describe('the reconciler', () => {
+    const AFTER_MS = 300_000;
+
+    it('recovers methods by their onTakeover', async () => {
+      const done = await abandon(store, OPERATION);
+      const notDone = await abandon(store, OPERATION);
+      now += LEASE_MS + AFTER_MS;
+      ledger.done.set(done.key, 'settled');
+      const report = await app.nest.get(IdempotencyReconciler, { strict: false }).reconcile();
+      expect(report).toMatchObject({ completed: 1, released: 1, unknown: 0 });
+      expect(await recordOf(store, done)).toMatchObject({ state: 'completed' });
+      expect(await recordOf(store, notDone)).toMatchObject({ state: 'released' });
+      expect(await payments.settle(done.key)).toBe('settled');
+      expect(ledger.begun.count).toBe(0);
+    });
+
+    it('finds the attempts that a method abandoned', async () => {
+      const id = randomUUID();
+      ledger.gate.close();
+      const held = owner.nest.get(Payments).settle(id);
+      await ledger.begun.reached(1);
+      now += LEASE_MS + AFTER_MS;
+      ledger.done.set(id, 'settled');
+      await app.nest.get(IdempotencyReconciler, { strict: false }).reconcile();
+      const request = { scope: ['alice'], operation: OPERATION, key: id };
+      expect(await store.inspect(recordKey(request))).toMatchObject({
+        state: 'completed',
+      });
+      ledger.gate.open();
+      expect(await held).toBe('settled');
+    });
+
+    it('rejects an explicit registration of a method', () => {
+      const reconciler = app.nest.get(IdempotencyReconciler, { strict: false });
+      const registering = () => reconciler.register(OPERATION, { lease: { onTakeover: lookUp } });
+      expect(registering).toThrow(IdempotencyOptionsError);
+    });
+  });
+});
+
+describe('keys for a provider', () => {
+  const OPERATION = 'payments.charge';
+
+  /** Records the idempotency keys that the payment provider received. */
+  @Injectable()
+  class Provider {
+    readonly keys: string[] = [];
+    isDown = false;
+
+    async charge(key: string) {
+      this.keys.push(key);
+      return this.isDown ? Promise.reject(new Error('planned: down')) : Promise.resolve('charged');
+    }
+  }
+
+  /** Asks the provider for the charge, and finds none. */
+  const lookUpAndRun: Recover = async ({ downstreamKey }, services) => {
+    await services.get(Provider).charge(downstreamKey('stripe'));
+    return 'run' as const;
+  };
+
+  @Injectable()
+  class Payments {
+    constructor(private readonly provider: Provider) {}
+
+    @Idempotent({
+      operation: OPERATION,
+      key: (id: string) => id,
+      scope: () => 'alice',
+      lease: { durationMs: LEASE_MS, onTakeover: lookUpAndRun },
+    })
+    async charge(_id: string) {
+      return this.provider.charge(requireIdempotencyContext().downstreamKey('stripe'));
+    }
+  }
+
+  let now: number;
+  let records: MemoryIdempotencyStore;
+  let store: FaultyStore;
+  let app: CallingApp;
+  let service: IdempotencyService;
+  let provider: Provider;
+
+  beforeEach(async () => {
+    now = Date.UTC(2026, 0, 1);
+    records = memoryStore({ now: () => now });
+    store = new FaultyStore(records);
+    const options = { store, storeErrors: { whenUnavailable: 'execute' } } as const;
+    app = await callingApp({ providers: [Payments, Provider] }, options);
+    service = app.nest.get(IdempotencyService, { strict: false });
+    provider = app.nest.get(Provider);
+  });
+  afterEach(() => app.nest.close());
+
+  /** The downstream key in a call of an operation. */
+  const keyOf = (
+    call: { operation?: string; key?: string; scope?: string | string[] },
+    name = 's',
+  ) =>
+    service.run(
+      { operation: OPERATION, key: 'k', scope: 'alice', ...call, outcome: () => false },
+      (context) => context.downstreamKey(name),
+    );
+
+  describe('a downstream key', () => {
+    it('is a fixed string of 43 base64url characters', async () => {
+      const key = await keyOf({}, 'stripe/charge');
+      expect(key).toBe('NoNreHIuhXalLAxjccik6rvyefnjuepJoGiLfX6oZ4I');
+      expect(key).toMatch(/^[\w-]{43}$/);
+    });
+
+    it('differs for another name, key, scope or operation', async () => {
+      const keys = [
+        await keyOf({}),
+        await keyOf({}, 't'),
+        await keyOf({ key: 'l' }),
+        await keyOf({ scope: 'bob' }),
+        await keyOf({ scope: ['alice', 'k'] }),
+        await keyOf({ operation: 'payments.refund' }),
+        await keyOf({}, 'ks'),
+      ];
+      expect(new Set(keys).size).toBe(keys.length);
+    });
+
+    it.each([[''], [null], [7]])('requires a name: %p', async (name) => {
+      const error = await rejection(keyOf({}, name as string));
+      expect(error).toBeInstanceOf(IdempotencyOptionsError);
+      expect(error.message).toMatch(/^downstreamKey\(\) was called in payments\.charge without/);
+    });
+
+    it('is the same on every attempt: after failures, and without the store', async () => {
+      const id = randomUUID();
+      provider.isDown = true;
+      await expect(app.nest.get(Payments).charge(id)).rejects.toThrow('planned: down');
+      store.next('begin', unavailable);
+      await expect(app.nest.get(Payments).charge(id)).rejects.toThrow('planned: down');
+      provider.isDown = false;
+      await app.nest.get(Payments).charge(id);
+      expect(app.events.map(({ type }) => type)).toContain('unprotected');
+      expect(provider.keys).toHaveLength(3);
+      expect(new Set(provider.keys).size).toBe(1);
+    });
+
+    it('is the same for a takeover and for its onTakeover', async () => {
+      const { key } = await abandon(records, OPERATION);
+      now += LEASE_MS;
+      await app.nest.get(Payments).charge(key);
+      expect(provider.keys).toHaveLength(2);
+      expect(new Set(provider.keys).size).toBe(1);
+    });
+
+    it('is the same for the reconciler', async () => {
+      const { key } = await abandon(records, OPERATION);
+      now += LEASE_MS + 300_000;
+      await app.nest.get(IdempotencyReconciler, { strict: false }).reconcile();
+      expect(provider.keys).toEqual([await keyOf({ key }, 'stripe')]);
+    });
+  });
+
+  describe('downstreamKey() is available', () => {
+    it('in a route and in a message pattern', async () => {
+      @Controller()
+      class Orders {
+        @Post('orders')
+        @Idempotent({ operation: 'orders.http', caller: { scope: () => 'alice' } })
+        post(@IdempotencyContext() context: IdempotencyContext) {
+          return { key: context.downstreamKey('s') };
+        }
+
+        @MessagePattern('orders')
+        @Idempotent({
+          operation: 'orders.message',
+          message: { consumer: 'billing' },
+          key: (context) => context.switchToRpc().getData<{ id: string }>().id,
+        })
+        handle(@Payload() _order: unknown, @IdempotencyContext() context: IdempotencyContext) {
+          return context.downstreamKey('s');
+        }
+      }
+      const transport = { host: '127.0.0.1', port: await freePort() };
+      const http = await startApp({
+        platform: 'express',
+        controllers: [Orders],
+        store: memoryStore(),
+        configure: (nest) =>
+          nest.connectMicroservice<MicroserviceOptions>({
+            transport: Transport.TCP,
+            options: transport,
+          }),
+      });
+      await http.nest.startAllMicroservices();
+      const scenario = http.scenario();
+      const response = await scenario.post('/orders');
+      const { key } = scenario;
+      expect(response.json).toEqual({ key: await keyOf({ operation: 'orders.http', key }) });
+
+      const client = ClientProxyFactory.create({ transport: Transport.TCP, options: transport });
+      const reply = await firstValueFrom(client.send<string>('orders', { id: key }));
+      const call = { operation: 'orders.message', scope: 'billing', key };
+      expect(reply).toBe(await keyOf(call));
+      await client.close();
+      await http.close();
+    });
   });
 });

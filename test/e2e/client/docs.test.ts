@@ -2,13 +2,33 @@ import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { inspect, promisify } from 'node:util';
+import {
+  type ArgumentsHost,
+  Catch,
+  Controller,
+  type ExceptionFilter,
+  HttpException,
+  Post,
+} from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import {
+  idempotentFetch,
+  type IdempotentFetchOptions,
+  newIdempotencyKey,
+} from 'nestjs-idempotency/client';
+import { Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
 import { transform } from '@swc/core';
-import { newIdempotencyKey } from 'nestjs-idempotency/client';
 import { CLIENT_OPTIONS } from '../../support/internals/client.js';
 import { projectRoot } from '../../support/project-root.js';
 import { ScriptedServer } from '../../support/http/wire/scripted-server.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
+import { useServer } from '../../support/servers/use-server.js';
+import { fetchWithoutStreams } from '../../support/http/wire/fetch-without-streams.js';
+import { platforms } from '../../support/http/combinations.js';
+import type { Reply } from '../../support/http/reply.js';
+import { InScenario, Scenario, SCENARIO_HEADER } from '../../support/http/scenario.js';
+import { startApp } from '../../support/http/start-app.js';
 import { SamplePayments } from './sample-payments.js';
 
 const run = promisify(execFile);
@@ -177,4 +197,112 @@ describe('the options', () => {
       defaults.map(([name, reported]) => [name, plain(reported)]),
     );
   });
+});
+
+describe('a payment that takes a second', () => {
+  const api = useServer(() => SamplePayments.start('express', 1_000));
+
+  it('is charged once for two clicks: the second waits and gets the replay', async () => {
+    const key = newIdempotencyKey();
+    const clicks = await Promise.all([api.pay(1_000, { key }), api.pay(1_000, { key })]);
+    const [first, second] = clicks.sort((a, b) => a.tries - b.tries);
+    expect(first).toMatchObject({ replayed: false, tries: 1 });
+    expect(second).toMatchObject({ replayed: true, payment: first.payment });
+    expect(second.tries).toBeGreaterThan(1);
+    expect(await api.charges()).toHaveLength(1);
+  });
+
+  it('is completed by a later call with its key, after the deadline of the first call', async () => {
+    const before = (await api.charges()).length;
+    api.proxy.follow(() => 'answer nothing');
+    const first = api.pay(3_000, { deadlineMs: 400 });
+    const error = await first.catch((reason: unknown) => reason as { code: string; key: string });
+    expect(error).toMatchObject({ code: 'idempotency_fetch_deadline', tries: 1 });
+
+    api.proxy.follow(() => 'none');
+    const { key } = error as { key: string };
+    expect(await api.pay(3_000, { key })).toMatchObject({
+      replayed: true,
+      payment: { amount: 3_000 },
+    });
+    expect(await api.charges()).toHaveLength(before + 1);
+  });
+});
+
+@Controller()
+class PaymentsController {
+  @Post('payments')
+  @Idempotent()
+  async pay(@InScenario() scenario: Scenario) {
+    return { paid: await scenario.run() };
+  }
+}
+
+/** As in many applications: own members and a few of the error's, sent as `application/json`. */
+@Catch(HttpException)
+class OwnErrorsFilter implements ExceptionFilter {
+  catch(error: HttpException, host: ArgumentsHost): void {
+    const { code } = error.getResponse() as { readonly code?: string };
+    const reply = host.switchToHttp().getResponse<Reply>().status(error.getStatus());
+    reply.send({ code, statusCode: error.getStatus(), timestamp: new Date().toISOString() });
+  }
+}
+
+const fetches = [
+  ['fetch', fetch],
+  ['a fetch without streams', fetchWithoutStreams()],
+] as const;
+
+describe.each(platforms)('an API with its own exception filter, on %s', (platform) => {
+  it.each(fetches)(
+    'makes a second click wait for the first, and rejects another amount, with %s',
+    async (_, sent) => {
+      const app = await startApp({
+        platform,
+        store: memoryStore(),
+        controllers: [PaymentsController],
+        configure: (nest) => nest.useGlobalFilters(new OwnErrorsFilter()),
+      });
+      try {
+        const scenario = app.scenario();
+        const types: (string | null)[] = [];
+        const observed: IdempotentFetchOptions['fetch'] = async (input, init) => {
+          const response = await sent(input, init);
+          if (response.status === 409) types.push(response.headers.get('content-type'));
+          // The first click finishes only after the second got 409.
+          if (types.length > 0) scenario.gate.open();
+          return response;
+        };
+        const click = (options: IdempotentFetchOptions = {}, amount = 4_999) =>
+          idempotentFetch(
+            `http://127.0.0.1:${String(app.port)}/payments`,
+            {
+              method: 'POST',
+              headers: {
+                authorization: 'Bearer alice',
+                'content-type': 'application/json',
+                [SCENARIO_HEADER]: scenario.id,
+              },
+              body: JSON.stringify({ amount }),
+            },
+            { key: scenario.key, fetch: sent, ...options },
+          );
+        scenario.gate.close();
+        const first = click();
+        await scenario.started.reached(1);
+        const second = await click({ fetch: observed });
+        expect(types[0]).toBe('application/json; charset=utf-8');
+        expect([second.response.status, second.replayed]).toEqual([201, true]);
+        expect(await second.response.json()).toEqual(await (await first).response.json());
+        await expect(click({}, 5_999)).rejects.toMatchObject({
+          name: 'IdempotencyProblemError',
+          code: 'idempotency_key_reused',
+          retryable: false,
+        });
+        expect(scenario.executions).toBe(1);
+      } finally {
+        await app.close();
+      }
+    },
+  );
 });

@@ -1,13 +1,34 @@
-import { describe, expect, it } from '@jest/globals';
-import { Catch, Controller, type ExecutionContext, type NestInterceptor } from '@nestjs/common';
-import { EventPattern, type RmqContext } from '@nestjs/microservices';
-import { IdempotencyContext, Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
+import {
+  Catch,
+  Controller,
+  type ExecutionContext,
+  type NestInterceptor,
+  type Type,
+} from '@nestjs/common';
+import {
+  type ClientProxy,
+  ClientProxyFactory,
+  EventPattern,
+  MessagePattern,
+  Payload,
+  type RmqContext,
+  RmqRecordBuilder,
+  RpcException,
+} from '@nestjs/microservices';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { IdempotencyContext, type IdempotencyOptions, Idempotent } from 'nestjs-idempotency';
 import { payloadKey } from 'nestjs-idempotency/message';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { EMPTY, map, type Observable } from 'rxjs';
+import type { Begin } from 'nestjs-idempotency/store';
+import { EMPTY, lastValueFrom, map, type Observable, of, throwError, toArray } from 'rxjs';
 import { until } from '../../support/waiting/until.js';
-import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
+import {
+  FaultyStore,
+  heldReply,
+  heldRequest,
+  unavailable,
+} from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 import { deliveredIn, emitOrder, orders } from './support/orders.js';
@@ -15,7 +36,7 @@ import type { TestQueue } from './support/test-queue.js';
 import { useBroker } from './support/use-broker.js';
 
 const redis = useRedis();
-const { consumers, openQueue, openLimitedQueue } = useBroker();
+const { consumers, openQueue, openLimitedQueue, openRelay } = useBroker();
 
 describe('an event', () => {
   it('is handled once, however often it is published, and each copy is acknowledged [P04]', async () => {
@@ -45,20 +66,6 @@ describe('an event', () => {
     // No attempt counts as a takeover: each released its key before the redelivery.
     expect(events.filter(({ type }) => type === 'takeover')).toEqual([]);
     expect(events.filter(({ type }) => type === 'completed')).toHaveLength(1);
-  });
-
-  it('that always fails is dead-lettered by the broker after its delivery limit', async () => {
-    const { queue, deadLettered } = await openLimitedQueue(3);
-    let runs = 0;
-    const controller = orders(() => {
-      runs += 1;
-      throw new Error('planned');
-    });
-    await consumers.start(queue, controller, { store: memoryStore() });
-    await emitOrder(queue, 1);
-    await deadLettered.holds(1);
-    expect(runs).toBe(4);
-    await queue.isEmpty();
   });
 
   it.each([
@@ -204,32 +211,6 @@ describe('a copy of an event in progress', () => {
     const seconds = (Date.now() - since) / 1_000;
     // The first rejection was not a redelivery.
     expect(seconds).toBeGreaterThanOrEqual((rejected() - 1) / 5);
-    gate.open();
-    await queue.isEmpty();
-    expect(runs).toBe(1);
-  });
-
-  it('is requeued at once when its channel closes, and stops waiting', async () => {
-    const queue = await openQueue();
-    const gate = new Gate();
-    gate.close();
-    let runs = 0;
-    const controller = orders(
-      async () => {
-        runs += 1;
-        await gate.pass();
-      },
-      { message: { consumer: queue.name } },
-    );
-    const store = () => redisStore({ url: redis.url });
-    await consumers.start(queue, controller, { store: store() }, { prefetch: 1 });
-    await emitOrder(queue, 1);
-    await until(() => runs === 1);
-    const leaving = await consumers.start(queue, controller, { store: store() }, { prefetch: 1 });
-    await emitOrder(queue, 1);
-    await queue.holds(0);
-    await leaving.app.close();
-    await queue.holds(1);
     gate.open();
     await queue.isEmpty();
     expect(runs).toBe(1);
@@ -456,5 +437,243 @@ describe('the same event', () => {
     await queue.emit('order.placed', { at: 2, id: 1 }, { messageId: 'm2' });
     await queue.isEmpty();
     expect(runs).toBe(1);
+  });
+});
+
+/** A controller that records for each execution whether its message was redelivered; it waits at a gate. */
+function noting(options: IdempotencyOptions = {}) {
+  const gate = new Gate();
+  const runs: boolean[] = [];
+  const controller = orders(async ({ message }) => {
+    runs.push(message.fields.redelivered);
+    await gate.pass();
+  }, options);
+  return { gate, runs, controller };
+}
+
+function closedGate(): Gate {
+  const gate = new Gate();
+  gate.close();
+  return gate;
+}
+
+describe('a message whose outcome', () => {
+  it.each([
+    ['is on its way to Redis', heldRequest, 'in_progress'],
+    ['is stored but not confirmed', heldReply, 'completed'],
+  ])('%s stays with the broker, which redelivers it', async (_, held, state) => {
+    const queue = await openQueue();
+    const { log, cut, connection } = await openRelay();
+    const store = new FaultyStore(redisStore({ url: redis.url }));
+    const stored = closedGate();
+    store.next('complete', held(stored));
+    const { gate, runs, controller } = noting({ message: { consumer: queue.name } });
+    await consumers.start(queue, controller, { store }, { connection });
+    const record = () => {
+      const { recordKey } = store.sentOf('begin')[0]!.command as Begin;
+      return store.inspect(recordKey, { timeoutMs: 5_000 });
+    };
+
+    gate.close();
+    await emitOrder(queue, 1);
+    await until(() => runs.length === 1);
+    expect(await queue.depth()).toMatchObject({ ready: 0, unacked: 1 });
+    gate.open();
+    await until(() => store.sentOf('complete').length === 1);
+    expect(await queue.depth()).toMatchObject({ ready: 0, unacked: 1 });
+    expect((await record())?.state).toBe(state);
+    // It is unacknowledged: if its consumer dies now, it is redelivered.
+    cut();
+    await until(() => log.deliveries.length === 1);
+    expect(log.deliveries).toEqual([expect.objectContaining({ key: 'm1', end: 'returned' })]);
+
+    await until(() => log.delivered === 2);
+    stored.open();
+    await queue.isEmpty();
+    expect((await record())?.state).toBe('completed');
+    expect(log.deliveries.slice(1)).toEqual([
+      expect.objectContaining({ key: 'm1', isRedelivered: true, end: 'acked' }),
+    ]);
+    expect(runs).toEqual([false]);
+  });
+});
+
+describe('a delivery that the broker has requeued is not handled', () => {
+  it('after waiting for a copy in progress that failed', async () => {
+    const queue = await openQueue();
+    const { log, cut, connection } = await openRelay();
+    const store = () => redisStore({ url: redis.url });
+    const failure = closedGate();
+    let fails = 0;
+    const failing = orders(
+      async () => {
+        fails += 1;
+        await failure.pass();
+        throw new Error('planned');
+      },
+      { message: { consumer: queue.name } },
+    );
+    const { runs, controller } = noting({ message: { consumer: queue.name } });
+    const first = await consumers.start(queue, failing, { store: store() }, { prefetch: 1 });
+    await emitOrder(queue, 1);
+    await until(() => fails === 1);
+    const second = await consumers.start(queue, controller, { store: store() }, { connection });
+    await emitOrder(queue, 1);
+    // Its message waits for the other consumer, which takes no more messages.
+    await until(() => log.unacknowledged === 1);
+    const closed = first.app.close();
+    cut();
+    await until(() => log.closes.length === 1);
+    failure.open();
+    await closed;
+    // The broker has requeued it, and delivers it on another channel.
+    await until(() => log.delivered >= 3);
+    await queue.isEmpty();
+    expect(runs).toEqual([true]);
+    expect(second.events.filter(({ type }) => type === 'acquired')).toHaveLength(1);
+  });
+
+  it('after waiting for the store to recover', async () => {
+    const queue = await openQueue();
+    const { log, cut, connection } = await openRelay();
+    const store = new FaultyStore(memoryStore());
+    store.always(unavailable, 'begin');
+    const { runs, controller } = noting({ duplicates: { retryAfterMs: 20 } });
+    const { events } = await consumers.start(queue, controller, { store }, { connection });
+    await emitOrder(queue, 1);
+    await until(() => events.length >= 2);
+    cut();
+    await until(() => log.closes.length === 1);
+    store.heal();
+    await until(() => log.delivered === 2);
+    await queue.isEmpty();
+    expect(runs).toEqual([true]);
+  });
+});
+
+const clients: ClientProxy[] = [];
+afterEach(() => Promise.all(clients.splice(0).map(async (client) => client.close())));
+
+type ApiResponse = () => unknown;
+
+function prices(reply: ApiResponse, options: IdempotencyOptions = {}): Type {
+  @Controller()
+  class Prices {
+    @Idempotent({ ...options, message: { consumer: 'prices', ...options.message } })
+    @MessagePattern('price.set')
+    set(@Payload() _price: unknown): unknown {
+      return reply();
+    }
+  }
+  return Prices;
+}
+
+async function asking(
+  reply: ApiResponse,
+  options?: IdempotencyOptions,
+  store = new FaultyStore(memoryStore()),
+) {
+  const queue = await openQueue();
+  let runs = 0;
+  const counted = () => {
+    runs += 1;
+    return reply();
+  };
+  const { events } = await consumers.start(queue, prices(counted, options), { store });
+  const client = ClientProxyFactory.create(queue.transport({ noAck: true }));
+  clients.push(client);
+  const ask = (id: string, price: unknown = { amount: 1 }): Promise<unknown[]> => {
+    const record = new RmqRecordBuilder(price).setOptions({ messageId: id }).build();
+    return lastValueFrom(client.send<unknown>('price.set', record).pipe(toArray()));
+  };
+  const failing = (id: string, price?: unknown) =>
+    ask(id, price).then(
+      (values) => {
+        throw new Error(`it replied with ${values.length} values`);
+      },
+      (error: unknown) => error,
+    );
+  return { queue, store, events, ask, failing, runs: () => runs };
+}
+
+describe('a request', () => {
+  const replies: [string, ApiResponse, unknown[]][] = [
+    ['an object', () => ({ id: 1, tags: ['a'] }), [{ id: 1, tags: ['a'] }]],
+    ['a promise', async () => 7, [7]],
+    ['null', () => null, [null]],
+    ['undefined', () => undefined, [undefined]],
+    [
+      'an Observable with several emissions',
+      () => of(1, 'two', { three: 3 }, null),
+      [1, 'two', { three: 3 }, null],
+    ],
+    ['an Observable without emissions', () => EMPTY, []],
+    // As Nest's own client reads it from the wire.
+    ['a Buffer', () => Buffer.from([1, 2, 255]), [{ type: 'Buffer', data: [1, 2, 255] }]],
+  ];
+
+  it.each(replies)(
+    'that was answered with %s gets the same reply on a retry',
+    async (_, reply, expected) => {
+      const { ask, queue, runs } = await asking(reply);
+      const first = await ask('m1');
+      expect(await ask('m1')).toEqual(first);
+      expect(first).toEqual(expected);
+      expect(runs()).toBe(1);
+      await queue.isEmpty();
+    },
+  );
+
+  it('whose handler failed gets the error, and may be retried at once', async () => {
+    let runs = 0;
+    const { ask, failing, queue } = await asking((): unknown => {
+      runs += 1;
+      if (runs === 1) throw new RpcException({ code: 'SOLD_OUT' });
+      return 'sold';
+    });
+    expect(await failing('m1')).toEqual({ code: 'SOLD_OUT' });
+    expect(await ask('m1')).toEqual(['sold']);
+    await queue.isEmpty();
+  });
+
+  it.each<[string, ApiResponse]>([
+    [
+      'thrown',
+      () => {
+        throw new RpcException({ code: 'SOLD_OUT' });
+      },
+    ],
+    ['emitted', (): Observable<never> => throwError(() => new RpcException({ code: 'SOLD_OUT' }))],
+  ])('whose kept RpcException was %s gets the same one on a retry', async (_, reply) => {
+    const { failing, runs } = await asking(reply, { outcome: () => true });
+    expect(await failing('m1')).toEqual({ code: 'SOLD_OUT' });
+    expect(await failing('m1')).toEqual({ code: 'SOLD_OUT' });
+    expect(runs()).toBe(1);
+  });
+
+  it('with another payload under the same key is rejected with a stable code', async () => {
+    const { ask, failing, runs, queue } = await asking(() => 'done');
+    await ask('m1', { amount: 1 });
+    expect(await failing('m1', { amount: 2 })).toEqual({
+      status: 'error',
+      code: 'idempotency_key_reused',
+      message: expect.any(String),
+    });
+    expect(runs()).toBe(1);
+    await queue.isEmpty();
+  });
+
+  it('while the store is unavailable is rejected with the time to retry after', async () => {
+    const { ask, failing, store, queue, runs } = await asking(() => 'done', {
+      duplicates: { retryAfterMs: 250 },
+    });
+    store.next('begin', unavailable);
+    expect(await failing('m1')).toMatchObject({
+      code: 'idempotency_store_unavailable',
+      retryAfterMs: 250,
+    });
+    expect(await ask('m1')).toEqual(['done']);
+    expect(runs()).toBe(1);
+    await queue.isEmpty();
   });
 });

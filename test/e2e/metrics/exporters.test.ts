@@ -1,8 +1,8 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { Body, Controller, Get, Header, Post } from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { metrics } from '@opentelemetry/api';
-import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
-import { MeterProvider } from '@opentelemetry/sdk-metrics';
 import {
   IdempotencyReconciler,
   IdempotencyService,
@@ -13,6 +13,9 @@ import {
 import { openTelemetry } from 'nestjs-idempotency/opentelemetry';
 import { prometheus } from 'nestjs-idempotency/prometheus';
 import { redisStore } from 'nestjs-idempotency/redis';
+import { metrics } from '@opentelemetry/api';
+import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
+import { MeterProvider } from '@opentelemetry/sdk-metrics';
 import { Registry } from 'prom-client';
 import { abandon } from '../../support/engine/abandon.js';
 import { Public } from '../../support/http/callers.guard.js';
@@ -20,12 +23,19 @@ import { platforms } from '../../support/http/combinations.js';
 import { InScenario, type Scenario, type Sending } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { METRICS, prometheusLabel } from '../../support/internals/observability.js';
-import { expositionIn, labelsIn, type Exposition } from '../../support/metrics/exposition.js';
+import {
+  type Exposition,
+  expositionIn,
+  labelsIn,
+  seriesName,
+} from '../../support/metrics/exposition.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
 import { freePort } from '../../support/servers/free-port.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { until } from '../../support/waiting/until.js';
+import { outsideEnvironment } from '../../support/processes/outside-environment.js';
+import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 
 const registry = new Registry();
 
@@ -281,3 +291,42 @@ describe.each(platforms)('after the same traffic on %s, both exporters', (platfo
     }
   });
 });
+
+const SCRIPT = fileURLToPath(new URL('process.ts', import.meta.url));
+
+interface Scraped {
+  readonly statuses: readonly number[];
+  readonly type: string;
+  readonly text: string;
+  /** The names in the registry after the application was closed. */
+  readonly left: readonly string[];
+}
+
+it('@willsoto/nestjs-prometheus serves the metrics of one application after the other', async () => {
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    [...typescriptNodeOptions, SCRIPT],
+    { env: outsideEnvironment() },
+  );
+  const scraped = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Scraped);
+  expect(scraped).toHaveLength(platforms.length);
+  for (const { statuses, type, text, left } of scraped) {
+    expect(statuses).toEqual([201, 201]);
+    expect(type).toContain('text/plain; version=0.0.4');
+    const { series } = expositionIn(text);
+    const requests = (result: string) =>
+      series.get(
+        seriesName('idempotency_requests_total', {
+          idempotency_operation_name: 'pay',
+          idempotency_transport: 'http',
+          idempotency_result: result,
+        }),
+      );
+    expect([requests('executed'), requests('replayed')]).toEqual([1, 1]);
+    expect(left).toContain('nodejs_version_info');
+    expect(left.filter((name) => name.startsWith('idempotency_'))).toEqual([]);
+  }
+}, 60_000);

@@ -2,11 +2,30 @@ import { randomUUID } from 'node:crypto';
 import { appendFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { INestApplication } from '@nestjs/common';
+import { type INestApplication, Injectable } from '@nestjs/common';
+import { ConfigService } from '@nestjs/config';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Idempotent, requireIdempotencyContext } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
 import { FileLedger } from '../../../sample-app/src/ledger/file-ledger.js';
-import { Ledger, type LedgerEntry } from '../../../sample-app/src/ledger/ledger.js';
+import { type Charge, Ledger, type LedgerEntry } from '../../../sample-app/src/ledger/ledger.js';
 import { welcome } from '../../../sample-app/src/welcome.js';
+import { MemoryLedger } from '../../../sample-app/src/ledger/memory-ledger.js';
+import { PaymentProvider } from '../../../sample-app/src/provider/payment-provider.js';
+import { faults } from '../../../sample-app/demo/messages/faults.js';
+import { copiesOf, placedOrders } from '../../../sample-app/demo/messages/orders.js';
+import { Progress } from '../../../sample-app/demo/messages/progress.js';
+import { randomOf } from '../../../sample-app/demo/messages/random.js';
+import { demoSettings } from '../../../sample-app/demo/messages/settings.js';
+import {
+  checksOf,
+  type Observation,
+  summaryOf,
+} from '../../../sample-app/demo/messages/summary.js';
+import { DELIVERY_LIMIT } from '../../../sample-app/src/orders/orders-queue.js';
+import { Gate } from '../../support/waiting/gate.js';
+import { Tally } from '../../support/waiting/tally.js';
+import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
 
 // The app reads its settings when it is imported.
 process.env.STORE = 'memory';
@@ -85,19 +104,6 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     expect(charges).toBe(1);
   });
 
-  it('charges once when ten copies arrive concurrently', async () => {
-    const key = randomUUID();
-    const charges = await movementsDuring(async () => {
-      const responses = await Promise.all(Array.from({ length: 10 }, () => post({ key })));
-
-      const executed = responses.filter(({ status, isReplay }) => status === 201 && !isReplay);
-      expect(executed).toHaveLength(1);
-      const others = responses.filter((response) => response !== executed[0]);
-      expect(others.every(({ status, isReplay }) => status === 409 || isReplay)).toBe(true);
-    });
-    expect(charges).toBe(1);
-  });
-
   it('gives another user with the same key their own payment', async () => {
     const key = randomUUID();
     const charges = await movementsDuring(async () => {
@@ -116,46 +122,6 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
 
     expect(await get(path, 'alice-demo-token')).toEqual({ status: 200, json: payment });
     expect(await get(path, 'bob-demo-token')).toMatchObject({ status: 404 });
-  });
-
-  it('rejects a key that was used for another amount', async () => {
-    const key = randomUUID();
-    await post({ key });
-    const charges = await movementsDuring(async () => {
-      const rejected = await post({ key, body: { ...order, amount: 1 } });
-
-      expect(rejected).toMatchObject({
-        status: 422,
-        type: expect.stringContaining('application/problem+json'),
-        json: { code: 'idempotency_key_reused' },
-      });
-    });
-    expect(charges).toBe(0);
-  });
-
-  it('accepts the corrected body under the key of an invalid one', async () => {
-    const key = randomUUID();
-    const charges = await movementsDuring(async () => {
-      expect(await post({ key, body: { ...order, amount: -1 } })).toMatchObject({ status: 400 });
-      expect(await post({ key })).toMatchObject({ status: 201, isReplay: false });
-    });
-    expect(charges).toBe(1);
-  });
-
-  it('leaves the key unused when the token is wrong', async () => {
-    const key = randomUUID();
-    expect(await post({ key, token: 'stolen' })).toMatchObject({ status: 401 });
-    expect(await post({ key })).toMatchObject({ status: 201, isReplay: false });
-  });
-
-  it('requires a key', async () => {
-    const charges = await movementsDuring(async () => {
-      expect(await post({})).toMatchObject({
-        status: 400,
-        json: { code: 'idempotency_key_missing' },
-      });
-    });
-    expect(charges).toBe(0);
   });
 
   it('replays a declined card', async () => {
@@ -318,5 +284,197 @@ describe('the welcome of the sample app', () => {
     const text = welcome('http://127.0.0.1:3000', validateEnvironment({}));
     expect(text).toContain('\nOpen http://127.0.0.1:3000 in a browser');
     expect(text.match(/^curl -i http:\/\/127\.0\.0\.1:3000\/payments /gm)).toHaveLength(3);
+  });
+});
+
+const LEASE_MS = 60_000;
+
+/** A shop whose first attempt at an order stops after the provider has moved the money. */
+@Injectable()
+class Checkout {
+  readonly charged = new Tally();
+  readonly gate = new Gate();
+
+  constructor(private readonly provider: PaymentProvider) {}
+
+  @Idempotent({
+    operation: 'checkout',
+    key: (order: string) => order,
+    lease: { durationMs: LEASE_MS },
+  })
+  async pay(order: string) {
+    const { attempt, isTakeover, fencingToken, signal, downstreamKey } =
+      requireIdempotencyContext();
+    const reference = downstreamKey('provider/charge');
+    const charge = { reference, userId: 'alice', amount: 4999, currency: 'EUR', fencingToken };
+    const { id } = await this.provider.chargeOnce({ ...charge, description: order }, signal);
+    this.charged.add();
+    if (attempt === 1) await this.gate.pass();
+    return { charge: id, attempt, isTakeover };
+  }
+}
+
+let now: number;
+let ledger: Ledger;
+let apps: CallingApp[];
+
+/** Processes of the shop, on one store and with one provider. */
+async function shops(count: number): Promise<Checkout[]> {
+  const store = memoryStore({ now: () => now });
+  for (let i = 0; i < count; i += 1) {
+    const providers = [
+      Checkout,
+      PaymentProvider,
+      { provide: Ledger, useValue: ledger },
+      { provide: ConfigService, useValue: new ConfigService({ PROVIDER_DELAY_MS: 20 }) },
+    ];
+    apps.push(await callingApp({ providers }, { store }));
+  }
+  return apps.map(({ nest }) => nest.get(Checkout));
+}
+
+beforeEach(() => {
+  now = Date.UTC(2026, 0, 1);
+  ledger = new MemoryLedger();
+  apps = [];
+});
+afterEach(() => Promise.all(apps.map(({ nest }) => nest.close())));
+
+it('a takeover does not charge twice, because the provider knows the key of the first attempt', async () => {
+  const [stalled, other] = (await shops(2)) as [Checkout, Checkout];
+  stalled.gate.close();
+  const order = randomUUID();
+  const first = stalled.pay(order);
+  await stalled.charged.reached(1);
+  now += LEASE_MS;
+  const taker = await other.pay(order);
+  expect(taker).toMatchObject({ attempt: 2, isTakeover: true });
+  stalled.gate.open();
+  expect(await first).toEqual(taker);
+  expect(await ledger.entries()).toMatchObject([{ id: taker.charge, description: order }]);
+});
+
+describe('the verdict of npm run demo:messages', () => {
+  const orders = placedOrders(3);
+  const charges = orders.map(({ id, customer, amount, currency }): Charge => ({
+    kind: 'charge',
+    id: `charge of ${id}`,
+    reference: `reference of ${id}`,
+    userId: customer,
+    amount,
+    currency,
+    description: id,
+    fencingToken: 1,
+    at: '2026-01-01T00:00:00.000Z',
+  }));
+  const [charge] = charges;
+  const good: Observation = {
+    orders,
+    published: 7,
+    deliveries: 9,
+    redeliveries: 2,
+    replays: 5,
+    takeovers: 1,
+    askedAgain: 1,
+    charges,
+    remaining: 0,
+    deadLettered: 0,
+  };
+  const failuresOf = (seen: Observation) =>
+    Object.entries(checksOf(seen)).flatMap(([check, holds]) => (holds ? [] : [check]));
+
+  it('is good when each order was charged once', () => {
+    expect(failuresOf(good)).toEqual([]);
+    expect(summaryOf(good)).toMatch(/^charges per order +1×3$/m);
+  });
+
+  it.each<[string, Partial<Observation>, RegExp, string]>([
+    [
+      'an order was charged twice',
+      { charges: [...charges, charge!] },
+      /1×2, 2×1$/,
+      'every order was charged once',
+    ],
+    [
+      'an order was not charged',
+      { charges: charges.slice(1) },
+      /0×1, 1×2$/,
+      'every order was charged once',
+    ],
+    [
+      'a customer was charged without an order',
+      { charges: [...charges, { ...charge!, description: 'none' }] },
+      /40\.03 of 30\.03 EUR$/m,
+      'nothing else was charged',
+    ],
+    [
+      'the handler ran again without a report',
+      { takeovers: 0 },
+      /^takeovers reported +0 /m,
+      'every duplicate request to the provider followed a takeover',
+    ],
+    ['a message is left', { remaining: 1 }, /^left in the queue +1$/m, 'the queue is empty'],
+    [
+      'a message was dead-lettered',
+      { deadLettered: 1 },
+      /^dead-lettered +1$/m,
+      'nothing was dead-lettered',
+    ],
+  ])('is bad when %s', (_, wrong, row, check) => {
+    expect(failuresOf({ ...good, ...wrong })).toContain(check);
+    expect(summaryOf({ ...good, ...wrong })).toMatch(row);
+  });
+});
+
+describe('the progress of npm run demo:messages', () => {
+  const MINUTE_MS = 60_000;
+  const counts = (charged: number) => ({ orders: 1000, charged, deliveries: 2 * charged });
+
+  it('is printed for each tenth of the orders', () => {
+    const progress = new Progress();
+    const tenths = [0, 99, 100, 150, 420, 1000].map(
+      (charged) => progress.next(counts(charged), 0).isNewTenth,
+    );
+    expect(tenths).toEqual([false, false, true, false, true, true]);
+    expect(progress.next(counts(1000), 0).line).toBe(
+      '1,000 of 1,000 orders charged, after 2,000 deliveries',
+    );
+  });
+
+  it('may take any time, but may not stand still', () => {
+    const progress = new Progress();
+    for (let minute = 0; minute < 100; minute += 1) {
+      progress.next(counts(minute), minute * MINUTE_MS);
+    }
+    progress.next(counts(99), 100 * MINUTE_MS);
+    expect(() => progress.next(counts(99), 100 * MINUTE_MS + 1)).toThrow(
+      'Nothing has happened for 60 s: 99 of 1,000 orders charged',
+    );
+  });
+});
+
+describe('the settings of npm run demo:messages', () => {
+  it('are a thousand orders on its own broker by default', () => {
+    expect(demoSettings({})).toEqual({ orders: 1000, seed: 1, brokerUrl: undefined });
+  });
+
+  it.each([
+    [{ DEMO_ORDERS: '0' }, 'DEMO_ORDERS must be an integer from 1 to 100000, got 0'],
+    [{ DEMO_SEED: 'one' }, 'DEMO_SEED must be an integer'],
+    [{ BROKER_URL: 'amqps://127.0.0.1' }, 'BROKER_URL must start with amqp://'],
+  ])('reject %j', (environment, complaint) => {
+    expect(() => demoSettings(environment)).toThrow(complaint);
+  });
+
+  it("close an order's channel less often than the broker's delivery limit", () => {
+    expect(faults.length).toBeLessThanOrEqual(DELIVERY_LIMIT);
+  });
+
+  it('make the same copies for one seed, and others for another', () => {
+    const orders = placedOrders(50);
+    const copies = (seed: number) => copiesOf(orders, randomOf(seed));
+    expect(copies(1)).toEqual(copies(1));
+    expect(copies(1)).not.toEqual(copies(2));
+    expect(new Set(copies(1))).toEqual(new Set(orders));
   });
 });

@@ -1,13 +1,14 @@
 /* eslint-disable @typescript-eslint/no-empty-function -- of these handlers only the decorators count */
 import { once } from 'node:events';
-import { request, type IncomingMessage } from 'node:http';
+import { type IncomingMessage, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import {
   All,
+  Body,
   Controller,
   Delete,
   Get,
+  type INestApplication,
   Module,
   Patch,
   Post,
@@ -15,16 +16,22 @@ import {
   Version,
   VERSION_NEUTRAL,
   VersioningType,
-  type INestApplication,
 } from '@nestjs/common';
 import { NestFactory, RouterModule } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { ApiExcludeEndpoint, ApiExtension, type OpenAPIObject } from '@nestjs/swagger';
-import { IdempotencyModule, Idempotent } from 'nestjs-idempotency';
-import { memoryStore } from 'nestjs-idempotency/memory';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { IdempotencyModule, Idempotent, StoreUnavailableError } from 'nestjs-idempotency';
+import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
+import type { BeginReply } from 'nestjs-idempotency/store';
+import SwaggerParser from '@apidevtools/swagger-parser';
 import { platforms } from '../../support/http/combinations.js';
-import { documentOf, headersOf } from './support/document.js';
+import { Public } from '../../support/http/callers.guard.js';
+import type { RawResponse } from '../../support/http/wire/raw-response.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { documentOf, headersOf, operationOf } from './support/document.js';
 
 const HOST = 'pay.example.test';
 
@@ -253,3 +260,167 @@ describe.each(platforms)('the operations that are documented as idempotent on %s
     expect(document.paths).not.toHaveProperty('/api/hidden');
   });
 });
+
+const pages = 'https://errors.example.com';
+
+@Controller('orders')
+class OrdersController {
+  @Post()
+  @Public()
+  @Idempotent({ http: { problemTypeBase: pages }, duplicates: { retryAfterMs: 4_000 } })
+  async create(@InScenario() scenario: Scenario, @Body() _: unknown) {
+    return { order: await scenario.run() };
+  }
+}
+
+/** Never replies to begin. */
+class SilentStore extends MemoryIdempotencyStore {
+  override begin(): Promise<BeginReply> {
+    return Promise.reject(new StoreUnavailableError('planned'));
+  }
+}
+
+describe.each(platforms)('the documented responses on %s', (platform) => {
+  let app: TestApp;
+  let deaf: TestApp;
+  let document: OpenAPIObject;
+
+  beforeAll(async () => {
+    const start = { platform, controllers: [OrdersController] };
+    app = await startApp({ ...start, store: memoryStore() });
+    deaf = await startApp({ ...start, store: new SilentStore() });
+    document = documentOf(app.nest);
+  });
+  afterAll(() => Promise.all([app.close(), deaf.close()]));
+
+  /** The response equals one of the document exactly. */
+  function expectDocumented(response: RawResponse, code: string): void {
+    const documented = operationOf(document, '/orders').responses[response.status];
+    const { schema, examples } = documented.content['application/problem+json'];
+    expect(response.header('content-type')).toContain('application/problem+json');
+    expect(response.json).toEqual(examples[code].value);
+    const { required, properties } = document.components!.schemas![
+      schema.$ref.split('/').pop()
+    ] as any;
+    expect(Object.keys(response.json).sort()).toEqual([...required].sort());
+    expect(Object.keys(properties).sort()).toEqual([...required].sort());
+    for (const [member, value] of Object.entries(response.json)) {
+      const { type } = properties[member];
+      expect([member, typeof value]).toEqual([member, type === 'integer' ? 'number' : type]);
+    }
+    const { retryable } = response.json;
+    expect(response.header('retry-after')).toBe(
+      retryable ? String(documented.headers['Retry-After'].example) : undefined,
+    );
+  }
+
+  it.each([
+    ['idempotency_key_missing', { key: null }],
+    ['idempotency_key_invalid', { key: ['a', 'b'] }],
+    ['idempotency_key_invalid', { key: 'k'.repeat(256) }],
+    ['idempotency_caller_unknown', { as: null }],
+    ['idempotency_content_invalid', { body: '{"amount":1e400}' }],
+  ])('match a 400 with %s', async (code, sending) => {
+    expectDocumented(await app.scenario().post('/orders', sending), code);
+  });
+
+  it('match 409, 422 and a replay', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const first = scenario.start('POST', '/orders', { json: { amount: 1 } });
+    await scenario.started.reached(1);
+    const duplicate = await scenario.post('/orders', { json: { amount: 1 } });
+    expectDocumented(duplicate, 'idempotency_in_progress');
+    const other = await scenario.post('/orders', { json: { amount: 2 } });
+    expectDocumented(other, 'idempotency_key_reused');
+    scenario.gate.open();
+
+    const marker = operationOf(document, '/orders').responses[201].headers['Idempotent-Replayed'];
+    expect((await first.response).header('idempotent-replayed')).toBeUndefined();
+    const replay = await scenario.post('/orders', { json: { amount: 1 } });
+    expect(replay.status).toBe(201);
+    expect(marker.schema.enum).toEqual([replay.header('idempotent-replayed')]);
+  });
+
+  it('match a 503', async () => {
+    expectDocumented(await deaf.scenario().post('/orders'), 'idempotency_store_unavailable');
+  });
+
+  it('have the length limits that the route applies', async () => {
+    const { minLength, maxLength }: { minLength: number; maxLength: number } = operationOf(
+      document,
+      '/orders',
+    ).parameters[0].schema;
+    const lengths = [minLength - 1, minLength, maxLength, maxLength + 1];
+    const statuses: number[] = [];
+    for (const length of lengths) {
+      const response = await app.scenario().post('/orders', { key: 'k'.repeat(length) });
+      statuses.push(response.status);
+    }
+    expect(statuses).toEqual([400, 201, 201, 400]);
+  });
+});
+
+// The app reads its settings when it is imported.
+process.env.STORE = 'memory';
+const { createApp } = await import('../../../sample-app/src/create-app.js');
+
+describe.each(['express', 'fastify'] as const)(
+  'the documentation of the sample app on %s',
+  (on) => {
+    let app: INestApplication;
+    let url: string;
+    let document: any;
+
+    beforeAll(async () => {
+      app = await createApp(on);
+      await app.listen(0, '127.0.0.1');
+      url = await app.getUrl();
+      document = await (await fetch(`${url}/docs-json`)).json();
+    });
+    afterAll(() => app.close());
+
+    it('is a page at /docs, which loads its scripts from the app itself', async () => {
+      const page = await fetch(`${url}/docs`);
+      expect(page.headers.get('content-type')).toContain('text/html');
+      const html = await page.text();
+      const scripts = [...html.matchAll(/<script src='?"?([^'" >]+)/g)].map(
+        ([, source]) => source!,
+      );
+      expect(scripts.length).toBeGreaterThan(1);
+      for (const source of scripts) {
+        const script = await fetch(new URL(source, `${url}/docs`));
+        const { byteLength } = await script.arrayBuffer();
+        expect([source, script.status, byteLength > 0]).toEqual([source, 200, true]);
+      }
+    });
+
+    it('is valid according to a validator', async () => {
+      await expect(SwaggerParser.validate(structuredClone(document))).resolves.toBeDefined();
+    });
+
+    it.each(['/payments', '/payments/{id}/refunds'])(
+      'describes POST %s completely',
+      async (path) => {
+        const { post } = document.paths[path];
+        const key = post.parameters.find(({ in: place }: any) => place === 'header');
+        expect(key).toMatchObject({
+          name: 'Idempotency-Key',
+          required: true,
+          description: expect.stringContaining('For at least 24 hours'),
+          schema: { type: 'string', maxLength: 255 },
+        });
+        expect(Object.keys(post.responses)).toEqual(['201', '400', '409', '422', '503']);
+        expect(post.responses[201].headers).toHaveProperty('Idempotent-Replayed');
+        for (const status of [400, 409, 422, 503]) {
+          const { schema } = post.responses[status].content['application/problem+json'];
+          expect(schema).toEqual({ $ref: '#/components/schemas/IdempotencyProblemDocument' });
+        }
+      },
+    );
+
+    it('does not mention keys for reading a payment', () => {
+      expect(JSON.stringify(document.paths['/payments/{id}'].get)).not.toMatch(/idempoten/i);
+    });
+  },
+);

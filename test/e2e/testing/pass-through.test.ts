@@ -1,29 +1,47 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
-import { Controller, Injectable, Post, type INestApplication } from '@nestjs/common';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Controller, type INestApplication, Injectable, Post } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import {
+  currentIdempotencyContext,
   currentIdempotencyTransaction,
   IdempotencyContext,
+  type IdempotencyEvent,
   IdempotencyEvents,
+  IdempotencyOptionsError,
   IdempotencyReconciler,
   IdempotencyService,
   IdempotencyStore,
   IdempotencyTransaction,
   Idempotent,
   requireIdempotencyContext,
-  type IdempotencyEvent,
 } from 'nestjs-idempotency';
 import {
-  PostgresUnitOfWork,
   type OpenTransaction,
+  PostgresUnitOfWork,
   type TransactionOptions,
 } from 'nestjs-idempotency/transactions';
 import {
+  createIdempotencyContext,
+  type IdempotencyTestContextOptions,
   IdempotencyTestingModule,
   type IdempotencyTestingOptions,
+  unprotected,
 } from 'nestjs-idempotency/testing';
 import { useServer } from '../../support/servers/use-server.js';
-import { startShop, testShop } from './support/shop.js';
+import { rejection } from '../../support/nest/calling-app.js';
+import { samplesOf } from '../../support/docs/documented-typescript.js';
+import { projectRoot } from '../../support/project-root.js';
+import {
+  Ledger,
+  OrdersConsumer,
+  OrdersController,
+  OrdersGateway,
+  OrdersResolver,
+  startShop,
+  testShop,
+} from './support/shop.js';
 
 describe('IdempotencyTestingModule.passThrough()', () => {
   const shop = useServer(() => startShop(testShop(IdempotencyTestingModule.passThrough())));
@@ -211,5 +229,129 @@ describe('transactional operations that pass through', () => {
       context.onCommitted(() => mails.push('called'));
     });
     expect(mails).toEqual(['called']);
+  });
+});
+
+@Injectable()
+class Mailer {
+  constructor(private readonly sent: string[]) {}
+
+  @Idempotent({ key: (id: string) => id })
+  async send(id: string): Promise<boolean> {
+    this.sent.push(id);
+    return Promise.resolve(currentIdempotencyContext()?.isProtected ?? true);
+  }
+}
+
+describe('request handlers on an instance that a test has created', () => {
+  it.each([
+    [
+      'http',
+      (ledger: Ledger) => new OrdersController(ledger).create({}, createIdempotencyContext()),
+    ],
+    [
+      'message',
+      (ledger: Ledger) => new OrdersConsumer(ledger).price({}, createIdempotencyContext()),
+    ],
+    [
+      'event',
+      (ledger: Ledger) =>
+        createIdempotencyContext().run(() => {
+          new OrdersConsumer(ledger).placed({});
+        }),
+    ],
+    ['graphql', (ledger: Ledger) => new OrdersResolver(ledger).pay(1, createIdempotencyContext())],
+    ['socket', (ledger: Ledger) => new OrdersGateway(ledger).order({}, createIdempotencyContext())],
+  ] as const)('%s: are plain methods', (by, call) => {
+    const ledger = new Ledger();
+    call(ledger);
+    call(ledger);
+    expect(ledger.charges).toMatchObject([
+      { by, attempt: 1, ambient: by === 'event' },
+      { by, attempt: 1 },
+    ]);
+  });
+});
+
+describe('a protected method', () => {
+  it('gives a remedy on an instance that Nest has not created', async () => {
+    const sent: string[] = [];
+    const error = await rejection(new Mailer(sent).send('one'));
+    expect(error).toBeInstanceOf(IdempotencyOptionsError);
+    expect(error.code).toBe('idempotency_options_invalid');
+    expect(error.message).toContain('Mailer.send() is idempotent');
+    expect(error.message).toContain('import IdempotencyModule');
+    expect(error.message).toContain(
+      'Test.createTestingModule({ imports: [IdempotencyTestingModule.passThrough()], providers: [Mailer] })',
+    );
+    expect(error.message).toContain('unprotected(new Mailer(…))');
+    expect(sent).toEqual([]);
+  });
+
+  it('gives a remedy when it is called without an instance', async () => {
+    const { send } = Mailer.prototype as { send: (id: string) => Promise<unknown> };
+    const error = await rejection(send('one'));
+    expect(error.message).toContain('send() is idempotent but was called without its instance');
+  });
+
+  it('runs every time on an unprotected instance', async () => {
+    const sent: string[] = [];
+    const mailer: Mailer = unprotected(new Mailer(sent));
+    expect(mailer).toBeInstanceOf(Mailer);
+    expect(await mailer.send('one')).toBe(false);
+    expect(await mailer.send('one')).toBe(false);
+    expect(sent).toEqual(['one', 'one']);
+    await expect(new Mailer(sent).send('one')).rejects.toThrow('was not created by Nest');
+  });
+
+  it('runs unprotected when the testing module provides the instance', async () => {
+    const sent: string[] = [];
+    const module = await Test.createTestingModule({
+      imports: [IdempotencyTestingModule.passThrough()],
+      providers: [{ provide: Mailer, useFactory: () => unprotected(new Mailer(sent)) }],
+    }).compile();
+    await module.init();
+    await module.get(Mailer).send('one');
+    await module.get(Mailer).send('one');
+    expect(sent).toEqual(['one', 'one']);
+    await module.close();
+  });
+
+  it('must exist on an instance that unprotected() is given', () => {
+    const controller = new OrdersController(new Ledger());
+    expect(() => unprotected(controller)).toThrow(
+      'unprotected() was given an instance of OrdersController',
+    );
+    expect(() => unprotected({})).toThrow(IdempotencyOptionsError);
+  });
+});
+
+const PAGES = ['docs/guides/testing.md', 'docs/guides/testing-applications.md'];
+
+/** They run as tests of their own. */
+const folder = join(projectRoot, 'test/e2e/testing/recipes');
+const recipes = new Map(
+  readdirSync(folder).map((name) => [readFileSync(join(folder, name), 'utf8'), name]),
+);
+
+/** The files that the page leaves to its reader. */
+const LEFT_OUT = ['bank.ts', 'billing.module.ts', 'mailer.ts', 'payments.ts', 'test-payments.ts'];
+
+describe('the testing pages', () => {
+  it('show the tests that run, and what they test', () => {
+    const shown = PAGES.flatMap(samplesOf).flatMap((block) => recipes.get(block) ?? []);
+    expect([...shown, ...LEFT_OUT].sort()).toEqual([...recipes.values()].sort());
+  });
+
+  it('name the options of createIdempotencyContext()', () => {
+    let known: string[] = [];
+    try {
+      createIdempotencyContext({ nothing: 1 } as IdempotencyTestContextOptions);
+    } catch (error) {
+      known = /Valid options: (.*)\.$/.exec((error as Error).message)![1]!.split(', ');
+    }
+    const page = readFileSync(join(projectRoot, PAGES[0]!), 'utf8');
+    const options = page.matchAll(/^\| `(\w+)` +\| /gm);
+    expect([...options].map(([, name]) => name)).toEqual(known);
   });
 });
