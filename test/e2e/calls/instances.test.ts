@@ -242,12 +242,6 @@ describe('a controller', () => {
 });
 
 describe('a protected method rejects instead of running unprotected', () => {
-  const rejected = async (calling: Promise<unknown>, message: RegExp) => {
-    const error = await rejection(calling);
-    expect(error).toBeInstanceOf(IdempotencyOptionsError);
-    expect(error.message).toMatch(message);
-  };
-
   it('in its constructor', async () => {
     let early: Promise<unknown> = Promise.resolve();
     @Injectable()
