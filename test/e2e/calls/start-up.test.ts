@@ -12,7 +12,6 @@ import {
 } from '@nestjs/common';
 import { describe, expect, it, jest } from '@jest/globals';
 import {
-  IdempotencyModule,
   type IdempotencyModuleOptions,
   IdempotencyOptionsError,
   Idempotent,
