@@ -112,6 +112,38 @@ function clockOfEngine(allowed = []) {
   };
 }
 
+/** What tests may do, and must not; so do the tools of `lab`, whose eslint.config.js takes it from here. */
+export const ofTests = {
+  'no-restricted-syntax': ['error', ...UPPER_BOUNDS, ...CHOSEN],
+  // Data from the wire is `any`: the assertion checks it.
+  '@typescript-eslint/no-explicit-any': 'off',
+  '@typescript-eslint/no-unsafe-argument': 'off',
+  '@typescript-eslint/no-unsafe-assignment': 'off',
+  '@typescript-eslint/no-unsafe-call': 'off',
+  '@typescript-eslint/no-unsafe-member-access': 'off',
+  '@typescript-eslint/no-unsafe-return': 'off',
+  // Private members by their name in brackets keep their types.
+  '@typescript-eslint/dot-notation': ['error', { allowPrivateClassPropertyAccess: true }],
+  // A missing element fails the test at the next step anyway.
+  '@typescript-eslint/no-non-null-assertion': 'off',
+  // Handlers under test are async because handlers are.
+  '@typescript-eslint/require-await': 'off',
+};
+
+/** The same of files that Jest runs. */
+export const ofTestFiles = {
+  'no-restricted-syntax': [
+    'error',
+    ...UPPER_BOUNDS,
+    ...CHOSEN,
+    {
+      selector:
+        "CallExpression[callee.name='beforeAll'][arguments.length=1] :matches(CallExpression[callee.name=/^start(Redis|Postgres|RabbitMq|Nats|Mosquitto)$/], CallExpression[callee.object.name=/^Redis(Node|Cluster|Sentinel)$/][callee.property.name='start'])",
+      message: 'A server may need minutes on a busy machine: give the hook START_HOOK_MS.',
+    },
+  ],
+};
+
 export default defineConfig(
   globalIgnores(['**/dist/', 'build/', '**/node_modules/', 'coverage/', 'test/.tmp-*/']),
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
@@ -200,39 +232,6 @@ export default defineConfig(
     files: ['lib/transports/http/response/{raw,fastify}-recorder.ts'],
     rules: clockOfEngine(['nextTick', 'setImmediate']),
   },
-  {
-    files: ['test/**/*.ts'],
-    rules: {
-      'no-restricted-syntax': ['error', ...UPPER_BOUNDS, ...CHOSEN],
-      // Data from the wire is `any`: the assertion checks it.
-      '@typescript-eslint/no-explicit-any': 'off',
-      '@typescript-eslint/no-unsafe-argument': 'off',
-      '@typescript-eslint/no-unsafe-assignment': 'off',
-      '@typescript-eslint/no-unsafe-call': 'off',
-      '@typescript-eslint/no-unsafe-member-access': 'off',
-      '@typescript-eslint/no-unsafe-return': 'off',
-      // Private members by their name in brackets keep their types.
-      '@typescript-eslint/dot-notation': ['error', { allowPrivateClassPropertyAccess: true }],
-      // A missing element fails the test at the next step anyway.
-      '@typescript-eslint/no-non-null-assertion': 'off',
-      // Handlers under test are async because handlers are.
-      '@typescript-eslint/require-await': 'off',
-    },
-  },
-  {
-    files: ['test/**/*.test.ts'],
-    ignores: ['test/faults/**'],
-    rules: {
-      'no-restricted-syntax': [
-        'error',
-        ...UPPER_BOUNDS,
-        ...CHOSEN,
-        {
-          selector:
-            "CallExpression[callee.name='beforeAll'][arguments.length=1] :matches(CallExpression[callee.name=/^start(Redis|Postgres|RabbitMq|Nats|Mosquitto)$/], CallExpression[callee.object.name=/^Redis(Node|Cluster|Sentinel)$/][callee.property.name='start'])",
-          message: 'A server may need minutes on a busy machine: give the hook START_HOOK_MS.',
-        },
-      ],
-    },
-  },
+  { files: ['test/**/*.ts'], rules: ofTests },
+  { files: ['test/**/*.test.ts'], ignores: ['test/faults/**'], rules: ofTestFiles },
 );
