@@ -232,6 +232,6 @@ export default defineConfig(
     files: ['lib/transports/http/response/{raw,fastify}-recorder.ts'],
     rules: clockOfEngine(['nextTick', 'setImmediate']),
   },
-  { files: ['test/**/*.ts'], rules: ofTests },
-  { files: ['test/**/*.test.ts'], ignores: ['test/faults/**'], rules: ofTestFiles },
+  { files: ['{test,examples}/**/*.ts'], rules: ofTests },
+  { files: ['{test,examples}/**/*.test.ts'], ignores: ['test/faults/**'], rules: ofTestFiles },
 );
