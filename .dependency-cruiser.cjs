@@ -129,6 +129,20 @@ module.exports = {
       { path: '^(test|lab|examples)/', pathNot: '^test/support/internals/' },
       { path: '^lib/', pathNot: `^lib/(${publicFiles.join('|')})$` },
     ),
+    forbid(
+      'tests-without-the-lab',
+      'They take the workers, the ledger and the oracle of lab/faults. A tool has its tests beside it.',
+      {
+        path: '^(test|examples)/',
+        // The pages show what these tools measured; the soak reads a process as `measure growth` does.
+        pathNot: [
+          '^test/unit/(bench/|evidence|figures|planted-mistakes)',
+          '^test/(soak/|faults/messages/mutants|integration/postgres/support/janitor-load)',
+          '^examples/migration/',
+        ],
+      },
+      { path: '^lab/', pathNot: '^lab/faults/' },
+    ),
   ],
   options: {
     doNotFollow: { path: '(^|/)(node_modules|dist)/' },

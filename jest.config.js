@@ -3,7 +3,7 @@ import { packageEntries } from './test/support/typescript/package-entries.mjs';
 /** The projects of `npm run test:all`: what takes minutes, and what repeats the rest with other seeds, pairs and versions. */
 export const subjects = {
   alerts: ['test/integration/alerts/*.all.test.ts', 'test/faults/alerts/*.all.test.ts'],
-  chaos: ['test/faults/chaos.all.test.ts'],
+  chaos: ['lab/chaos/*.all.test.ts'],
   clients: ['test/e2e/browser.test.ts', 'test/e2e/client/lost-responses.test.ts'],
   connections: [
     'test/integration/redis/connections/{cluster-connections,shifted-replies}.test.ts',
@@ -24,6 +24,7 @@ export const subjects = {
   differential: ['test/integration/differential/{differential,postgres}.test.ts'],
   doctor: ['test/integration/cli/*.all.test.ts'],
   endurance: [
+    'lab/measure/growth/*.endurance.all.test.ts',
     'test/e2e/**/*.endurance.all.test.ts',
     'test/e2e/http/responses/replay-endurance.test.ts',
     'test/soak/*.all.test.ts',

@@ -28,13 +28,13 @@ const NEEDED_BY = {
   'c-compiler': /^lab\/|^test\/(?:faults|e2e\/(?:bullmq|fencing|reconciler))\b/,
   chromium: /^test\/e2e\/(?:browser|sample-app\/page)\./,
   rabbitmq:
-    /^lab\/|\/(?:messages|brokers|soak|sample-app|orders-on-rabbitmq)\/|(?:golevelup|decorators\/wrappers|shared-servers)\b/,
+    /^lab\/walk\/|\/(?:messages|brokers|soak|sample-app|orders-on-rabbitmq)\/|(?:golevelup|decorators\/wrappers|shared-servers)\b/,
   nats: /\/brokers|shared-servers/,
   mosquitto: /\/brokers|shared-servers/,
   pgbouncer: /pgbouncer/,
   nginx: /nginx/,
   promtool: /\/alerts\//,
-  spin: /^lab\//,
+  spin: /^lab\/model\//,
 };
 
 const MAX_FLAKY = 2;

@@ -113,6 +113,7 @@ const others: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'test/unit/inside.ts': '../../lib/core/util/target.js',
     'test/support/inside.ts': '../../lib/stores/redis/target.js',
   },
+  'tests-without-the-lab': { 'test/e2e/measured.ts': '../../lab/bench/tool.js' },
 };
 /** What looks like them, and is allowed. */
 const sound: Readonly<Record<string, string>> = {
@@ -120,6 +121,7 @@ const sound: Readonly<Record<string, string>> = {
   'test/support/internals/core.ts': '../../../lib/core/util/target.js',
   'test/unit/entries.ts': '../../lib/stores/redis/index.js',
   'test/unit/internals.ts': '../support/internals/core.js',
+  'test/e2e/judged.ts': '../../lab/faults/oracle.js',
   'sample-app/src/by-name.ts': 'nestjs-idempotency/redis',
   'sample-app/demo/by-name.ts': '../src/by-name.js',
 };
@@ -127,6 +129,8 @@ Object.assign(tree, {
   'lib/stores/redis/index.ts': 'export {};\n',
   'lib/cli/main.ts': 'export {};\n',
   'test/unit/helper.ts': 'export {};\n',
+  'lab/bench/tool.ts': 'export {};\n',
+  'lab/faults/oracle.ts': 'export {};\n',
   'rollup.config.js': 'export {};\n',
   'lib/core/util/hen.ts': importing('./egg.js'),
   'test/unit/hen.ts': importingType('./egg.js'),

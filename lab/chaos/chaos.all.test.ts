@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { planOf } from '../../lab/chaos/arguments.js';
-import { chaosProgram, TIMEOUT } from '../../lab/chaos/chaos-program.js';
-import { historyOf } from '../../lab/chaos/history.js';
-import { runChaos } from '../../lab/chaos/run.js';
-import { NOTHING_TOLERATED } from '../../lab/faults/expectations.js';
-import { judge } from '../../lab/faults/oracle.js';
+import { planOf } from './arguments.js';
+import { chaosProgram, TIMEOUT } from './chaos-program.js';
+import { historyOf } from './history.js';
+import { runChaos } from './run.js';
+import { NOTHING_TOLERATED } from '../faults/expectations.js';
+import { judge } from '../faults/oracle.js';
 
 describe('chaos, a small dose of it', () => {
   it('lost replies, CLIENT KILL and SCRIPT FLUSH: one execution and one success for each key', async () => {

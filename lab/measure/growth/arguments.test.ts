@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { planOf } from '../../lab/measure/growth/arguments.js';
+import { planOf } from './arguments.js';
 
 // growth.endurance.all.test.ts measures a short version.
 describe('The command line of npm run lab -- measure growth', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { chaosProgram } from '../../lab/chaos/chaos-program.js';
+import { chaosProgram } from './chaos-program.js';
 
 const FAULTS = ['lost replies', 'CLIENT KILL', 'SCRIPT FLUSH'];
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { planOf } from '../../lab/chaos/arguments.js';
-import { allTolerated, expectationsOf } from '../../lab/chaos/tolerances.js';
-import { faults } from '../../lab/chaos/faults/index.js';
-import { NOTHING_TOLERATED, type Expectations } from '../../lab/faults/expectations.js';
+import { planOf } from './arguments.js';
+import { allTolerated, expectationsOf } from './tolerances.js';
+import { faults } from './faults/index.js';
+import { NOTHING_TOLERATED, type Expectations } from '../faults/expectations.js';
 
 describe('the plan of a chaos run', () => {
   it('distributes the requests among the keys', () => {

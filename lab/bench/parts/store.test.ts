@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { conditions, measureStore } from '../../../lab/bench/parts/store.js';
-import { builtPackage } from '../../support/packages/built-package.js';
+import { conditions, measureStore } from './store.js';
+import { builtPackage } from '../../../test/support/packages/built-package.js';
 
 const CONDITIONS = [
   ...conditions('pair', 'TCP', 'on', 200, [4]),

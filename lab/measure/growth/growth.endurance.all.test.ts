@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
-import { REQUESTS_OF_A_ROUND } from '../../lab/measure/growth/client.js';
-import { measureGrowth, type GrowthRun } from '../../lab/measure/growth/measure-growth.js';
-import { growthsIn } from '../../lab/measure/growth/reading.js';
+import { REQUESTS_OF_A_ROUND } from './client.js';
+import { measureGrowth, type GrowthRun } from './measure-growth.js';
+import { growthsIn } from './reading.js';
 
 /** A short version of `npm run lab -- measure growth`. */
 const REQUESTS_PER_CHUNK = 2_000;

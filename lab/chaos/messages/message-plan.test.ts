@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { messagePlanOf } from '../../../lab/chaos/messages/arguments.js';
-import { publications } from '../../../lab/chaos/messages/publications.js';
-import { injectionsOf } from '../../../lab/chaos/messages/injections.js';
-import { Random } from '../../integration/differential/random.js';
-import { POINTS } from '../../../lab/faults/worker/mishap.js';
+import { messagePlanOf } from './arguments.js';
+import { publications } from './publications.js';
+import { injectionsOf } from './injections.js';
+import { Random } from '../../../test/integration/differential/random.js';
+import { POINTS } from '../../faults/worker/mishap.js';
 
 describe('the plan of a run with messages', () => {
   it('publishes each message five times by default', () => {
