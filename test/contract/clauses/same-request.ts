@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
-import type { Values } from '../harness/request-file.js';
+import type { Values } from '../harness/request-files.js';
 import type { Server } from '../harness/server.js';
 
 /** A request of the clause, or one with its values filled in. */

@@ -6,7 +6,7 @@ import {
   type PendingRequest,
 } from '../../support/http/wire/raw-client.js';
 import type { RawResponse } from '../../support/http/wire/raw-response.js';
-import { fill, readRequests, type RequestTemplate, type Values } from './request-file.js';
+import { fill, readRequests, type RequestTemplate, type Values } from './request-files.js';
 
 /** The server's report on a scenario, see README.md. */
 export interface Counts {
@@ -122,7 +122,7 @@ export class ContractScenario {
 
   #request(name: string): RequestTemplate {
     const request = this.#requests.get(name);
-    if (request === undefined) throw new Error(`${this.clause}.http has no request "${name}"`);
+    if (request === undefined) throw new Error(`${this.clause} has no request "${name}"`);
     return request;
   }
 

@@ -7,7 +7,7 @@ import { ContractScenario } from './contract-scenario.js';
 /** A server that the clauses are tested on. */
 export interface Server {
   readonly port: number;
-  /** A test's scenario, with the requests in `requests/{clause}.http`. */
+  /** A test's scenario, with the clause's requests in `requests/`. */
   scenario(clause: string): ContractScenario;
   /** Another process on the same store, if the store can be shared. */
   readonly peer: Server | undefined;

@@ -22,8 +22,8 @@ export function testNames(folder: string): Map<string, string[]> {
 export function clauseNames(source: string): [clause: string, name: string][] {
   const texts = source.matchAll(/(['"`])(C\d{2}[a-z]?) ((?:(?!\1)[^\\]|\\.)+)\1/g);
   return Array.from(texts, ([, , clause, name]) => {
-    // The server's name is not part of the clause.
-    const clauseText = name!.replace(/, on \$name$/, '');
+    // Neither the server's name nor a promise's number is part of the clause.
+    const clauseText = name!.replace(/, on \$name$|(?: \[P\d+\])+$/, '');
     return [clause!, clauseText.replaceAll(/\\(.)/g, '$1')];
   });
 }

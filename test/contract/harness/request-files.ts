@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-export const requestsFolder = join(import.meta.dirname, '../requests');
+const requestsFolder = join(import.meta.dirname, '../requests');
 
 /** What replaces `{{name}}`: text is sent in UTF-8, bytes as they are. */
 export type Values = Readonly<Record<string, string | Buffer>>;
@@ -13,9 +13,31 @@ export interface RequestTemplate {
   readonly body: string | undefined;
 }
 
+/** What nearly all requests have in common, so that a file shows what is special about each. */
+const USUAL: Readonly<Record<string, string>> = {
+  usual: [
+    'Host: {{host}}',
+    'Connection: close',
+    'Authorization: Caller id="alice"',
+    'X-Scenario: {{scenario}}',
+  ].join('\n'),
+  json: 'Content-Type: application/json\nContent-Length: {{length}}',
+};
+
+/** The text below each line `## {clause} …` of the request files. */
+export function requestTexts(): Map<string, string> {
+  const files = readdirSync(requestsFolder).map((file) => join(requestsFolder, file));
+  const sections = files.flatMap((file) => readFileSync(file, 'utf8').split(/^## /m).slice(1));
+  return new Map(sections.map((section) => [section.split(' ', 1)[0]!, section]));
+}
+
+let texts: Map<string, string> | undefined;
+
 /** Reads the requests of one clause, by the names after `###`. */
 export function readRequests(clause: string): Map<string, RequestTemplate> {
-  const text = readFileSync(join(requestsFolder, `${clause}.http`), 'utf8');
+  texts ??= requestTexts();
+  const text = texts.get(clause);
+  if (text === undefined) throw new Error(`there are no requests of ${clause}`);
   const [, ...blocks] = text.split(/^### /m);
   return new Map(
     blocks.map((block) => {
@@ -34,7 +56,8 @@ export function readRequests(clause: string): Map<string, RequestTemplate> {
 export function fill({ head, body }: RequestTemplate, values: Values): Buffer {
   const content = body === undefined ? Buffer.alloc(0) : fillText(body, values);
   const length = String(content.length);
-  return Buffer.concat([fillText(`${head}\n\n`, { ...values, length }), content]);
+  const usual = head.replaceAll(/\{\{(usual|json)\}\}/g, (_, name: string) => USUAL[name]!);
+  return Buffer.concat([fillText(`${usual}\n\n`, { ...values, length }), content]);
 }
 
 function fillText(text: string, values: Values): Buffer {
