@@ -5,7 +5,7 @@ import type {
   Outcome,
   OwnerToken,
   StoredRecord,
-} from '../../test/support/internals/core/record.js';
+} from '../../test/support/internals/core.js';
 import type { ModelRecord, ModelStep } from './model-steps.js';
 
 // Far ahead of any real clock: Redis itself expires nothing while a test runs.

@@ -1,7 +1,7 @@
 import { ClientLog } from '../faults/client-log.js';
 import type { Evidence } from '../faults/evidence.js';
 import type { Expectations } from '../faults/expectations.js';
-import type { RecordKey } from '../../test/support/internals/core/record.js';
+import type { RecordKey } from '../../test/support/internals/core.js';
 import { judge } from '../faults/oracle.js';
 import type { ApiResponse } from '../faults/response.js';
 import type { Fault } from './plan.js';

@@ -1,17 +1,20 @@
-import type {
-  Abandoned,
-  AbandonedPage,
-  AbandonedRecord,
-  Begin,
-  BeginReply,
-  Complete,
-  Extend,
-  IdempotencyStore,
-  Release,
-  StoreObserver,
-} from '../support/internals/core/store.js';
-import { StoreUnavailableError } from '../support/internals/core/util.js';
-import type { Fingerprint, Lease, Outcome, OwnerToken } from '../support/internals/core/record.js';
+import {
+  type Abandoned,
+  type AbandonedPage,
+  type AbandonedRecord,
+  type Begin,
+  type BeginReply,
+  type Complete,
+  type Extend,
+  type IdempotencyStore,
+  type Release,
+  type StoreObserver,
+  StoreUnavailableError,
+  type Fingerprint,
+  type Lease,
+  type Outcome,
+  type OwnerToken,
+} from '../support/internals/core.js';
 import type { PlantedMistake } from '../support/planted/planted-mistake.js';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 

@@ -3,9 +3,11 @@ import { afterAll } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import type { StoreUnderTest } from 'nestjs-idempotency/testing/store';
-import { RedisIdempotencyStore as OwnConnectionStore } from '../support/internals/stores/redis.js';
-import { openConnection } from '../support/internals/stores/redis/connection.js';
-import type { LuaScripts } from '../support/internals/stores/redis/scripts.js';
+import {
+  RedisIdempotencyStore as OwnConnectionStore,
+  openConnection,
+  type LuaScripts,
+} from '../support/internals/redis.js';
 import {
   clockedScripts,
   clockedScriptsOfLargeRecords,

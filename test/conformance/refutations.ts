@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { IdempotencyStore } from '../support/internals/core/store.js';
+import type { IdempotencyStore } from '../support/internals/core.js';
 import { storeConformanceCases } from 'nestjs-idempotency/testing/store';
 import type { Clock } from './broken-stores.js';
 

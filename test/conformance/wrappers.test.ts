@@ -2,8 +2,8 @@ import { describe, it } from '@jest/globals';
 import { DelegatingStore } from 'nestjs-idempotency/store';
 import { describeStoreConformance, type StoreUnderTest } from 'nestjs-idempotency/testing/store';
 import Opossum from 'opossum';
-import { resolveGroup } from '../support/internals/core/util.js';
-import { BREAKER, BreakerStore } from '../support/internals/wrappers/breaker.js';
+import { resolveGroup } from '../support/internals/core.js';
+import { BREAKER, BreakerStore } from '../support/internals/breaker.js';
 import { memoryUnderTest } from './memory-under-test.js';
 
 /** A wrapper is itself a store and must pass every case. */

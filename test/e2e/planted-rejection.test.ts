@@ -6,10 +6,14 @@ import { Idempotent, type OperationRejectedError } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { InScenario, Scenario } from '../support/http/scenario.js';
 import { startApp } from '../support/http/start-app.js';
-import { PROTOCOL_DEFAULTS, REJECTION_CODES } from '../support/internals/core/operation.js';
-import { REJECTIONS, type Rejection, type RejectionCode } from '../support/internals/core/util.js';
-import { rejectedResult, RejectionMapper } from '../support/internals/transports/call.js';
-import { toFieldError } from '../support/internals/transports/graphql.js';
+import {
+  PROTOCOL_DEFAULTS,
+  REJECTION_CODES,
+  REJECTIONS,
+  type Rejection,
+  type RejectionCode,
+} from '../support/internals/core.js';
+import { rejectedResult, RejectionMapper, toFieldError } from '../support/internals/call.js';
 import { stalePages } from '../support/docs/problem-pages.js';
 import { shippedTexts } from '../support/packages/shipped-texts/shipped-texts.js';
 import { useServer } from '../support/servers/use-server.js';

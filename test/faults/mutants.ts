@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { loadScripts, type LuaScripts } from '../support/internals/stores/redis/scripts.js';
+import { loadScripts, type LuaScripts } from '../support/internals/redis.js';
 import type { PlantedMistake } from '../support/planted/planted-mistake.js';
 import {
   lateAfterTimeout,

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { loadScripts } from '../support/internals/stores/redis/scripts.js';
+import { loadScripts } from '../support/internals/redis.js';
 import { until } from '../support/waiting/until.js';
 import { RedisProxy, type RedisProxyOptions } from '../support/redis/proxy/redis-proxy.js';
 import { RespReader, wordsOf } from '../support/redis/proxy/resp-reader.js';

@@ -6,7 +6,7 @@ import { IdempotencyEvents, IdempotencyMeter, type IdempotencyEvent } from 'nest
 import { redisStore } from 'nestjs-idempotency/redis';
 import { EndsOfAttempts } from '../support/engine/attempt-ends.js';
 import { EventTally, numbersOf } from '../support/engine/event-tally.js';
-import { IdempotencyEngine } from '../support/internals/core/engine.js';
+import { IdempotencyEngine } from '../support/internals/core.js';
 import { serve } from '../support/processes/child.js';
 import { readHoldings } from '../../lab/measure/growth/holdings.js';
 import { LEAKS } from '../../lab/measure/growth/leaks.js';

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
-import { DEFAULT_LIMITS } from '../support/internals/core/operation.js';
+import { DEFAULT_LIMITS } from '../support/internals/core.js';
 import { projectRoot } from '../support/project-root.js';
 
 /** What the drain is followed by: open connections and the store's own. */

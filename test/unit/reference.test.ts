@@ -1,9 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { EVENT_SEVERITY } from '../support/internals/core/record.js';
-import { REJECTIONS } from '../support/internals/core/util.js';
-import { OPTIONS } from '../support/internals/nest/options.js';
+import { EVENT_SEVERITY, REJECTIONS } from '../support/internals/core.js';
+import { OPTIONS } from '../support/internals/nest.js';
 import { projectRoot } from '../support/project-root.js';
 
 const read = (path: string) => readFileSync(join(projectRoot, path), 'utf8');

@@ -1,8 +1,10 @@
 import { keepReport } from '../../../test/support/docs/figures/keep-report.js';
 import type { Row } from '../../../test/support/docs/figures/report.js';
-import { RedisIdempotencyStore } from '../../../test/support/internals/stores/redis.js';
-import { openConnection } from '../../../test/support/internals/stores/redis/connection.js';
-import { loadScripts } from '../../../test/support/internals/stores/redis/scripts.js';
+import {
+  RedisIdempotencyStore,
+  openConnection,
+  loadScripts,
+} from '../../../test/support/internals/redis.js';
 import { withLargestRecord } from '../../../test/support/redis/clocked-scripts.js';
 import { startRedis } from '../../../test/support/redis/redis-server.js';
 import { beginCommand, completeCommand, leaseOf } from '../../../test/support/stores/commands.js';

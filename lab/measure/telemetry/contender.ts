@@ -11,10 +11,12 @@ import {
   type Outcome,
 } from 'nestjs-idempotency/store';
 import { noServices } from '../../../test/support/engine/no-services.js';
-import { IdempotencyEngine } from '../../../test/support/internals/core/engine.js';
-import { DEFAULT_LIMITS } from '../../../test/support/internals/core/operation.js';
-import { Telemetries } from '../../../test/support/internals/core/telemetry.js';
-import { CallTransport, type Call } from '../../../test/support/internals/transports/call.js';
+import {
+  IdempotencyEngine,
+  DEFAULT_LIMITS,
+  Telemetries,
+} from '../../../test/support/internals/core.js';
+import { CallTransport, type Call } from '../../../test/support/internals/call.js';
 
 export const TASKS = ['first request', 'replay'] as const;
 export type Task = (typeof TASKS)[number];

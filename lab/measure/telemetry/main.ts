@@ -8,7 +8,7 @@ import {
 import { keepReport } from '../../../test/support/docs/figures/keep-report.js';
 import type { Row } from '../../../test/support/docs/figures/report.js';
 import { newCall } from '../../../test/support/engine/caller.js';
-import type { Call } from '../../../test/support/internals/transports/call.js';
+import type { Call } from '../../../test/support/internals/call.js';
 import { median } from '../../bench/measuring/statistics.js';
 import { fromCommandLine, valuesOf } from '../../command-line.js';
 import { Contender, TASKS, type Task } from './contender.js';

@@ -1,4 +1,4 @@
-import type { IdempotencyEvent } from '../../../test/support/internals/core/record.js';
+import type { IdempotencyEvent } from '../../../test/support/internals/core.js';
 
 /** What has happened to one attempt. Times are of its process. */
 interface AttemptLog {

@@ -2,14 +2,12 @@ import type {
   IdempotencyEvent,
   Lease,
   RecordKey,
-} from '../../../test/support/internals/core/record.js';
-import type {
   Begin,
   BeginReply,
   Complete,
   CompleteReply,
   ExtendReply,
-} from '../../../test/support/internals/core/store.js';
+} from '../../../test/support/internals/core.js';
 import type { SimulatedProcess } from '../world/simulated-process.js';
 import { attemptOf, attemptsOf, RuleBase, SLACK_MS } from './rule-base.js';
 

@@ -1,4 +1,4 @@
-import type { IdempotencyEvent, RecordKey } from '../../../test/support/internals/core/record.js';
+import type { IdempotencyEvent, RecordKey } from '../../../test/support/internals/core.js';
 import type { SimulatedProcess } from '../world/simulated-process.js';
 import { RuleBase, SLACK_MS } from './rule-base.js';
 

@@ -1,5 +1,4 @@
-import type { IdempotencyContext } from '../../../test/support/internals/core/operation.js';
-import type { RecordKey } from '../../../test/support/internals/core/record.js';
+import type { IdempotencyContext, RecordKey } from '../../../test/support/internals/core.js';
 import type { SimulatedRequest } from '../world/request.js';
 import { RuleBase, SLACK_MS } from './rule-base.js';
 

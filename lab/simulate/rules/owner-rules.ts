@@ -1,10 +1,11 @@
-import type { Lease, RecordKey } from '../../../test/support/internals/core/record.js';
 import type {
+  Lease,
+  RecordKey,
   Begin,
   BeginReply,
   CompleteReply,
   ExtendReply,
-} from '../../../test/support/internals/core/store.js';
+} from '../../../test/support/internals/core.js';
 import { kindOf, type Command } from '../world/commands.js';
 import type { RecordServer } from '../world/record-server.js';
 import type { SimulatedProcess } from '../world/simulated-process.js';

@@ -1,9 +1,10 @@
-import type { RecordKey, StoredRecord } from '../../../test/support/internals/core/record.js';
 import type {
+  RecordKey,
+  StoredRecord,
   AbandonedPage,
   BeginReply,
   CompleteReply,
-} from '../../../test/support/internals/core/store.js';
+} from '../../../test/support/internals/core.js';
 import { kindOf } from '../world/commands.js';
 import type { RecordServer } from '../world/record-server.js';
 import type { World } from '../world/world.js';

@@ -1,5 +1,8 @@
-import type { EngineAttempt } from '../../../test/support/internals/core/engine.js';
-import type { RecordKey, StoredRecord } from '../../../test/support/internals/core/record.js';
+import type {
+  EngineAttempt,
+  RecordKey,
+  StoredRecord,
+} from '../../../test/support/internals/core.js';
 import type { Command } from '../world/commands.js';
 import type { SimulatedOperation } from '../world/operations.js';
 import { INPUT } from '../world/scheduler.js';

@@ -4,8 +4,9 @@ import type {
   Complete,
   Extend,
   Release,
-} from '../../../test/support/internals/core/store.js';
-import type { Lease, RecordKey } from '../../../test/support/internals/core/record.js';
+  Lease,
+  RecordKey,
+} from '../../../test/support/internals/core.js';
 
 /** What is sent to a server. */
 export type Command =

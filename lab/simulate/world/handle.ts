@@ -2,7 +2,7 @@ import {
   executionScope,
   InnerScope,
   type ExecutionScope,
-} from '../../../test/support/internals/core/operation.js';
+} from '../../../test/support/internals/core.js';
 import type { OutcomeBody, SimulatedRequest } from './request.js';
 
 /** What `@Idempotent()` makes of a handler's method: it reports its entry and its end. */

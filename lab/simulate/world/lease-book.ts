@@ -1,5 +1,9 @@
-import type { Lease } from '../../../test/support/internals/core/record.js';
-import type { Begin, BeginReply, ExtendReply } from '../../../test/support/internals/core/store.js';
+import type {
+  Lease,
+  Begin,
+  BeginReply,
+  ExtendReply,
+} from '../../../test/support/internals/core.js';
 
 interface KnownLease {
   until: number;

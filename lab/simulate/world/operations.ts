@@ -1,19 +1,17 @@
 import type { OperationPlan } from '../plan.js';
-import { JSON_CODEC } from '../../../test/support/internals/codecs/json.js';
+import { JSON_CODEC } from '../../../test/support/internals/codecs.js';
 import { CALLER } from '../../faults/client.js';
 import {
   PROTOCOL,
   type IdempotencyContext,
   type ProtocolOptions,
   type ResolvedProtocolOptions,
-} from '../../../test/support/internals/core/operation.js';
-import {
   fingerprint,
   recordKey,
   type Fingerprint,
   type RecordKey,
-} from '../../../test/support/internals/core/record.js';
-import { resolve } from '../../../test/support/internals/core/util.js';
+  resolve,
+} from '../../../test/support/internals/core.js';
 import type { OutcomeBody, SimulatedRequest } from './request.js';
 import type { World } from './world.js';
 

@@ -1,4 +1,4 @@
-import type { Clock, ClockTimer } from '../../../test/support/internals/core/util.js';
+import type { Clock, ClockTimer } from '../../../test/support/internals/core.js';
 import { IMMEDIATES, TIMERS, type Scheduled } from './scheduler.js';
 import type { Contact } from './simulated-process.js';
 

@@ -1,7 +1,10 @@
-import type { RecordKey, StoredRecord } from '../../../test/support/internals/core/record.js';
-import { MemoryIdempotencyStore } from '../../../test/support/internals/stores/memory.js';
-import { transitions } from '../../../test/support/internals/core/store.js';
-import type { Clock } from '../../../test/support/internals/core/util.js';
+import {
+  type RecordKey,
+  type StoredRecord,
+  transitions,
+  type Clock,
+} from '../../../test/support/internals/core.js';
+import { MemoryIdempotencyStore } from '../../../test/support/internals/memory.js';
 import type { OwnerRules } from '../rules/owner-rules.js';
 import type { RecordRules } from '../rules/record-rules.js';
 import { kindOf, type Command } from './commands.js';

@@ -1,5 +1,6 @@
-import type { Lease, RecordKey } from '../../../test/support/internals/core/record.js';
 import {
+  type Lease,
+  type RecordKey,
   IdempotencyStore,
   type Abandoned,
   type AbandonedPage,
@@ -12,11 +13,9 @@ import {
   type IdempotencyRecord,
   type Release,
   type ReleaseReply,
-} from '../../../test/support/internals/core/store.js';
-import {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
-} from '../../../test/support/internals/core/util.js';
+} from '../../../test/support/internals/core.js';
 import { kindOf, type Command } from './commands.js';
 import { LeaseBook } from './lease-book.js';
 import type { RecordServer } from './record-server.js';

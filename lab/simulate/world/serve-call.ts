@@ -1,6 +1,6 @@
-import { JSON_CODEC } from '../../../test/support/internals/codecs/json.js';
-import { REJECTIONS } from '../../../test/support/internals/core/util.js';
-import { valueFormat, type Call } from '../../../test/support/internals/transports/call.js';
+import { JSON_CODEC } from '../../../test/support/internals/codecs.js';
+import { REJECTIONS } from '../../../test/support/internals/core.js';
+import { valueFormat, type Call } from '../../../test/support/internals/call.js';
 import { CALLER } from '../../faults/client.js';
 import { FAILURES, OperationError } from './operations.js';
 import type { OutcomeBody, Response, SimulatedRequest } from './request.js';

@@ -1,13 +1,12 @@
-import { entryOf, type Entry } from '../../../test/support/internals/core/engine.js';
-import { executionScope } from '../../../test/support/internals/core/operation.js';
+import { entryOf, type Entry, executionScope } from '../../../test/support/internals/core.js';
 import {
   HttpExecution,
   problems,
   replayOf,
   STATUS_HEADER,
   type HttpRoute,
-} from '../../../test/support/internals/transports/http.js';
-import type { RecordedResponse } from '../../../test/support/internals/transports/http/response.js';
+  type RecordedResponse,
+} from '../../../test/support/internals/http.js';
 import { CALLER } from '../../faults/client.js';
 import { handle } from './handle.js';
 import { MAX_BYTES, OperationError, type SimulatedOperation } from './operations.js';

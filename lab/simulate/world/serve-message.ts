@@ -1,7 +1,7 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { defer } from 'rxjs';
-import { executionScope, ExecutionScope } from '../../../test/support/internals/core/operation.js';
-import type { MessageRoute } from '../../../test/support/internals/transports/message.js';
+import { executionScope, ExecutionScope } from '../../../test/support/internals/core.js';
+import type { MessageRoute } from '../../../test/support/internals/message.js';
 import { CALLER } from '../../faults/client.js';
 import { handle } from './handle.js';
 import { failureResponse, rejectionResponse } from './serve-call.js';

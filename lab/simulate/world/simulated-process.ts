@@ -1,10 +1,12 @@
-import type { IdempotencyEvent } from '../../../test/support/internals/core/record.js';
-import { IdempotencyEvents } from '../../../test/support/internals/core/record.js';
-import { IdempotencyEngine } from '../../../test/support/internals/core/engine.js';
-import { DEFAULT_LIMITS } from '../../../test/support/internals/core/operation.js';
-import { Reconciliation } from '../../../test/support/internals/core/recovery.js';
-import { CallTransport } from '../../../test/support/internals/transports/call.js';
-import { MessageTransport } from '../../../test/support/internals/transports/message.js';
+import {
+  type IdempotencyEvent,
+  IdempotencyEvents,
+  IdempotencyEngine,
+  DEFAULT_LIMITS,
+  Reconciliation,
+} from '../../../test/support/internals/core.js';
+import { CallTransport } from '../../../test/support/internals/call.js';
+import { MessageTransport } from '../../../test/support/internals/message.js';
 import { recordKeyOf } from '../../faults/extra-executions.js';
 import { Random } from '../../../test/integration/differential/random.js';
 import { ProcessClock, type Ticking } from './process-clock.js';

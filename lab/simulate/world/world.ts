@@ -1,12 +1,12 @@
 import type { ApiResponse } from '../../faults/response.js';
 import type { Effect, EventLine } from '../../faults/worker/lines.js';
-import type { IdempotencyContext } from '../../../test/support/internals/core/operation.js';
+import type { IdempotencyContext } from '../../../test/support/internals/core.js';
 import {
   recoverableCall,
   RejectionMapper,
   valueFormat,
-} from '../../../test/support/internals/transports/call.js';
-import { JSON_CODEC } from '../../../test/support/internals/codecs/json.js';
+} from '../../../test/support/internals/call.js';
+import { JSON_CODEC } from '../../../test/support/internals/codecs.js';
 import { Random } from '../../../test/integration/differential/random.js';
 import type { Coverage } from '../coverage.js';
 import { History } from '../history.js';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import type { Begin } from '../../support/internals/core/store.js';
+import type { Begin } from '../../support/internals/core.js';
 import { success } from '../../support/engine/worker.js';
 import { until } from '../../support/waiting/until.js';
 import { RedisNode } from '../../support/redis/redis-node.js';

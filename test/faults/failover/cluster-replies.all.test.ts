@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Cluster } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import type { RecordKey } from '../../support/internals/core/record.js';
+import type { RecordKey } from '../../support/internals/core.js';
 import {
   beginCommand,
   completeCommand,

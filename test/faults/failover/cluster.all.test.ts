@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { OperationRequest } from '../../support/internals/core/operation.js';
+import type { OperationRequest } from '../../support/internals/core.js';
 import { success } from '../../support/engine/worker.js';
 import { during } from '../../support/waiting/during.js';
 import { labRequest } from '../store/support/requests.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { OperationRequest } from '../../support/internals/core/operation.js';
+import type { OperationRequest } from '../../support/internals/core.js';
 import { requestsOf, ownerOf, useCluster } from './support/use-cluster.js';
 
 const used = useCluster();

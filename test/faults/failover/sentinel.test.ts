@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { OperationRequest } from '../../support/internals/core/operation.js';
+import type { OperationRequest } from '../../support/internals/core.js';
 import { sentinelStore } from '../../../examples/which-store/sentinel-store.js';
 import { success } from '../../support/engine/worker.js';
 import { labRequest } from '../store/support/requests.js';

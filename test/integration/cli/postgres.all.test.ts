@@ -4,8 +4,8 @@ import {
   historySql,
   MIGRATIONS,
   migrationSql,
-} from '../../support/internals/stores/postgres/schema.js';
-import { TableName } from '../../support/internals/stores/postgres/sql.js';
+  TableName,
+} from '../../support/internals/postgres.js';
 import { afterTest } from '../../support/jest/after-test.js';
 import type { DatabaseSettings } from '../../support/postgres/new-database.js';
 import { startPostgres } from '../../support/postgres/postgres-server.js';

@@ -1,4 +1,4 @@
-import type { StoredRecord } from '../../support/internals/core/record.js';
+import type { StoredRecord } from '../../support/internals/core.js';
 import { encodeRecord, type Fields } from './encoding.js';
 import { expected } from './subjects/reference.js';
 import type { Step } from './step.js';

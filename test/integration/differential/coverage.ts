@@ -1,4 +1,4 @@
-import type { StoredRecord } from '../../support/internals/core/record.js';
+import type { StoredRecord } from '../../support/internals/core.js';
 import type { Fields } from './encoding.js';
 import type { Step } from './step.js';
 

@@ -4,8 +4,9 @@ import type {
   ExtendReply,
   IdempotencyRecord,
   ReleaseReply,
-} from '../../support/internals/core/store.js';
-import type { Outcome, StoredRecord } from '../../support/internals/core/record.js';
+  Outcome,
+  StoredRecord,
+} from '../../support/internals/core.js';
 
 /**
  * Encodes replies and records of the reference, independently of the stores' own code: replies as the headers of the Lua

@@ -3,7 +3,7 @@ import type {
   Outcome,
   OwnerToken,
   StoredRecord,
-} from '../../support/internals/core/record.js';
+} from '../../support/internals/core.js';
 import { listsFromSeed } from '../../support/jest/random-runs.js';
 import { Random } from './random.js';
 import { expected } from './subjects/reference.js';

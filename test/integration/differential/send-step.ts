@@ -1,5 +1,4 @@
-import type { IdempotencyStore } from '../../support/internals/core/store.js';
-import type { RecordKey } from '../../support/internals/core/record.js';
+import type { IdempotencyStore, RecordKey } from '../../support/internals/core.js';
 import type { Step } from './step.js';
 
 /** Sends a step to a store, through the port. */

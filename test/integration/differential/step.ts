@@ -1,5 +1,4 @@
-import type { Begin, Complete, Extend, Release } from '../../support/internals/core/store.js';
-import type { Lease } from '../../support/internals/core/record.js';
+import type { Begin, Complete, Extend, Release, Lease } from '../../support/internals/core.js';
 
 type Untimed<Command> = Omit<Command, 'timeoutMs' | 'recordKey'>;
 

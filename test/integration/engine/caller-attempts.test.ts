@@ -3,7 +3,7 @@ import {
   executionScope,
   type Attempt,
   type ProtocolOptions,
-} from '../../support/internals/core/operation.js';
+} from '../../support/internals/core.js';
 import { unavailable } from '../../support/stores/faulty-store.js';
 import { newRequest, outcomeAsText, success } from '../../support/engine/worker.js';
 import { inFakeTime } from './support/in-fake-time.js';

@@ -1,9 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { expect, it } from '@jest/globals';
 import { IdempotencyEvents, type IdempotencyStore } from 'nestjs-idempotency';
-import { IdempotencyEngine } from '../../support/internals/core/engine.js';
-import { DEFAULT_LIMITS } from '../../support/internals/core/operation.js';
-import { Telemetries } from '../../support/internals/core/telemetry.js';
+import { IdempotencyEngine, DEFAULT_LIMITS, Telemetries } from '../../support/internals/core.js';
 import { FaultyStore } from '../../support/stores/faulty-store.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import { newRequest, success } from '../../support/engine/worker.js';

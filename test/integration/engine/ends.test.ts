@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { CompleteReply, ReleaseReply } from 'nestjs-idempotency/store';
 import { endsOf, wrongEnds, type AttemptEnd } from '../../support/engine/attempt-ends.js';
 import { failure, newRequest, outcomeOf, success } from '../../support/engine/worker.js';
-import type { Attempt } from '../../support/internals/core/operation.js';
+import type { Attempt } from '../../support/internals/core.js';
 import { heldReply, unavailable, type Fault } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';

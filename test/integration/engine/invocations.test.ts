@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { FailureReplayedError, ValueNotStorableError } from 'nestjs-idempotency';
 import type { Outcome } from 'nestjs-idempotency/store';
-import { resolveModuleOptions } from '../../support/internals/nest/options.js';
+import { resolveModuleOptions } from '../../support/internals/nest.js';
 import { redisStore } from 'nestjs-idempotency/redis';
 import type { Fault } from '../../support/stores/faulty-store.js';
 import { Caller, newCall } from '../../support/engine/caller.js';

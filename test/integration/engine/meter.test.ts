@@ -4,9 +4,12 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { newCall } from '../../support/engine/caller.js';
 import { EventTally, numbersOf } from '../../support/engine/event-tally.js';
 import { noServices } from '../../support/engine/no-services.js';
-import { IdempotencyEngine } from '../../support/internals/core/engine.js';
-import { DEFAULT_LIMITS, type ProtocolOptions } from '../../support/internals/core/operation.js';
-import { CallTransport } from '../../support/internals/transports/call.js';
+import {
+  IdempotencyEngine,
+  DEFAULT_LIMITS,
+  type ProtocolOptions,
+} from '../../support/internals/core.js';
+import { CallTransport } from '../../support/internals/call.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { until } from '../../support/waiting/until.js';

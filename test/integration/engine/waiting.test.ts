@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import type { IdempotencyEvent } from 'nestjs-idempotency';
-import type { Attempt } from '../../support/internals/core/operation.js';
+import type { Attempt } from '../../support/internals/core.js';
 import { lostReply, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';

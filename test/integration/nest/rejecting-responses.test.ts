@@ -21,9 +21,8 @@ import {
 import { Idempotent, IdempotencyService, type OutcomeCodec } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { comparableArguments, fieldKey } from '../../support/internals/transports/graphql.js';
-import { messageKey, failureActionOf } from '../../support/internals/transports/message.js';
-import { socketCall } from '../../support/internals/transports/websocket.js';
+import { comparableArguments, fieldKey, socketCall } from '../../support/internals/call.js';
+import { messageKey, failureActionOf } from '../../support/internals/message.js';
 import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
 import { afterTest } from '../../support/jest/after-test.js';
 import { freePort } from '../../support/servers/free-port.js';

@@ -8,8 +8,8 @@ import {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
   ValueNotStorableError,
-} from '../../support/internals/core/util.js';
-import type { RecordKey } from '../../support/internals/core/record.js';
+  type RecordKey,
+} from '../../support/internals/core.js';
 import { freePort } from '../../support/servers/free-port.js';
 import type { TestedPoolConfig } from '../../support/postgres/postgres-pool.js';
 import { ShiftingRelay } from '../../support/postgres/shifting-relay.js';

@@ -9,7 +9,7 @@ import {
   postgresStore,
   type DeletionReport,
 } from 'nestjs-idempotency/postgres';
-import { loadStatements, TableName } from '../../support/internals/stores/postgres/sql.js';
+import { loadStatements, TableName } from '../../support/internals/postgres.js';
 import { documentedSql } from '../../support/docs/documented-sql.js';
 import { withSqlClock } from '../../support/clocks/injected-sql-clock.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';

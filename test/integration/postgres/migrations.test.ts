@@ -2,13 +2,13 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
-import { StoreConfigurationError } from '../../support/internals/core/util.js';
+import { StoreConfigurationError } from '../../support/internals/core.js';
 import {
   historySql,
   MIGRATIONS,
   migrationSql,
-} from '../../support/internals/stores/postgres/schema.js';
-import { TableName } from '../../support/internals/stores/postgres/sql.js';
+  TableName,
+} from '../../support/internals/postgres.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { beginCommand, newToken } from '../../support/stores/commands.js';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { migrate } from 'nestjs-idempotency/postgres';
 import { describeStoreConformance } from 'nestjs-idempotency/testing/store';
-import { MIGRATIONS } from '../../support/internals/stores/postgres/schema.js';
+import { MIGRATIONS } from '../../support/internals/postgres.js';
 import { PostgresHarness } from '../../conformance/postgres-under-test.js';
 import { documentedSql } from '../../support/docs/documented-sql.js';
 import { embeddedPostgres } from '../../support/postgres/postgres-servers.js';

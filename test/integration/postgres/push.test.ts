@@ -2,7 +2,7 @@ import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { migrate, postgresStore, type PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
-import type { Lease } from '../../support/internals/core/record.js';
+import type { Lease } from '../../support/internals/core.js';
 import { newRecordKey, TIMEOUT_MS } from '../../support/stores/commands.js';
 import { until } from '../../support/waiting/until.js';
 import { acquire, end, watch as watchFor } from '../../support/stores/watching.js';

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate } from 'nestjs-idempotency/postgres';
-import type { Lease } from '../../support/internals/core/record.js';
+import type { Lease } from '../../support/internals/core.js';
 import { postgresServers } from '../../support/postgres/postgres-servers.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { newRecordKey, newToken } from '../../support/stores/commands.js';

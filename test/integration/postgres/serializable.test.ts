@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate } from 'nestjs-idempotency/postgres';
-import type { TransactionEnd } from '../../support/internals/core/transaction.js';
+import type { TransactionEnd } from '../../support/internals/core.js';
 import { documentedSql } from '../../support/docs/documented-sql.js';
 import { postgresServers } from '../../support/postgres/postgres-servers.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';

@@ -12,8 +12,7 @@ import {
   type Recovery,
 } from 'nestjs-idempotency';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
-import { RECONCILE } from '../../support/internals/core/recovery.js';
-import { resolveGroup } from '../../support/internals/core/util.js';
+import { RECONCILE, resolveGroup } from '../../support/internals/core.js';
 import { DrivenClock } from '../../support/internals/testing.js';
 import { FaultyStore, misconfigured, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';

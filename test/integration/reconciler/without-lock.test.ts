@@ -3,13 +3,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { IdempotencyStore, Recover } from 'nestjs-idempotency';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { IdempotencyEvents } from '../../support/internals/core/record.js';
-import { IdempotencyEngine } from '../../support/internals/core/engine.js';
-import { DEFAULT_LIMITS } from '../../support/internals/core/operation.js';
+import {
+  IdempotencyEvents,
+  IdempotencyEngine,
+  DEFAULT_LIMITS,
+  Reconciliation,
+} from '../../support/internals/core.js';
 import { protocolOptions } from '../../support/engine/protocol-options.js';
-import { Reconciliation } from '../../support/internals/core/recovery.js';
-import { JSON_CODEC } from '../../support/internals/codecs/json.js';
-import { recoverableCall, valueFormat } from '../../support/internals/transports/call.js';
+import { JSON_CODEC } from '../../support/internals/codecs.js';
+import { recoverableCall, valueFormat } from '../../support/internals/call.js';
 import { noServices } from '../../support/engine/no-services.js';
 import { sharedServer } from '../../support/servers/shared/shared-server.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';

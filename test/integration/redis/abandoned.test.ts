@@ -4,8 +4,10 @@ import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import {
   StoreConfigurationError,
   StoreUnavailableError,
-} from '../../support/internals/core/util.js';
-import type { AbandonedPage, Begin, IdempotencyStore } from '../../support/internals/core/store.js';
+  type AbandonedPage,
+  type Begin,
+  type IdempotencyStore,
+} from '../../support/internals/core.js';
 import { RedisCluster } from '../../support/redis/redis-cluster.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Cluster } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { StoreUnavailableError } from '../../support/internals/core/util.js';
+import { StoreUnavailableError } from '../../support/internals/core.js';
 import { RedisCluster } from '../../support/redis/redis-cluster.js';
 import { healthOf } from '../../support/stores/health-of.js';
 import {

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jes
 import type { IdempotencyEvent, OperationRejectedError } from 'nestjs-idempotency';
 import { redisStore, RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { randomUUID } from 'node:crypto';
-import { loadScripts } from '../../support/internals/stores/redis/scripts.js';
+import { loadScripts } from '../../support/internals/redis.js';
 import type { Fault } from '../../support/stores/faulty-store.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { standStill } from '../../support/clocks/stand-still.js';

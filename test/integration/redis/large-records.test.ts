@@ -1,11 +1,17 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { OwnConnectionOptions } from 'nestjs-idempotency/redis';
-import type { Lease } from '../../support/internals/core/record.js';
-import { StoreOutcomeUnknownError } from '../../support/internals/core/util.js';
-import type { BeginReply, Complete, IdempotencyStore } from '../../support/internals/core/store.js';
-import { RedisIdempotencyStore } from '../../support/internals/stores/redis.js';
-import { openConnection } from '../../support/internals/stores/redis/connection.js';
-import { loadScripts } from '../../support/internals/stores/redis/scripts.js';
+import {
+  type Lease,
+  StoreOutcomeUnknownError,
+  type BeginReply,
+  type Complete,
+  type IdempotencyStore,
+} from '../../support/internals/core.js';
+import {
+  RedisIdempotencyStore,
+  openConnection,
+  loadScripts,
+} from '../../support/internals/redis.js';
 import { afterTest } from '../../support/jest/after-test.js';
 import { decodeRecord } from '../../support/redis/decode-record.js';
 import { startRedis } from '../../support/redis/redis-server.js';

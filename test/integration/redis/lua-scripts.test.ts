@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { loadScripts } from '../../support/internals/stores/redis/scripts.js';
+import { loadScripts } from '../../support/internals/redis.js';
 
 const scripts = Object.entries(loadScripts());
 

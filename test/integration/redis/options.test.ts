@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { RedisIdempotencyStore, redisStore } from 'nestjs-idempotency/redis';
-import { IdempotencyOptionsError } from '../../support/internals/core/util.js';
+import { IdempotencyOptionsError } from '../../support/internals/core.js';
 import { userClient } from './support/fixture.js';
 
 const url = 'redis://127.0.0.1:1';

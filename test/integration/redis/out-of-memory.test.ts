@@ -1,8 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { StoreUnavailableError } from '../../support/internals/core/util.js';
-import type { Lease } from '../../support/internals/core/record.js';
+import { StoreUnavailableError, type Lease } from '../../support/internals/core.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { inStandingTime } from '../../support/clocks/standing-time.js';
 import {

@@ -2,8 +2,7 @@ import { useRedis } from '../../support/redis/use-redis.js';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { ValueNotStorableError } from '../../support/internals/core/util.js';
-import type { Fingerprint } from '../../support/internals/core/record.js';
+import { ValueNotStorableError, type Fingerprint } from '../../support/internals/core.js';
 import {
   beginCommand,
   completeCommand,

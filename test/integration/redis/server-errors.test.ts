@@ -6,8 +6,8 @@ import {
   StoreConfigurationError,
   StoreOutcomeUnknownError,
   StoreUnavailableError,
-} from '../../support/internals/core/util.js';
-import { loadScripts } from '../../support/internals/stores/redis/scripts.js';
+} from '../../support/internals/core.js';
+import { loadScripts } from '../../support/internals/redis.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
 import { ACQUIRED, startScriptedServer, startServerWithoutFlags } from './support/canned-server.js';

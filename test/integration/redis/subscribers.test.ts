@@ -1,10 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { IdempotencyEvents, type IdempotencyEvent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { DEFAULT_LIMITS } from '../../support/internals/core/operation.js';
-import { IdempotencyEngine } from '../../support/internals/core/engine.js';
+import { DEFAULT_LIMITS, IdempotencyEngine } from '../../support/internals/core.js';
 import { LogReporter } from '../../support/internals/nest.js';
-import { CallTransport } from '../../support/internals/transports/call.js';
+import { CallTransport } from '../../support/internals/call.js';
 import { noServices } from '../../support/engine/no-services.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { newCall } from '../../support/engine/caller.js';

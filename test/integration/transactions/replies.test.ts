@@ -5,7 +5,7 @@ import { knexUnitOfWork } from 'nestjs-idempotency/knex';
 import { kyselyUnitOfWork } from 'nestjs-idempotency/kysely';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate } from 'nestjs-idempotency/postgres';
-import type { UnitOfWork } from '../../support/internals/core/transaction.js';
+import type { UnitOfWork } from '../../support/internals/core.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { ShiftingRelay } from '../../support/postgres/shifting-relay.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';

@@ -9,7 +9,7 @@ import type {
   TransactionOptions,
   TransactionValue,
   UnitOfWork,
-} from '../../support/internals/core/transaction.js';
+} from '../../support/internals/core.js';
 import { isRunning } from '../../support/processes/is-running.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';

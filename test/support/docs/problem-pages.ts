@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { REJECTIONS } from '../internals/core/util.js';
+import { REJECTIONS } from '../internals/core.js';
 import { projectRoot } from '../project-root.js';
 
 const folder = join(projectRoot, 'docs/reference/problems');

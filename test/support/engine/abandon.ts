@@ -1,9 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { IdempotencyStore } from 'nestjs-idempotency';
 import { recordKey, type Lease, type Scope } from 'nestjs-idempotency/store';
-import { canonicalJson, fingerprint, newOwnerToken } from '../internals/core/record.js';
-import { originOf } from '../internals/core/operation.js';
-import { nodeClock } from '../internals/core/util.js';
+import {
+  canonicalJson,
+  fingerprint,
+  newOwnerToken,
+  originOf,
+  nodeClock,
+} from '../internals/core.js';
 
 export const LEASE_MS = 10_000;
 const MAX_EXECUTION_MS = 300_000;

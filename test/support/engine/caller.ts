@@ -3,10 +3,11 @@ import {
   keepSuccesses,
   type OutcomePolicy,
   type ProtocolOptions,
-} from '../internals/core/operation.js';
-import { JSON_CODEC } from '../internals/codecs/json.js';
-import { canonicalJson, fingerprint } from '../internals/core/record.js';
-import { CallTransport, valueFormat, type Call } from '../internals/transports/call.js';
+  canonicalJson,
+  fingerprint,
+} from '../internals/core.js';
+import { JSON_CODEC } from '../internals/codecs.js';
+import { CallTransport, valueFormat, type Call } from '../internals/call.js';
 import { noServices } from './no-services.js';
 import { protocolOptions } from './protocol-options.js';
 import { Worker } from './worker.js';

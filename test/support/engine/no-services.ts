@@ -1,4 +1,4 @@
-import type { Services } from '../internals/core/operation.js';
+import type { Services } from '../internals/core.js';
 
 /** For transports without an application around them. */
 export const noServices: Services = {

@@ -2,8 +2,8 @@ import {
   PROTOCOL,
   type ProtocolOptions,
   type ResolvedProtocolOptions,
-} from '../internals/core/operation.js';
-import { resolve } from '../internals/core/util.js';
+  resolve,
+} from '../internals/core.js';
 
 /** The protocol's options as an attempt receives them; later levels override earlier ones, field by field. */
 export function protocolOptions(...levels: readonly ProtocolOptions[]): ResolvedProtocolOptions {

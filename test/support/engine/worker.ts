@@ -13,10 +13,12 @@ import {
   type FinalOutcome,
   type LimitsOptions,
   type ProtocolOptions,
-} from '../internals/core/operation.js';
-import { fingerprint } from '../internals/core/record.js';
-import { IdempotencyEngine, type Decision } from '../internals/core/engine.js';
-import { nodeClock, type Clock } from '../internals/core/util.js';
+  fingerprint,
+  IdempotencyEngine,
+  type Decision,
+  nodeClock,
+  type Clock,
+} from '../internals/core.js';
 import { FaultyStore } from '../stores/faulty-store.js';
 import { storyOf } from './attempt-ends.js';
 import { protocolOptions } from './protocol-options.js';

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import { REJECTIONS, type Rejection } from '../internals/core/util.js';
+import { REJECTIONS, type Rejection } from '../internals/core.js';
 import type { RawResponse } from './wire/raw-response.js';
 
 type Rejections = typeof REJECTIONS;

@@ -12,8 +12,8 @@ import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-ex
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { IdempotencyModule, type IdempotencyModuleOptions } from 'nestjs-idempotency';
 import { CallersGuard } from './callers.guard.js';
-import { nodeClock, type Clock } from '../internals/core/util.js';
-import { CLOCK } from '../internals/nest/options.js';
+import { nodeClock, type Clock } from '../internals/core.js';
+import { CLOCK } from '../internals/nest.js';
 import { isTestAll } from '../jest/test-all.js';
 import type { Platform } from './combinations.js';
 import { Scenario } from './scenario.js';

@@ -1,3 +1,14 @@
 export { useFastPath } from '../../../lib/nest/fast-path.js';
 export { IdempotencyInterceptor } from '../../../lib/nest/idempotency.interceptor.js';
 export { LogReporter } from '../../../lib/nest/log-reporter.js';
+export { CLOCK } from '../../../lib/nest/options/idempotency.module-definition.js';
+export {
+  callLevel,
+  handlerLevel,
+  OPTIONS,
+  resolveModuleOptions,
+  resolveOptions,
+  type OperationKind,
+  type ResolvedOptions,
+} from '../../../lib/nest/options/idempotency-options.js';
+export { methodRoute } from '../../../lib/nest/registry/method-route.js';

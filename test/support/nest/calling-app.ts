@@ -7,8 +7,8 @@ import {
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { nodeClock, type Clock } from '../internals/core/util.js';
-import { CLOCK } from '../internals/nest/options.js';
+import { nodeClock, type Clock } from '../internals/core.js';
+import { CLOCK } from '../internals/nest.js';
 import { LoggedLines } from './logged-lines.js';
 
 export interface CallingApp {

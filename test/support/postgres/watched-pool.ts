@@ -4,7 +4,7 @@ import type {
   PostgresPool,
   PostgresQuery,
   PostgresResult,
-} from '../internals/stores/postgres/connection.js';
+} from '../internals/postgres.js';
 
 /** A pending statement. */
 export interface SentStatement {

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import { withClock } from '../clocks/injected-clock.js';
-import { loadScripts } from '../internals/stores/redis/scripts.js';
+import { loadScripts } from '../internals/redis.js';
 
 const { begin } = loadScripts();
 const LARGEST = String(begin.large?.largestInScripts);

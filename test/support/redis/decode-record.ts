@@ -1,4 +1,4 @@
-import type { Fingerprint, OwnerToken, StoredRecord } from '../internals/core/record.js';
+import type { Fingerprint, OwnerToken, StoredRecord } from '../internals/core.js';
 
 const STATES: Readonly<Record<string, StoredRecord['state']>> = {
   p: 'in_progress',

@@ -1,4 +1,4 @@
-import type { LuaScript, LuaScripts } from '../internals/stores/redis/scripts.js';
+import type { LuaScript, LuaScripts } from '../internals/redis.js';
 
 /** Every text that a store may send, by the name of its script: with and without flags, and for large records. */
 export function scriptTexts(scripts: LuaScripts): (readonly [name: string, script: LuaScript])[] {

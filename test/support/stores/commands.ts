@@ -1,6 +1,14 @@
 import { randomBytes } from 'node:crypto';
-import type { Begin, Complete, Extend, Release } from '../internals/core/store.js';
-import type { Fingerprint, Lease, OwnerToken, RecordKey } from '../internals/core/record.js';
+import type {
+  Begin,
+  Complete,
+  Extend,
+  Release,
+  Fingerprint,
+  Lease,
+  OwnerToken,
+  RecordKey,
+} from '../internals/core.js';
 
 const MAX_EXECUTION_MS = 300_000;
 const RETENTION_MS = 3_600_000;

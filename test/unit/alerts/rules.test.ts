@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import type { IdempotencyEvent } from 'nestjs-idempotency';
-import { EVENT_SEVERITY } from '../../support/internals/core/record.js';
+import { EVENT_SEVERITY } from '../../support/internals/core.js';
 import { projectRoot } from '../../support/project-root.js';
 import { unknownIn } from '../../support/prometheus/queries.js';
 import { readRules, RULES_FILE, rulesIn, type Rule } from '../../support/prometheus/rules.js';

@@ -17,7 +17,7 @@ import {
   encodeValue,
   VALUE_NOT_KEPT,
   valueFormat,
-} from '../../support/internals/transports/call.js';
+} from '../../support/internals/call.js';
 
 const json = jsonCodec();
 const messagePack = messagePackCodec();

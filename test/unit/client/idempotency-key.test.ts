@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { newIdempotencyKey } from 'nestjs-idempotency/client';
 import { parseItem } from 'structured-headers';
 import { idempotencyKeyField } from '../../support/internals/client.js';
-import { parseKey } from '../../support/internals/transports/common.js';
+import { parseKey } from '../../support/internals/transports-common.js';
 
 const printable = fc.string({
   unit: fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCharCode(code)),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { idempotentFetch } from 'nestjs-idempotency/client';
-import { REJECTIONS } from '../../support/internals/core/util.js';
+import { REJECTIONS } from '../../support/internals/core.js';
 import { ScriptedServer } from '../../support/http/wire/scripted-server.js';
 import { useServer } from '../../support/servers/use-server.js';
 

@@ -1,7 +1,7 @@
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import { jsonCodec, ValueNotStorableError } from 'nestjs-idempotency';
-import type { JsonCodecOptions } from '../../support/internals/codecs/json.js';
+import type { JsonCodecOptions } from '../../support/internals/codecs.js';
 import { kept, nested, rejection } from './support.js';
 
 const codec = jsonCodec();

@@ -1,6 +1,5 @@
 import { expect, it } from '@jest/globals';
-import type { Group, Schema } from '../../support/internals/core/util.js';
-import { resolve } from '../../support/internals/core/util.js';
+import { type Group, type Schema, resolve } from '../../support/internals/core.js';
 
 interface Planted {
   readonly size?: number;

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { clientDisconnectOf } from '../../support/internals/transports/graphql.js';
+import { clientDisconnectOf } from '../../support/internals/call.js';
 
 class Connection extends EventEmitter {
   destroyed = false;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ContentNotComparableError } from '../../support/internals/core/record.js';
-import { formContent } from '../../support/internals/transports/http/content.js';
+import { ContentNotComparableError } from '../../support/internals/core.js';
+import { formContent } from '../../support/internals/http.js';
 
 /** The fields as multer leaves them, where Nest does not close the gaps in its arrays. */
 function contentOf(

@@ -1,9 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ContentNotComparableError } from '../../support/internals/core/record.js';
-import {
-  formContent,
-  type ParsedRequest,
-} from '../../support/internals/transports/http/content.js';
+import { ContentNotComparableError } from '../../support/internals/core.js';
+import { formContent, type ParsedRequest } from '../../support/internals/http.js';
 
 const path = import.meta.filename;
 const parsed = { path, name: 'a.txt', type: 'text/plain', size: 7 };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { fieldLines, fieldValue, keyInLines } from '../../support/internals/transports/common.js';
+import { fieldLines, fieldValue, keyInLines } from '../../support/internals/transports-common.js';
 
 const linesOf = (rawHeaders: readonly string[] | undefined, headers?: Record<string, unknown>) =>
   fieldLines(rawHeaders, headers, 'idempotency-key');

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { parseItem } from 'structured-headers';
 import { dose } from '../../support/jest/test-all.js';
-import { parseKey, type KeySyntax } from '../../support/internals/transports/common.js';
+import { parseKey, type KeySyntax } from '../../support/internals/transports-common.js';
 
 const MAX_LENGTH = 255;
 const FIELDS = dose(100_000);

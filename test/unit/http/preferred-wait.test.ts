@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { preferredWaitMs } from '../../support/internals/transports/http.js';
+import { preferredWaitMs } from '../../support/internals/http.js';
 
 describe('Prefer: wait (RFC 7240)', () => {
   it.each([

@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { describe, expect, it } from '@jest/globals';
-import { addedHeaders, isReplayable } from '../../support/internals/transports/http.js';
+import { addedHeaders, isReplayable } from '../../support/internals/http.js';
 
 const NONE: ReadonlySet<string> = new Set();
 

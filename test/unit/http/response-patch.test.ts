@@ -1,10 +1,7 @@
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
-import {
-  ResponsePatch,
-  type ResponseRecorder,
-} from '../../support/internals/transports/http/response.js';
+import { ResponsePatch, type ResponseRecorder } from '../../support/internals/http.js';
 
 /** Notes the calls that reach it. */
 function recorderOf(calls: string[]): ResponseRecorder {

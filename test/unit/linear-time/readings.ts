@@ -1,33 +1,28 @@
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import { retryAfterMs } from '../../support/internals/client.js';
-import { JSON_CODEC } from '../../support/internals/codecs/json.js';
-import { canonicalJson, checkDepth, selectMembers } from '../../support/internals/core/record.js';
+import { JSON_CODEC } from '../../support/internals/codecs.js';
+import { canonicalJson, checkDepth, selectMembers } from '../../support/internals/core.js';
 import {
   comparableArguments,
   headerKey,
   type GraphqlField,
   type GraphqlRoute,
-} from '../../support/internals/transports/graphql.js';
+} from '../../support/internals/call.js';
 import {
   contentOf,
   fastifyForm,
   formContent,
   multerForm,
   requestFingerprint,
-} from '../../support/internals/transports/http/content.js';
-import { preferredWaitMs } from '../../support/internals/transports/http.js';
-import {
-  headerOf,
-  keyText,
-  payloadField,
-  payloadKey,
-} from '../../support/internals/transports/message/keys.js';
+  preferredWaitMs,
+} from '../../support/internals/http.js';
+import { headerOf, keyText, payloadField, payloadKey } from '../../support/internals/message.js';
 import {
   chosenContent,
   fieldLines,
   keyInLines,
-} from '../../support/internals/transports/common.js';
+} from '../../support/internals/transports-common.js';
 
 /** A parser of foreign input, and an input for each length. */
 export type Reading<Input = any> = readonly [

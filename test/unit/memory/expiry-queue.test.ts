@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { ExpiryQueue } from '../../support/internals/stores/memory.js';
+import { ExpiryQueue } from '../../support/internals/memory.js';
 
 interface Entry {
   readonly key: string;

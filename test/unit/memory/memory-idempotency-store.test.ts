@@ -1,12 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import type { Begin, Complete } from '../../support/internals/core/store.js';
-import { StoreUnavailableError } from '../../support/internals/core/util.js';
-import type {
-  Fingerprint,
-  Lease,
-  OwnerToken,
-  RecordKey,
-} from '../../support/internals/core/record.js';
+import {
+  type Begin,
+  type Complete,
+  StoreUnavailableError,
+  type Fingerprint,
+  type Lease,
+  type OwnerToken,
+  type RecordKey,
+} from '../../support/internals/core.js';
 import {
   MemoryIdempotencyStore,
   memoryStore,

@@ -4,7 +4,7 @@ import {
   DeletionSchedule,
   type DeleteFrom,
   type DeletionRound,
-} from '../../support/internals/stores/postgres/cleanup.js';
+} from '../../support/internals/postgres.js';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

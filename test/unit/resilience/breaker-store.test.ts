@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { StoreOutcomeUnknownError, StoreUnavailableError } from 'nestjs-idempotency';
 import { MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
 import opossum from 'opossum';
-import type { TransactionalRecords } from '../../support/internals/core/store.js';
-import type { OpossumConstructor } from '../../support/internals/wrappers/breaker.js';
+import type { TransactionalRecords } from '../../support/internals/core.js';
+import type { OpossumConstructor } from '../../support/internals/breaker.js';
 import {
   heldRequest,
   lostReply,

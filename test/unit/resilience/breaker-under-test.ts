@@ -1,14 +1,9 @@
 import type { MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
 import { randomBytes } from 'node:crypto';
 import type { Fingerprint, Lease, OwnerToken, RecordKey } from 'nestjs-idempotency/store';
-import type { BreakerEvent } from '../../support/internals/core/record.js';
+import { type BreakerEvent, resolveGroup } from '../../support/internals/core.js';
 import Opossum from 'opossum';
-import { resolveGroup } from '../../support/internals/core/util.js';
-import {
-  BREAKER,
-  BreakerStore,
-  type BreakerOptions,
-} from '../../support/internals/wrappers/breaker.js';
+import { BREAKER, BreakerStore, type BreakerOptions } from '../../support/internals/breaker.js';
 import {
   FaultyStore,
   unavailable,

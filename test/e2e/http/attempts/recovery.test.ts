@@ -20,7 +20,7 @@ import {
   type Recovery,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import type { Services } from '../../../support/internals/core/operation.js';
+import type { Services } from '../../../support/internals/core.js';
 import { platforms, type Platform } from '../../../support/http/combinations.js';
 import { expectProblem } from '../../../support/http/expect-problem.js';
 import { expectReplay } from '../../../support/http/expect-replay.js';

@@ -16,7 +16,7 @@ import {
   Idempotent,
   StoreUnavailableError,
 } from 'nestjs-idempotency';
-import { IdempotencyEngine } from '../../../support/internals/core/engine.js';
+import { IdempotencyEngine } from '../../../support/internals/core.js';
 import { Around, givingUp } from '../../../support/http/around.js';
 import { platforms } from '../../../support/http/combinations.js';
 import { expectProblem } from '../../../support/http/expect-problem.js';

@@ -3,8 +3,11 @@ import { Client, type Pool } from 'pg';
 import { PostgresIdempotencyStore, migrate } from 'nestjs-idempotency/postgres';
 import type { UnitOfWork } from 'nestjs-idempotency/transactions';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
-import { makeListeningClient } from '../../../support/internals/stores/postgres.js';
-import { loadStatements, TableName } from '../../../support/internals/stores/postgres/sql.js';
+import {
+  makeListeningClient,
+  loadStatements,
+  TableName,
+} from '../../../support/internals/postgres.js';
 import { withSqlClock } from '../../../support/clocks/injected-sql-clock.js';
 import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
 import { embeddedPostgres } from '../../../support/postgres/postgres-servers.js';

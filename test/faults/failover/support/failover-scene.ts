@@ -4,7 +4,7 @@ import {
   type RedisIdempotencyStore,
   type RedisStoreOptions,
 } from 'nestjs-idempotency/redis';
-import type { LimitsOptions } from '../../../support/internals/core/operation.js';
+import type { LimitsOptions } from '../../../support/internals/core.js';
 import type { SentinelConnection } from '../../../support/redis/redis-sentinel.js';
 import { Ledger } from '../../store/support/ledger.js';
 import { LedgerWorker } from '../../store/support/ledger-worker.js';

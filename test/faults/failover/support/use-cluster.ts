@@ -1,9 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, jest } from '@jest/globals';
 import type { Cluster } from 'ioredis';
-import type {
-  ProtocolOptions,
-  OperationRequest,
-} from '../../../support/internals/core/operation.js';
+import type { ProtocolOptions, OperationRequest } from '../../../support/internals/core.js';
 import { clusterClient } from '../../../../examples/operations/redis.js';
 import { RedisCluster } from '../../../support/redis/redis-cluster.js';
 import type { RedisNode } from '../../../support/redis/redis-node.js';

@@ -8,7 +8,7 @@ import {
   type Attempt,
   type OperationRequest,
   type Settlement,
-} from '../../../support/internals/core/operation.js';
+} from '../../../support/internals/core.js';
 import { success, Worker } from '../../../support/engine/worker.js';
 import type { ApiResponse, Ledger } from './ledger.js';
 

@@ -1,5 +1,4 @@
-import type { OperationRequest } from '../../../support/internals/core/operation.js';
-import type { RejectionReason } from '../../../support/internals/core/record.js';
+import type { OperationRequest, RejectionReason } from '../../../support/internals/core.js';
 import type { IdempotencyEvent } from 'nestjs-idempotency';
 import { ClientLog } from '../../../../lab/faults/client-log.js';
 import {

@@ -1,8 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type {
-  ProtocolOptions,
-  OperationRequest,
-} from '../../../support/internals/core/operation.js';
+import type { ProtocolOptions, OperationRequest } from '../../../support/internals/core.js';
 import { labRequest } from './requests.js';
 import type { RemoteWorker } from './remote-worker.js';
 

@@ -1,4 +1,4 @@
-import type { OperationRequest } from '../../../support/internals/core/operation.js';
+import type { OperationRequest } from '../../../support/internals/core.js';
 import { decodeRecord } from '../../../support/redis/decode-record.js';
 import type { Scene } from './scene.js';
 

@@ -1,5 +1,5 @@
 import type { IdempotencyStore } from 'nestjs-idempotency';
-import type { LimitsOptions } from '../../../support/internals/core/operation.js';
+import type { LimitsOptions } from '../../../support/internals/core.js';
 import type { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import type { Ledger } from './ledger.js';
 import { LedgerWorker } from './ledger-worker.js';

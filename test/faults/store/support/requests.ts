@@ -1,7 +1,4 @@
-import type {
-  ProtocolOptions,
-  OperationRequest,
-} from '../../../support/internals/core/operation.js';
+import type { ProtocolOptions, OperationRequest } from '../../../support/internals/core.js';
 import { newRequest } from '../../../support/engine/worker.js';
 import { CALLER } from '../../../../lab/faults/client.js';
 import { recordKeyOf } from '../../../../lab/faults/extra-executions.js';

@@ -5,9 +5,8 @@ import {
   RedisIdempotencyStore,
   type RedisConnectionOptions,
 } from 'nestjs-idempotency/redis';
-import type { LimitsOptions, OperationRequest } from '../../../support/internals/core/operation.js';
-import { loadScripts, type LuaScripts } from '../../../support/internals/stores/redis/scripts.js';
-import { openConnection } from '../../../support/internals/stores/redis/connection.js';
+import type { LimitsOptions, OperationRequest } from '../../../support/internals/core.js';
+import { loadScripts, type LuaScripts, openConnection } from '../../../support/internals/redis.js';
 import { scriptTexts } from '../../../support/redis/script-texts.js';
 import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import type { Expectations } from '../../../../lab/faults/expectations.js';

@@ -5,8 +5,8 @@ import type {
   OwnerToken,
   RecordKey,
   StoredRecord,
-} from '../../../support/internals/core/record.js';
-import { loadStatements, TableName } from '../../../support/internals/stores/postgres/sql.js';
+} from '../../../support/internals/core.js';
+import { loadStatements, TableName } from '../../../support/internals/postgres.js';
 import { withSqlClock } from '../../../support/clocks/injected-sql-clock.js';
 import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
 import { NO_RECORD, type Observation, type Subject } from '../compare.js';

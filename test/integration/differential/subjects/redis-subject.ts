@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { loadScripts, type LuaScripts } from '../../../support/internals/stores/redis/scripts.js';
+import { loadScripts, type LuaScripts } from '../../../support/internals/redis.js';
 import { withClock } from '../../../support/clocks/injected-clock.js';
 import { withLargestRecord } from '../../../support/redis/clocked-scripts.js';
 import { decodeRecord } from '../../../support/redis/decode-record.js';

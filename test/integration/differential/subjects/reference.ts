@@ -1,5 +1,4 @@
-import { transitions } from '../../../support/internals/core/store.js';
-import type { RecordKey, StoredRecord } from '../../../support/internals/core/record.js';
+import { transitions, type RecordKey, type StoredRecord } from '../../../support/internals/core.js';
 import { encodeInspection, encodeReply, type Fields } from '../encoding.js';
 import type { Step } from '../step.js';
 

@@ -1,5 +1,5 @@
 import { beforeEach } from '@jest/globals';
-import type { LimitsOptions } from '../../../support/internals/core/operation.js';
+import type { LimitsOptions } from '../../../support/internals/core.js';
 import { StandingClock } from '../../../support/clocks/standing-clock.js';
 import { Worker } from '../../../support/engine/worker.js';
 import { PromptStore } from '../../../support/stores/prompt-store.js';

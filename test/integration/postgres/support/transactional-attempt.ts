@@ -1,13 +1,13 @@
-import type { Begin } from '../../../support/internals/core/store.js';
 import {
+  type Begin,
   DeferredTransaction,
   type IsolationLevel,
   type OpenTransaction,
   type TransactionEnd,
   type UnitOfWork,
-} from '../../../support/internals/core/transaction.js';
-import type { Lease } from '../../../support/internals/core/record.js';
-import { nodeClock } from '../../../support/internals/core/util.js';
+  type Lease,
+  nodeClock,
+} from '../../../support/internals/core.js';
 import type { PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import { beginCommand, completeCommand, leaseOf } from '../../../support/stores/commands.js';
 

@@ -4,7 +4,7 @@ import {
   IdempotencyService,
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
-import type { Clock } from '../../../support/internals/core/util.js';
+import type { Clock } from '../../../support/internals/core.js';
 import { callingApp, type CallingApp } from '../../../support/nest/calling-app.js';
 
 export interface ReconcilingApp extends CallingApp {

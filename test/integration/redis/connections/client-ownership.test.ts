@@ -3,7 +3,7 @@ import { RedisIdempotencyStore, redisStore } from 'nestjs-idempotency/redis';
 import {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
-} from '../../../support/internals/core/util.js';
+} from '../../../support/internals/core.js';
 import { freePort } from '../../../support/servers/free-port.js';
 import { startRedis } from '../../../support/redis/redis-server.js';
 import { inStandingTime } from '../../../support/clocks/standing-time.js';

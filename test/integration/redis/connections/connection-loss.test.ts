@@ -4,7 +4,7 @@ import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
-} from '../../../support/internals/core/util.js';
+} from '../../../support/internals/core.js';
 import { freePort } from '../../../support/servers/free-port.js';
 import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import { TcpRelay } from '../../../support/servers/tcp-relay.js';

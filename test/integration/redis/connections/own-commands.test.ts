@@ -2,9 +2,8 @@ import { subscribe, tracingChannel, unsubscribe } from 'node:diagnostics_channel
 import { runInThisContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import type { OwnConnectionOptions, RedisConnectionOptions } from 'nestjs-idempotency/redis';
-import type { Fingerprint } from '../../../support/internals/core/record.js';
-import { RedisIdempotencyStore } from '../../../support/internals/stores/redis.js';
-import { openConnection } from '../../../support/internals/stores/redis/connection.js';
+import type { Fingerprint } from '../../../support/internals/core.js';
+import { RedisIdempotencyStore, openConnection } from '../../../support/internals/redis.js';
 import { afterTest } from '../../../support/jest/after-test.js';
 import { startRedis } from '../../../support/redis/redis-server.js';
 import { useRedis } from '../../../support/redis/use-redis.js';

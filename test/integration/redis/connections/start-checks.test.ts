@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { StoreConfigurationError } from '../../../support/internals/core/util.js';
+import { StoreConfigurationError } from '../../../support/internals/core.js';
 import { freePort } from '../../../support/servers/free-port.js';
 import { startRedis } from '../../../support/redis/redis-server.js';
 import { inStandingTime } from '../../../support/clocks/standing-time.js';

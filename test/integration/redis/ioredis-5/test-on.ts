@@ -6,8 +6,7 @@ export async function testOn(name: 'ioredis-5' | 'ioredis-5.4'): Promise<void> {
 
   it(`opens its connection with ${name}`, async () => {
     const { Redis } = (await import(name)) as typeof import('ioredis-5');
-    const { openConnection } =
-      await import('../../../support/internals/stores/redis/connection.js');
+    const { openConnection } = await import('../../../support/internals/redis.js');
     const { client, close } = await openConnection({});
     expect(client).toBeInstanceOf(Redis);
     await close();

@@ -1,6 +1,6 @@
 import { Cluster, Redis } from 'ioredis';
 import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import type { Fingerprint } from '../../../support/internals/core/record.js';
+import type { Fingerprint } from '../../../support/internals/core.js';
 import type { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import {
   beginCommand,

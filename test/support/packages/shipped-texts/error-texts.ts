@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
-import { REJECTIONS, type Rejection } from '../../internals/core/util.js';
+import { REJECTIONS, type Rejection } from '../../internals/core.js';
 import { projectRoot } from '../../project-root.js';
 import { sourceOf } from './doc-comments.js';
 import { exportedNames, meaningOf } from './exported-names.js';

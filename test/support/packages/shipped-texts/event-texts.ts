@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { EVENT_SEVERITY } from '../../internals/core/record.js';
+import { EVENT_SEVERITY } from '../../internals/core.js';
 import { projectRoot } from '../../project-root.js';
 import { generatedPage, table } from './markdown.js';
 import type { TextModule } from './option-texts.js';

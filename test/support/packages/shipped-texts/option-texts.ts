@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
-import { JSON_OPTIONS } from '../../internals/codecs/json.js';
-import { OPTIONS } from '../../internals/nest/options.js';
+import { JSON_OPTIONS } from '../../internals/codecs.js';
+import { OPTIONS } from '../../internals/nest.js';
 import {
   HEALTH_OPTIONS,
   INDICATOR_OPTIONS,
@@ -10,11 +10,9 @@ import {
   OPEN_TELEMETRY_OPTIONS,
   PROMETHEUS_OPTIONS,
 } from '../../internals/observability.js';
-import { MEMORY_OPTIONS } from '../../internals/stores/memory.js';
-import { DELETION } from '../../internals/stores/postgres/cleanup.js';
-import { TABLE } from '../../internals/stores/postgres/sql.js';
-import { POSTGRES_OPTIONS } from '../../internals/stores/postgres.js';
-import { COMMON, OWN } from '../../internals/stores/redis/connection.js';
+import { MEMORY_OPTIONS } from '../../internals/memory.js';
+import { DELETION, TABLE, POSTGRES_OPTIONS } from '../../internals/postgres.js';
+import { COMMON, OWN } from '../../internals/redis.js';
 import { projectRoot } from '../../project-root.js';
 import { inBrief } from './doc-comments.js';
 

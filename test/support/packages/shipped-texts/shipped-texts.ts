@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { REJECTIONS } from '../../internals/core/util.js';
+import { REJECTIONS } from '../../internals/core.js';
 import { pictures } from '../../docs/pictures/pictures.js';
 import { projectRoot } from '../../project-root.js';
 import { errorTexts } from './error-texts.js';

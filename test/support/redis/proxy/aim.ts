@@ -1,4 +1,4 @@
-import type { LuaScripts } from '../../internals/stores/redis/scripts.js';
+import type { LuaScripts } from '../../internals/redis.js';
 
 /** The target of a fault: a script of the store by its name, any other command in capitals, or any command. */
 export type Target = keyof LuaScripts | Uppercase<string> | 'any';

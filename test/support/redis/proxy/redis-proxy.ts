@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { loadScripts, type LuaScripts } from '../../internals/stores/redis/scripts.js';
+import { loadScripts, type LuaScripts } from '../../internals/redis.js';
 import { scriptTexts } from '../script-texts.js';
 import { Aim, type AimedFault, type AimOptions, type Capture, type Target } from './aim.js';
 import { CapturedCommand } from './captured-command.js';

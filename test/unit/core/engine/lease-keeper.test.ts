@@ -5,9 +5,11 @@ import {
   IdempotencyEvents,
   type LeaseLossReason,
   NO_FINGERPRINT,
-} from '../../../support/internals/core/record.js';
-import { DeadlineTimer, nodeClock, type Clock } from '../../../support/internals/core/util.js';
-import { LeaseKeeper } from '../../../support/internals/core/engine.js';
+  DeadlineTimer,
+  nodeClock,
+  type Clock,
+  LeaseKeeper,
+} from '../../../support/internals/core.js';
 import {
   FaultyStore,
   heldReply,

@@ -1,8 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { RecordKey } from 'nestjs-idempotency/store';
-import { LocalAttempts, type EngineAttempt } from '../../../support/internals/core/engine.js';
-import type { OperationRequest } from '../../../support/internals/core/operation.js';
+import {
+  LocalAttempts,
+  type EngineAttempt,
+  type OperationRequest,
+} from '../../../support/internals/core.js';
 import { StandingClock } from '../../../support/clocks/standing-clock.js';
 import { protocolOptions } from '../../../support/engine/protocol-options.js';
 

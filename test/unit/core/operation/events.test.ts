@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { IdempotencyEvents, type IdempotencyEvent } from 'nestjs-idempotency';
-import { EVENT_SEVERITY } from '../../../support/internals/core/record.js';
+import { EVENT_SEVERITY } from '../../../support/internals/core.js';
 
 const subject = { operation: 'pay', recordKey: 'digest', attempt: 1, fencingToken: 7 };
 const critical = { type: 'record_lost', ...subject } as IdempotencyEvent;

@@ -8,10 +8,11 @@ import {
   unfinishedRetentionMs,
   type OutcomeSummary,
   type ProtocolOptions,
-} from '../../../support/internals/core/operation.js';
-import { RECONCILE } from '../../../support/internals/core/recovery.js';
-import { IdempotencyOptionsError, resolve } from '../../../support/internals/core/util.js';
-import { BREAKER } from '../../../support/internals/wrappers/breaker.js';
+  RECONCILE,
+  IdempotencyOptionsError,
+  resolve,
+} from '../../../support/internals/core.js';
+import { BREAKER } from '../../../support/internals/breaker.js';
 
 const DAY_MS = 86_400_000;
 

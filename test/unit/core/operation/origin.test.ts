@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { originOf, parseOrigin } from '../../../support/internals/core/operation.js';
+import { originOf, parseOrigin } from '../../../support/internals/core.js';
 
 const word = (text: string) => Buffer.from(text).toString('base64url');
 

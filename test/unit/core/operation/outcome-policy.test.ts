@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { keepResponses, keepSuccesses } from 'nestjs-idempotency';
-import { asksToKeep } from '../../../support/internals/core/operation.js';
+import { asksToKeep } from '../../../support/internals/core.js';
 
 describe('the policy of HTTP', () => {
   it('keeps every response to this request, except those that ask for a retry', () => {

@@ -8,7 +8,7 @@ import {
   checkDepth,
   containersIn,
   MAX_CONTENT_DEPTH,
-} from '../../../support/internals/core/record.js';
+} from '../../../support/internals/core.js';
 import { ofMembers, reordered } from '../../../support/jest/json-members.js';
 import { dose } from '../../../support/jest/test-all.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { canonicalJson, selectMembers } from '../../../support/internals/core/record.js';
+import { canonicalJson, selectMembers } from '../../../support/internals/core.js';
 
 const order = {
   id: 1,

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { canonicalJson, fingerprint } from '../../../support/internals/core/record.js';
+import { canonicalJson, fingerprint } from '../../../support/internals/core.js';
 import { dose } from '../../../support/jest/test-all.js';
 
 const text = fc.string({

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { canonicalJson, fingerprint } from '../../../support/internals/core/record.js';
+import { canonicalJson, fingerprint } from '../../../support/internals/core.js';
 
 /** A JSON value outside JavaScript: members are a list, since their order varies. */
 type Json =

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { newOwnerToken, OwnerTokens } from '../../../support/internals/core/record.js';
-import { nodeClock } from '../../../support/internals/core/util.js';
+import { newOwnerToken, OwnerTokens, nodeClock } from '../../../support/internals/core.js';
 
 const TOKENS = 100_000;
 

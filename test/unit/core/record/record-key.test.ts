@@ -11,8 +11,8 @@ import {
   SECRET,
   type GivenValue,
 } from '../../../support/callers/caller-values.js';
-import { originOf, parseOrigin } from '../../../support/internals/core/operation.js';
-import { principalOf, toScope } from '../../../support/internals/transports/common.js';
+import { originOf, parseOrigin } from '../../../support/internals/core.js';
+import { principalOf, toScope } from '../../../support/internals/transports-common.js';
 import { checkRandomly } from '../../../support/jest/random-runs.js';
 import { dose, isTestAll } from '../../../support/jest/test-all.js';
 

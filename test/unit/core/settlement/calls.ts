@@ -1,4 +1,4 @@
-import type { SettlementRules, SettlementSignal } from '../../../support/internals/core/engine.js';
+import type { SettlementRules, SettlementSignal } from '../../../support/internals/core.js';
 
 /** A policy that keeps successes; calls have no status. */
 const ordinary: SettlementRules = {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { transformSync } from '@swc/core';
 import fc from 'fast-check';
-import type { settle } from '../../../support/internals/core/engine.js';
+import type { settle } from '../../../support/internals/core.js';
 import { projectRoot } from '../../../support/project-root.js';
 import { brokenPromises, orders } from './random-orders.js';
 import { CALLS } from './calls.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { settle } from '../../../support/internals/core/engine.js';
+import { settle } from '../../../support/internals/core.js';
 import { dose } from '../../../support/jest/test-all.js';
 import { brokenPromises, orders } from './random-orders.js';
 import { RULES } from './settled.js';

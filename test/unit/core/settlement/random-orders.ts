@@ -4,7 +4,7 @@ import {
   type settle,
   type SettlementRules,
   type SettlementSignal,
-} from '../../../support/internals/core/engine.js';
+} from '../../../support/internals/core.js';
 import { settles } from './settled.js';
 
 const STATUSES = [201, 402, 503];

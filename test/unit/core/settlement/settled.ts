@@ -5,8 +5,8 @@ import {
   type SettlementRules,
   type SettlementSignal,
   type SettlementState,
-} from '../../../support/internals/core/engine.js';
-import type { OutcomeSummary } from '../../../support/internals/core/operation.js';
+  type OutcomeSummary,
+} from '../../../support/internals/core.js';
 
 const http = {
   successSummary: { status: 200 },

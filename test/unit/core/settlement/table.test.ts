@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { settle, type SettlementSignal } from '../../../support/internals/core/engine.js';
+import { settle, type SettlementSignal } from '../../../support/internals/core.js';
 import { CALLS } from './calls.js';
 import { effectsOf, RULES } from './settled.js';
 import { listedResults, resultsOf, STATE_NAMES, TABLES } from './table.js';

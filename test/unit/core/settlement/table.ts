@@ -3,7 +3,7 @@ import type {
   settle,
   SettlementRules,
   SettlementSignal,
-} from '../../../support/internals/core/engine.js';
+} from '../../../support/internals/core.js';
 import { after, named, RULES, settles } from './settled.js';
 
 const STREAM_STARTED: SettlementSignal = { kind: 'streamStarted' };

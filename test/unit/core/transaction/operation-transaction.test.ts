@@ -4,7 +4,7 @@ import {
   UnitOfWork,
   type OpenTransaction,
   type TransactionOptions,
-} from '../../../support/internals/core/transaction.js';
+} from '../../../support/internals/core.js';
 import { StandingClock } from '../../../support/clocks/standing-clock.js';
 import { Gate } from '../../../support/waiting/gate.js';
 

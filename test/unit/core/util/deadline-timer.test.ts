@@ -3,7 +3,7 @@ import {
   DeadlineTimer,
   nodeClock,
   type DeadlineListener,
-} from '../../../support/internals/core/util.js';
+} from '../../../support/internals/core.js';
 import { StandingClock } from '../../../support/clocks/standing-clock.js';
 
 const DAY_MS = 86_400_000;

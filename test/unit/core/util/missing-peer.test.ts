@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { IdempotencyOptionsError } from 'nestjs-idempotency';
-import { missingPeer } from '../../../support/internals/core/util.js';
+import { missingPeer } from '../../../support/internals/core.js';
 
 const failed = (code?: string) => Object.assign(new Error('from the loader'), { code });
 const reported = (error: unknown) =>

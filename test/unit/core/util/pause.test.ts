@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { jitteredPause } from '../../../support/internals/core/util.js';
+import { jitteredPause } from '../../../support/internals/core.js';
 import { StandingClock } from '../../../support/clocks/standing-clock.js';
 
 describe('a jittered pause', () => {

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { RenewedMap } from '../../../support/internals/core/util.js';
+import { RenewedMap } from '../../../support/internals/core.js';
 
 it('a renewed map has the entries of a map, however many were added and deleted', () => {
   const renewed = new RenewedMap<string, number>();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ServerClock } from '../../../support/internals/core/util.js';
+import { ServerClock } from '../../../support/internals/core.js';
 
 const SERVER_NOW = 1_900_000_000_000;
 const NOW = 5_000;

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
-import { SymbolSlot } from '../../../support/internals/core/util.js';
+import { SymbolSlot } from '../../../support/internals/core.js';
 
 describe('A symbol slot', () => {
   it('keeps a value for each object until it is removed', () => {

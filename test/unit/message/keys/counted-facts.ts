@@ -1,4 +1,4 @@
-import type { PayloadSelection } from '../../../support/internals/transports/message/keys.js';
+import type { PayloadSelection } from '../../../support/internals/message.js';
 
 /**
  * The parts of a payload that count, without the code under test: one line for each value that counts, and for each

@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer';
 import { describe, expect, it } from '@jest/globals';
-import { IdempotencyOptionsError } from '../../../support/internals/core/util.js';
-import { messageHeader } from '../../../support/internals/transports/message/keys.js';
+import { IdempotencyOptionsError } from '../../../support/internals/core.js';
+import { messageHeader } from '../../../support/internals/message.js';
 import {
   contextOf,
   fromKafka,

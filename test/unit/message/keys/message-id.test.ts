@@ -1,10 +1,6 @@
 import { Buffer } from 'node:buffer';
 import { describe, expect, it } from '@jest/globals';
-import {
-  defaultMessageKey,
-  kafkaOffset,
-  messageId,
-} from '../../../support/internals/transports/message/keys.js';
+import { defaultMessageKey, kafkaOffset, messageId } from '../../../support/internals/message.js';
 import {
   contextOf,
   fromKafka,

@@ -1,8 +1,8 @@
 import { Buffer } from 'node:buffer';
 import { describe, expect, it } from '@jest/globals';
 import type { ExecutionContext } from '@nestjs/common';
-import { IdempotencyOptionsError } from '../../../support/internals/core/util.js';
-import { payloadField } from '../../../support/internals/transports/message/keys.js';
+import { IdempotencyOptionsError } from '../../../support/internals/core.js';
+import { payloadField } from '../../../support/internals/message.js';
 import { contextOf, fromEverywhere, ORDER, withPayload } from './received.js';
 import { expectUnreadable } from './rejected.js';
 

@@ -1,8 +1,5 @@
 import { expect, it } from '@jest/globals';
-import {
-  payloadKey,
-  type PayloadSelection,
-} from '../../../support/internals/transports/message/keys.js';
+import { payloadKey, type PayloadSelection } from '../../../support/internals/message.js';
 import { dose } from '../../../support/jest/test-all.js';
 import { withPayload } from './received.js';
 

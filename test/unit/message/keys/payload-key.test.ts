@@ -5,13 +5,15 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { Observable } from 'rxjs';
 import { dose } from '../../../support/jest/test-all.js';
-import { ContentNotComparableError } from '../../../support/internals/core/record.js';
-import { IdempotencyOptionsError } from '../../../support/internals/core/util.js';
+import {
+  ContentNotComparableError,
+  IdempotencyOptionsError,
+} from '../../../support/internals/core.js';
 import {
   payloadKey,
   type PayloadSelection,
-} from '../../../support/internals/transports/message/keys.js';
-import { patternOf } from '../../../support/internals/transports/message/source.js';
+  patternOf,
+} from '../../../support/internals/message.js';
 import { ofMembers, reordered } from '../../../support/jest/json-members.js';
 import { countedFacts, saysSomething } from './counted-facts.js';
 import {

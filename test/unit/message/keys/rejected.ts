@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import { OperationRejectedError } from '../../../support/internals/core/util.js';
+import { OperationRejectedError } from '../../../support/internals/core.js';
 
 /** Expects that no key can be read, and that the error does not contain the value in its place. */
 export function expectUnreadable(find: () => unknown, secret?: string): void {

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { ExecutionContext } from '@nestjs/common';
 import { BaseRpcContext, RedisContext, RmqContext, TcpContext } from '@nestjs/microservices';
-import { kafkaOffset } from '../../../support/internals/transports/message/keys.js';
-import { patternOf, rpcSource } from '../../../support/internals/transports/message/source.js';
+import { kafkaOffset, patternOf, rpcSource } from '../../../support/internals/message.js';
 import {
   contextOf,
   fromKafka,

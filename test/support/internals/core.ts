@@ -1,0 +1,142 @@
+export {
+  IdempotencyOptionsError,
+  OperationRejectedError,
+  rejectionError,
+  StoreConfigurationError,
+  StoreOutcomeUnknownError,
+  StoreUnavailableError,
+  ValueNotStorableError,
+} from '../../../lib/core/util/errors.js';
+export {
+  REJECTIONS,
+  type Rejection,
+  type RejectionCode,
+} from '../../../lib/core/util/rejections.js';
+export { nodeClock, type Clock, type ClockTimer } from '../../../lib/core/util/clock.js';
+export { missingPeer } from '../../../lib/core/util/missing-peer.js';
+export {
+  resolve,
+  resolveGroup,
+  type Group,
+  type Schema,
+} from '../../../lib/core/util/option-schema.js';
+export { SymbolSlot } from '../../../lib/core/util/symbol-slot.js';
+export {
+  DeadlineTimer,
+  jitteredPause,
+  ServerClock,
+  type DeadlineListener,
+} from '../../../lib/core/util/time.js';
+export { RenewedMap } from '../../../lib/core/util/renewed-map.js';
+export {
+  canonicalJson,
+  checkDepth,
+  containersIn,
+  ContentNotComparableError,
+  MAX_CONTENT_DEPTH,
+} from '../../../lib/core/record/canonical-json.js';
+export { selectMembers } from '../../../lib/core/record/content-selection.js';
+export type {
+  BreakerEvent,
+  IdempotencyEvent,
+  LeaseLossReason,
+  RejectionReason,
+} from '../../../lib/core/record/events.js';
+export { EVENT_SEVERITY } from '../../../lib/core/record/events.js';
+export { IdempotencyEvents } from '../../../lib/core/record/idempotency-events.js';
+export { fingerprint, NO_FINGERPRINT } from '../../../lib/core/record/fingerprint.js';
+export { newOwnerToken, OwnerTokens, recordKey } from '../../../lib/core/record/record-key.js';
+export { InvalidScope, readScope } from '../../../lib/core/record/scope.js';
+export type {
+  Fingerprint,
+  Lease,
+  Outcome,
+  OwnerToken,
+  RecordKey,
+  StoredRecord,
+} from '../../../lib/core/record/record.js';
+export {
+  DeferredTransaction,
+  type TransactionEnd,
+} from '../../../lib/core/transaction/deferred-transaction.js';
+export { OperationTransaction } from '../../../lib/core/transaction/operation-transaction.js';
+export {
+  UnitOfWork,
+  type IsolationLevel,
+  type OpenTransaction,
+  type TransactionOptions,
+  type TransactionValue,
+} from '../../../lib/core/transaction/unit-of-work.js';
+export { IdempotencyStore } from '../../../lib/core/store/idempotency-store.js';
+export type {
+  Abandoned,
+  AbandonedPage,
+  AbandonedRecord,
+  Begin,
+  BeginReply,
+  Complete,
+  CompleteReply,
+  Extend,
+  ExtendReply,
+  IdempotencyRecord,
+  Release,
+  ReleaseReply,
+  StoreObserver,
+} from '../../../lib/core/store/idempotency-store.js';
+export * as transitions from '../../../lib/core/store/record-transitions.js';
+export type { TransactionalRecords } from '../../../lib/core/store/transactional-records.js';
+export {
+  REJECTION_CODES,
+  type Attempt,
+  type FinalOutcome,
+  type Settlement,
+} from '../../../lib/core/operation/attempt.js';
+export {
+  originOf,
+  parseOrigin,
+  type OperationRequest,
+} from '../../../lib/core/operation/operation-request.js';
+export {
+  DEFAULT_LIMITS,
+  finishedRetentionMs,
+  LIMITS,
+  OUTCOME,
+  PROTOCOL,
+  PROTOCOL_DEFAULTS,
+  unfinishedRetentionMs,
+  type LimitsOptions,
+  type ProtocolOptions,
+  type ResolvedProtocolOptions,
+} from '../../../lib/core/operation/options.js';
+export {
+  asksToKeep,
+  keepSuccesses,
+  type OutcomePolicy,
+  type OutcomeSummary,
+} from '../../../lib/core/operation/outcome-policy.js';
+export type { Services } from '../../../lib/core/operation/recovery.js';
+export {
+  ExecutionScope,
+  executionScope,
+  InnerScope,
+} from '../../../lib/core/operation/execution-scope.js';
+export type { IdempotencyContext } from '../../../lib/core/operation/idempotency-context.js';
+export { Telemetries } from '../../../lib/core/telemetry/telemetries.js';
+export type { EngineAttempt } from '../../../lib/core/engine/attempt-services.js';
+export type { Decision } from '../../../lib/core/engine/begin-protocol.js';
+export { IdempotencyEngine } from '../../../lib/core/engine/idempotency-engine.js';
+export { LeaseKeeper } from '../../../lib/core/engine/lease-keeper.js';
+export { entryOf, type Entry } from '../../../lib/core/engine/run-operation.js';
+export { LocalAttempts } from '../../../lib/core/engine/local-attempts.js';
+export {
+  INITIAL_STATE,
+  NO_NATIVE_RESPONSE_GRACE_MS,
+  NO_RESPONSE_GRACE_MS,
+  type ResponseSender,
+  settle,
+  type SettlementEffect,
+  type SettlementRules,
+  type SettlementSignal,
+  type SettlementState,
+} from '../../../lib/core/engine/settlement.js';
+export { RECONCILE, Reconciliation } from '../../../lib/core/recovery/reconcile.js';

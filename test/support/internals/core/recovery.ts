@@ -1,1 +1,0 @@
-export { RECONCILE, Reconciliation } from '../../../../lib/core/recovery/reconcile.js';

@@ -1,1 +1,0 @@
-export { Telemetries } from '../../../../lib/core/telemetry/telemetries.js';

@@ -1,1 +1,0 @@
-export { methodRoute } from '../../../../lib/nest/registry/method-route.js';

@@ -1,0 +1,22 @@
+export { makeListeningClient } from '../../../lib/stores/postgres/own-pool.js';
+export { OWN as POSTGRES_OPTIONS } from '../../../lib/stores/postgres/postgres-store-options.js';
+export type { DeletionRound } from '../../../lib/stores/postgres/cleanup/delete-expired.js';
+export {
+  DeletionSchedule,
+  type DeleteFrom,
+} from '../../../lib/stores/postgres/cleanup/deletion-schedule.js';
+export { DELETION } from '../../../lib/stores/postgres/cleanup/delete-expired.js';
+export type {
+  PostgresConnection,
+  PostgresPool,
+  PostgresQuery,
+  PostgresResult,
+} from '../../../lib/stores/postgres/connection/postgres-client.js';
+export {
+  historySql,
+  MIGRATIONS,
+  migrationSql,
+} from '../../../lib/stores/postgres/schema/migrations.js';
+export { loadStatements } from '../../../lib/stores/postgres/sql/sql-statements.js';
+export { TableName } from '../../../lib/stores/postgres/sql/table-name.js';
+export { TABLE } from '../../../lib/stores/postgres/sql/table-name.js';

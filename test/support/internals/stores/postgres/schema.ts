@@ -1,5 +1,0 @@
-export {
-  historySql,
-  MIGRATIONS,
-  migrationSql,
-} from '../../../../../lib/stores/postgres/schema/migrations.js';

@@ -1,1 +1,0 @@
-export { RedisIdempotencyStore } from '../../../../lib/stores/redis/redis-idempotency-store.js';

@@ -1,1 +1,0 @@
-export { patternOf, rpcSource } from '../../../../../lib/transports/message/source/rpc-context.js';

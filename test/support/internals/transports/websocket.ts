@@ -1,1 +1,0 @@
-export { socketCall } from '../../../../lib/transports/websocket/socket-call.js';
