@@ -7,7 +7,7 @@ import { redisStore } from 'nestjs-idempotency/redis';
 import { queueDepth } from '../../test/support/rabbitmq/rabbitmq-queues.js';
 import { useRabbitMq } from '../../test/support/rabbitmq/use-rabbitmq.js';
 import { useRedis } from '../../test/support/redis/use-redis.js';
-import { untilSettled } from '../../test/support/waiting/until-settled.js';
+import { untilSettled } from '../../test/support/waiting/until.js';
 import { startConsumer } from '../../test/e2e/messages/support/start-consumer.js';
 import { Bank, type Order } from '../bank.js';
 import { billingQueue } from './billing-queue.js';

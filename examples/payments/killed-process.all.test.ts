@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { TalkingProcess } from '../../test/support/processes/talking-process.js';
 import { useRedis } from '../../test/support/redis/use-redis.js';
-import { untilSettled } from '../../test/support/waiting/until-settled.js';
-import { until } from '../../test/support/waiting/until.js';
+import { untilSettled, until } from '../../test/support/waiting/until.js';
 import { ProviderServer } from './provider-server.js';
 
 const redis = useRedis();

@@ -2,7 +2,7 @@ import type { Pool } from 'pg';
 import { PostgresIdempotencyStore, migrate } from 'nestjs-idempotency/postgres';
 import type { StoreUnderTest } from 'nestjs-idempotency/testing/store';
 import { loadStatements, TableName } from '../support/internals/postgres.js';
-import { withSqlClock } from '../support/clocks/injected-sql-clock.js';
+import { withSqlClock } from '../support/clocks/injected-clock.js';
 import { openPostgresPool } from '../support/postgres/postgres-pool.js';
 import type { PostgresUnderTest } from '../support/postgres/postgres-servers.js';
 import { usePostgres, type UsedPostgres } from '../support/postgres/use-postgres.js';

@@ -17,7 +17,7 @@ import { Gate } from '../support/waiting/gate.js';
 import { openPostgresPool } from '../support/postgres/postgres-pool.js';
 import { embeddedPostgres } from '../support/postgres/postgres-servers.js';
 import { startRedis } from '../support/redis/redis-server.js';
-import { untilSettled } from '../support/waiting/until-settled.js';
+import { untilSettled } from '../support/waiting/until.js';
 import { useRedisClient } from '../support/redis/use-redis.js';
 import { useServer } from '../support/servers/use-server.js';
 

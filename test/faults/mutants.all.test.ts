@@ -3,7 +3,7 @@ import { startRedis } from '../support/redis/redis-server.js';
 import { describeWithClock } from '../support/clocks/server-clock.js';
 import { useServer } from '../support/servers/use-server.js';
 import { MUTANTS } from './mutants.js';
-import { DrivenTime } from './store/support/driven-time.js';
+import { DrivenTime } from '../support/clocks/driven-time.js';
 import { Scene } from './store/support/scene.js';
 
 const time = useServer(

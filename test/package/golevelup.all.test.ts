@@ -15,7 +15,7 @@ import { startRabbitMq } from '../support/rabbitmq/rabbitmq-server.js';
 import { startRedis } from '../support/redis/redis-server.js';
 import { useServer } from '../support/servers/use-server.js';
 import { toJavaScript } from '../support/typescript/to-javascript.js';
-import { untilSettled } from '../support/waiting/until-settled.js';
+import { untilSettled } from '../support/waiting/until.js';
 import { useTarball } from './support/describe-consumers.js';
 import type { ProgramMessage, ProgramSettings } from './support/golevelup/program-settings.js';
 import { runCommand } from './support/run-command.js';

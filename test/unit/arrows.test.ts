@@ -139,46 +139,6 @@ for (const [file, imported] of [...Object.values(others), sound].flatMap(Object.
   tree[file] = importing(imported as string);
 }
 
-/** What the rows of the matrix keep to, whatever is written into them: the first that fits a folder. */
-const principles: readonly (readonly [folders: RegExp, mayImport: RegExp])[] = [
-  [/^client$/, /^$/],
-  [/^core\//, /^core\//],
-  [/^wrappers\//, /^core\/(util|record|store)$/],
-  [/^codecs\//, /^(core\/(util|record)$|codecs\/plain$)/],
-  // A store knows the port, not the engine.
-  [/^stores\/memory$/, /^core\/(util|record|store)$/],
-  [/^stores\/redis/, /^(core\/(util|record|store)$|stores\/redis\/)/],
-  [/^stores\/postgres/, /^(core\/(util|record|transaction|store)$|stores\/postgres\/)/],
-  [
-    /^transactions(\/|$)/,
-    /^(core\/(util|transaction)$|transactions\/shared$|stores\/postgres\/sql\/sql-reply)/,
-  ],
-  // The engine is the only caller of the store, and no transport knows another one: values stand on calls.
-  [/^transports\/(common$|http)/, /^(core\/(?!store)|transports\/(common|http\/\w+)$)/],
-  [/^transports\/call$/, /^(core\/(?!store)|codecs\/json$|transports\/common$)/],
-  [/^transports\/message/, /^(core\/(?!store)|transports\/(common|call|message\/\w+)$)/],
-  [/^transports\/(graphql|websocket)$/, /^(core\/(?!store)|transports\/(common|call)$)/],
-  // The user passes a store and a unit of work: the module loads none.
-  [/^nest/, /^(core|transports|nest|wrappers|codecs\/json$|observability\/health$)/],
-  [/^index/, /^(core|transports|nest|codecs\/json$|observability\/health$)/],
-  [/^observability\/health$/, /^core\/(util|record|meter|store)$/],
-  [/^observability\/metrics$/, /^core\/(util|record|meter)$/],
-  [/^observability\/terminus$/, /^(core\/util|observability\/health)$/],
-  // What exporters export is one catalogue.
-  [
-    /^observability\/opentelemetry$/,
-    /^(core\/(util|record|meter|telemetry)|observability\/metrics)$/,
-  ],
-  [/^observability\/prometheus$/, /^(core\/(util|meter|telemetry)|observability\/metrics)$/],
-  [/^swagger$/, /^(core|nest|transports\/(common|http)$)/],
-  [/^bullmq$/, /^core\//],
-  // It diagnoses stores, and prints what is shipped: it starts no application.
-  [/^cli\/doctor$/, /^(core\/(util|record|store|operation)$|stores\/(redis|postgres))/],
-  [/^cli$/, /^(core\/util$|stores\/postgres\/(sql$|schema\/migrations)|cli\/doctor$)/],
-  [/^testing\/store/, /^(core|testing\/store)\//],
-  [/^testing$/, /^(core|nest|transports|stores\/memory$)/],
-];
-
 /** The project's arrows. */
 const arrows: IConfiguration = await extractDepcruiseConfig(
   join(projectRoot, '.dependency-cruiser.cjs'),
@@ -227,12 +187,6 @@ describe('the matrix of folders', () => {
     ['a folder and a file of another', { a: 'b/c.ts', b: 'a' }],
   ])('holds no circle of %s', (_, rows) => {
     expect(() => matrix.inOrder(rows)).toThrow('no row above it');
-  });
-
-  it.each(folders)('lets lib/%s import nothing against the principles', (folder) => {
-    const [, mayImport] = principles.find(([some]) => some.test(folder)) ?? [];
-    expect(mayImport).toBeDefined();
-    expect(matrix.rows.get(folder)!.filter((name) => !mayImport!.test(name))).toEqual([]);
   });
 
   it.each(['client', 'stores/memory', 'codecs/plain', 'codecs/json', 'cli', 'testing/store'])(

@@ -1,9 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { ESLint } from 'eslint';
-import tseslint from 'typescript-eslint';
 import { blocksOf, complaintAbout } from '../support/docs/documented-blocks.js';
 import { documentationPages } from '../support/docs/documented-code.js';
 import {
@@ -163,41 +160,5 @@ describe('A block of code', () => {
   it.each(['ts', 'sql', 'json', 'js', ''])('of the language %j is held by its file', (language) => {
     const page = `<!-- code: a.file -->\n\n\`\`\`${language}\n{\n\`\`\`\n`;
     expect(complaintAbout(blocksOf(page)[0]!, () => false)).toBeUndefined();
-  });
-});
-
-describe('the "scope" of docs/guides/which-store.md', () => {
-  /** What typescript-eslint reports by the rules that `nest new` chooses: `file: rule`. */
-  async function findings(codes: Readonly<Record<string, string>>): Promise<string[]> {
-    const folder = await mkdtemp(join(projectRoot, 'test/.tmp-lint-'));
-    try {
-      const config = { extends: '../tsconfig.json', include: ['*.ts'] };
-      await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config));
-      for (const [name, code] of Object.entries(codes)) await writeFile(join(folder, name), code);
-      const eslint = new ESLint({
-        cwd: folder,
-        overrideConfigFile: true,
-        overrideConfig: [
-          ...(tseslint.configs.recommendedTypeChecked as never[]),
-          { languageOptions: { parserOptions: { project: join(folder, 'tsconfig.json') } } },
-        ],
-      });
-      const results = await eslint.lintFiles(Object.keys(codes));
-      return results.flatMap(({ filePath, messages }) =>
-        messages.map(({ ruleId, message }) => `${basename(filePath)}: ${ruleId ?? message}`),
-      );
-    } finally {
-      await rm(folder, { recursive: true, force: true });
-    }
-  }
-
-  it('passes the type-checked rules', async () => {
-    const [code = ''] = samplesOf('docs/guides/which-store.md');
-    expect(code).toContain('scope:');
-    const untyped = code.replace('<GuardedRequest>', '');
-    expect(untyped).not.toBe(code);
-    const found = await findings({ 'app.module.ts': code, 'untyped.ts': untyped });
-    expect(found).toContain('untyped.ts: @typescript-eslint/no-unsafe-assignment');
-    expect(found.filter((finding) => finding.startsWith('app.module.ts'))).toEqual([]);
   });
 });

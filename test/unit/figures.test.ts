@@ -1,13 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { measuredPages } from '../../lab/bench/report/page.js';
 import { withFigures } from '../support/docs/figures/figures-page.js';
 import { CHECKS } from '../../lab/model/checks.js';
 import { REPORT, propertyOf } from '../../lab/model/figures.js';
 import { pagesWithFigures } from '../support/docs/figures/pages.js';
 import { figuresFolder, loadReport } from '../support/docs/figures/report.js';
-import { projectRoot } from '../support/project-root.js';
 
 const pages = pagesWithFigures.map((page) => readFileSync(page, 'utf8'));
 
@@ -23,32 +20,6 @@ describe('The figures of the documentation', () => {
     const ofReports = shown.map(([, name]) => name!).filter((name) => !name.startsWith('bench-'));
     expect(ofReports.sort()).toEqual(kept.sort());
   });
-
-  const withoutFigures = (page: string) =>
-    page.replace(/<!-- figures: [^]*?<!-- end of figures -->/g, '');
-
-  /** Lines of a page about performance with a figure that no run has written. */
-  function typedIn(page: string): string[] {
-    const prose = withoutFigures(page).replace(/```[^]*?```|`[^`]*`/g, '');
-    return prose.match(/.*\d(?:[.,]\d| ?(?:%|×|[µm]?s\b|times|requests|replays)).*/g) ?? [];
-  }
-
-  it('are nowhere typed in by hand', () => {
-    for (const page of measuredPages) expect(typedIn(readFileSync(page, 'utf8'))).toEqual([]);
-    for (const figure of ['1.06 of it', '85 µs', '9 times', '2 ms', '20 %', '17,700 replays']) {
-      expect(typedIn(`A replay: ${figure}, on Node 24.`)).toHaveLength(1);
-    }
-  });
-
-  it.each(['docs/explanation/protocol.md', 'lab/model/README.md'])(
-    'of the model are nowhere typed in by hand: %s',
-    (page) => {
-      const figures = /\d,\d{3}|\d (?:MB|GB|minutes|states)\b|\b\w+ minutes/g;
-      const text = withoutFigures(readFileSync(join(projectRoot, page), 'utf8'));
-      expect(text.match(figures) ?? []).toEqual([]);
-      expect('2,664 runs, 9 states, 2.6 GB, six minutes'.match(figures)).toHaveLength(4);
-    },
-  );
 
   it('of the model are those of its runs: npm run lab -- model --report', () => {
     const shown = loadReport(REPORT)?.table ?? [];

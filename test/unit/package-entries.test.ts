@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
 import ts from 'typescript';
@@ -13,19 +12,4 @@ it('test/tsconfig.json leads each entry of the package to its source', () => {
     [`../${source}`],
   ]);
   expect(config.compilerOptions.paths).toEqual(Object.fromEntries(sources));
-});
-
-it('the main entry exports at most 50 names', () => {
-  const text = readFileSync(join(projectRoot, 'lib/index.ts'), 'utf8');
-  const names = ts
-    .createSourceFile('index.ts', text, ts.ScriptTarget.Latest)
-    .statements.filter(ts.isExportDeclaration)
-    .flatMap(({ exportClause }) =>
-      exportClause !== undefined && ts.isNamedExports(exportClause)
-        ? exportClause.elements.map(({ name }) => name.text)
-        : ['an unnamed export'],
-    );
-  expect(names).toContain('IdempotencyModule');
-  expect(names).not.toContain('an unnamed export');
-  expect(names.length).toBeLessThanOrEqual(50);
 });

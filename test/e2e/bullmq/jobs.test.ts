@@ -8,7 +8,7 @@ import { until } from '../../support/waiting/until.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { Tally } from '../../support/waiting/tally.js';
-import { driveTimers } from '../../support/clocks/standing-time.js';
+import { driveTimers } from '../../support/clocks/driven-time.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 import type { CallingApp } from '../../support/nest/calling-app.js';
 import { Orders, type OrderJob } from './support/orders.js';

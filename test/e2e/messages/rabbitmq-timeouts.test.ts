@@ -1,16 +1,20 @@
 import type { NestInterceptor } from '@nestjs/common';
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { NEVER, timeout } from 'rxjs';
+import { DrivenTime } from '../../support/clocks/driven-time.js';
 import { storyOf } from '../../support/engine/attempt-ends.js';
 import { until } from '../../support/waiting/until.js';
 import { Gate } from '../../support/waiting/gate.js';
-import { driveTimers } from '../../support/clocks/standing-time.js';
 import { emitOrder, orders } from './support/orders.js';
 import { useBroker } from './support/use-broker.js';
 
 const { consumers, openQueue } = useBroker();
-const { now, pass } = useDrivenTime();
+const time = new DrivenTime();
+beforeEach(() => time.start());
+afterEach(() => time.stop());
+
+const now = () => time.now();
 
 /** An interceptor inside @Idempotent() that times out before the handler ends, the first time. */
 function withShortTimeout(): NestInterceptor {
@@ -146,7 +150,7 @@ describe('a message whose handler is still running at its deadline', () => {
       await emitOrder(queue, 2);
       await until(() => runs.length === 1);
       expect(await queue.depth()).toMatchObject({ ready: 1, unacked: 1 });
-      await pass(ENDING_MS);
+      await time.pass(ENDING_MS);
       await until(() => events.some(({ type }) => type === 'lease_lost'));
       gate.open();
       await until(() => runs.includes(2));
@@ -167,7 +171,7 @@ describe('a message whose handler is still running at its deadline', () => {
     );
     await emitOrder(queue, 1);
     await until(() => work.runs === 1);
-    await pass(ENDING_MS);
+    await time.pass(ENDING_MS);
     await until(() => events.some(({ type }) => type === 'lease_lost'));
     expect(await queue.depth()).toMatchObject({ ready: 0, unacked: 1 });
     work.gate.open();
@@ -212,25 +216,3 @@ describe('a handler that acknowledges late', () => {
     expect(runs).toBe(2);
   });
 });
-
-/** Time that passes only when a test advances it. */
-interface DrivenTime {
-  /** The clock of a memory store. */
-  readonly now: () => number;
-  /** Advances timers and clock together. */
-  readonly pass: (ms: number) => Promise<void>;
-}
-
-/** Drives the timers of this process, and the stores that get its `now`, from before each test of this file. */
-function useDrivenTime(): DrivenTime {
-  let passedMs = 0;
-  beforeEach(() => driveTimers(true));
-  afterEach(() => void jest.useRealTimers());
-  return {
-    now: () => Date.now() + passedMs,
-    pass: async (ms) => {
-      passedMs += ms;
-      await jest.advanceTimersByTimeAsync(ms);
-    },
-  };
-}

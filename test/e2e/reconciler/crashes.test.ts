@@ -7,7 +7,7 @@ import type { IdempotencyContext, IdempotencyStore, ReconcileReport } from 'nest
 import { recordKey } from 'nestjs-idempotency/store';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { DrivenTime } from '../../faults/store/support/driven-time.js';
+import { DrivenTime } from '../../support/clocks/driven-time.js';
 import {
   reconcilingApp,
   type ReconcilingApp,

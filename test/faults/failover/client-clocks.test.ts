@@ -3,7 +3,7 @@ import type { Begin } from '../../support/internals/core.js';
 import { success } from '../../support/engine/worker.js';
 import { until } from '../../support/waiting/until.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
-import { driveTimers } from '../../support/clocks/standing-time.js';
+import { driveTimers } from '../../support/clocks/driven-time.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { labRequest } from '../store/support/requests.js';
 import type { LedgerWorker } from '../store/support/ledger-worker.js';

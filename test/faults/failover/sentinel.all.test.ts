@@ -3,7 +3,7 @@ import { redisStore } from 'nestjs-idempotency/redis';
 import { success } from '../../support/engine/worker.js';
 import type { RedisNode } from '../../support/redis/redis-node.js';
 import { healthOf } from '../../support/stores/health-of.js';
-import { untilSettled } from '../../support/waiting/until-settled.js';
+import { untilSettled } from '../../support/waiting/until.js';
 import { labRequest } from '../store/support/requests.js';
 import { LONG_TIMEOUTS } from './support/long-timeouts.js';
 import { loseThePrimary, useSentinel } from './support/use-sentinel.js';

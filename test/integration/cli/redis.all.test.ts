@@ -10,7 +10,7 @@ import { RedisSentinel } from '../../support/redis/redis-sentinel.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { useRedisClient } from '../../support/redis/use-redis.js';
 import { useServer } from '../../support/servers/use-server.js';
-import { untilSettled } from '../../support/waiting/until-settled.js';
+import { untilSettled } from '../../support/waiting/until.js';
 import { startInfoServer } from '../redis/support/canned-server.js';
 import { as, diagnose } from './support/diagnosis.js';
 

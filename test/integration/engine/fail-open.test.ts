@@ -6,7 +6,7 @@ import {
   misconfigured,
   unavailable,
 } from '../../support/stores/faulty-store.js';
-import { expectNoTimerRenewed } from '../../support/clocks/no-timer-renewed.js';
+import { expectNoTimerRenewed } from '../../support/clocks/standing-clock.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import {

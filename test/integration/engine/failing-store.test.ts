@@ -6,7 +6,7 @@ import {
   unavailable,
   type Fault,
 } from '../../support/stores/faulty-store.js';
-import { expectNoTimerRenewed } from '../../support/clocks/no-timer-renewed.js';
+import { expectNoTimerRenewed } from '../../support/clocks/standing-clock.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import { outcomeAsText, newRequest, success, withOptions } from '../../support/engine/worker.js';
 

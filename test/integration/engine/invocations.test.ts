@@ -5,8 +5,7 @@ import { resolveModuleOptions } from '../../support/internals/nest.js';
 import { redisStore } from 'nestjs-idempotency/redis';
 import type { Fault } from '../../support/stores/faulty-store.js';
 import { Caller, newCall } from '../../support/engine/caller.js';
-import { expectNoTimerRenewed } from '../../support/clocks/no-timer-renewed.js';
-import { StandingClock } from '../../support/clocks/standing-clock.js';
+import { expectNoTimerRenewed, StandingClock } from '../../support/clocks/standing-clock.js';
 import { PromptStore } from '../../support/stores/prompt-store.js';
 
 const LEASE_MS = 1_000;

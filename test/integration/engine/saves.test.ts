@@ -13,7 +13,7 @@ import {
   success,
   withOptions,
 } from '../../support/engine/worker.js';
-import { expectNoTimerRenewed } from '../../support/clocks/no-timer-renewed.js';
+import { expectNoTimerRenewed } from '../../support/clocks/standing-clock.js';
 
 const SAVE_TIMEOUT_MS = 1_000;
 const LEASE_MS = 3_000;

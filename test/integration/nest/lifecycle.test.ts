@@ -29,7 +29,7 @@ import { Redis } from 'ioredis';
 import { LogReporter } from '../../support/internals/nest.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { PromptStore } from '../../support/stores/prompt-store.js';
-import { inStandingTime } from '../../support/clocks/standing-time.js';
+import { inStandingTime } from '../../support/clocks/driven-time.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { useRedis, useRedisClient } from '../../support/redis/use-redis.js';
 import { LoggedLines } from '../../support/nest/logged-lines.js';

@@ -4,7 +4,7 @@ import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Begin, Lease } from '../../support/internals/core.js';
 import { loadStatements, TableName } from '../../support/internals/postgres.js';
-import { withSqlClock } from '../../support/clocks/injected-sql-clock.js';
+import { withSqlClock } from '../../support/clocks/injected-clock.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { beginCommand, newToken, TIMEOUT_MS } from '../../support/stores/commands.js';
 import { userPool } from './support/fixture.js';

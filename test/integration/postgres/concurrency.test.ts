@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import { loadStatements, TableName } from '../../support/internals/postgres.js';
-import { withSqlClock } from '../../support/clocks/injected-sql-clock.js';
+import { withSqlClock } from '../../support/clocks/injected-clock.js';
 import { startPostgres, type PostgresServer } from '../../support/postgres/postgres-server.js';
 import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
 import {

@@ -14,7 +14,7 @@ import { freePort } from '../../support/servers/free-port.js';
 import type { TestedPoolConfig } from '../../support/postgres/postgres-pool.js';
 import { ShiftingRelay } from '../../support/postgres/shifting-relay.js';
 import { TcpRelay } from '../../support/servers/tcp-relay.js';
-import { inStandingTime } from '../../support/clocks/standing-time.js';
+import { inStandingTime } from '../../support/clocks/driven-time.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import {
   beginCommand,

@@ -11,7 +11,7 @@ import {
 } from 'nestjs-idempotency/postgres';
 import { loadStatements, TableName } from '../../support/internals/postgres.js';
 import { documentedSql } from '../../support/docs/documented-sql.js';
-import { withSqlClock } from '../../support/clocks/injected-sql-clock.js';
+import { withSqlClock } from '../../support/clocks/injected-clock.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { beginCommand, completeCommand, leaseOf, newToken } from '../../support/stores/commands.js';
 import { until } from '../../support/waiting/until.js';

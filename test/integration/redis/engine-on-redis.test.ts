@@ -6,7 +6,7 @@ import { loadScripts } from '../../support/internals/redis.js';
 import type { Fault } from '../../support/stores/faulty-store.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { standStill } from '../../support/clocks/stand-still.js';
-import { driveTimers } from '../../support/clocks/standing-time.js';
+import { driveTimers } from '../../support/clocks/driven-time.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { newRequest, success, Worker } from '../../support/engine/worker.js';
 import { beginCommand } from '../../support/stores/commands.js';

@@ -3,7 +3,7 @@ import type { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { StoreUnavailableError, type Lease } from '../../support/internals/core.js';
 import { startRedis } from '../../support/redis/redis-server.js';
-import { inStandingTime } from '../../support/clocks/standing-time.js';
+import { inStandingTime } from '../../support/clocks/driven-time.js';
 import {
   beginCommand,
   completeCommand,

@@ -13,3 +13,13 @@ export function withClock(script: string, time: string): string {
   }
   return before + time + after.replaceAll(DURATION, "'PXAT', now + ");
 }
+
+const STATEMENT_TIME = 'statement_timestamp()';
+
+/** The statement with another clock: `time` is an SQL expression for a timestamptz. */
+export function withSqlClock(statement: string, time: string): string {
+  for (const other of ['clock_timestamp', 'now()', 'current_timestamp', 'transaction_timestamp']) {
+    if (statement.includes(other)) throw new Error(`A statement must not read ${other}`);
+  }
+  return statement.replaceAll(STATEMENT_TIME, () => time);
+}

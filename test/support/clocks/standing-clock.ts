@@ -1,3 +1,4 @@
+import { expect } from '@jest/globals';
 import { DrivenClock } from '../internals/testing.js';
 
 /** The clock of an engine that only the test moves. */
@@ -30,4 +31,13 @@ export class StandingClock extends DrivenClock {
   sleep(ms: number): Promise<void> {
     return new Promise((resolve) => void this.setTimeout(resolve, ms, undefined));
   }
+}
+
+/** Longer than any lease, deadline or pause of a test on a driven clock. */
+const LONG_MS = 600_000;
+
+/** A shared timer may wake up once more for nothing; code that still waits would set another one. */
+export async function expectNoTimerRenewed(clock: StandingClock): Promise<void> {
+  await clock.advance(LONG_MS);
+  expect(clock.timerCount).toBe(0);
 }

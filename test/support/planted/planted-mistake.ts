@@ -1,5 +1,5 @@
 /**
- * A deliberate mistake, to see that a suite notices it. test/unit/planted-mistakes.test.ts lists them all.
+ * A deliberate mistake, to see that a suite notices it.
  */
 export interface PlantedMistake {
   readonly mistake: string;

@@ -1,6 +1,6 @@
 import { onFreePort } from '../servers/free-port.js';
 import { RedisNode } from './redis-node.js';
-import { untilSettled } from '../waiting/until-settled.js';
+import { untilSettled } from '../waiting/until.js';
 
 export interface ClusterOptions {
   /**

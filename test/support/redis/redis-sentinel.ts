@@ -1,5 +1,5 @@
 import { RedisNode } from './redis-node.js';
-import { untilSettled } from '../waiting/until-settled.js';
+import { untilSettled } from '../waiting/until.js';
 
 export interface SentinelOptions {
   /** Arguments of the three redis-servers. */

@@ -11,3 +11,11 @@ export async function until(
     await delay(10);
   }
 }
+
+/** Servers may take long to agree on a busy machine. */
+const SERVERS_LIMIT_MS = 60_000;
+
+/** Waits until `condition` holds on the servers. */
+export function untilSettled(condition: () => Promise<boolean>): Promise<void> {
+  return until(condition, SERVERS_LIMIT_MS);
+}

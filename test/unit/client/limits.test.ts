@@ -1,5 +1,5 @@
 import { getEventListeners } from 'node:events';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import {
   idempotentFetch,
   IdempotencyProblemError,
@@ -8,15 +8,20 @@ import {
 } from 'nestjs-idempotency/client';
 import { problem, ScriptedServer } from '../../support/http/wire/scripted-server.js';
 import { useServer } from '../../support/servers/use-server.js';
-import { drivenClock } from './driven-clock.js';
+import { driveTimers } from '../../support/clocks/driven-time.js';
 
 const created = { status: 201 };
 const unlimited = { deadlineMs: Infinity, tryTimeoutMs: Infinity };
 
 const server = useServer(() => ScriptedServer.start());
 
-beforeEach(() => drivenClock.take());
-afterEach(() => drivenClock.release());
+/** Resolves as soon as exactly this many timers are pending. */
+async function untilTimers(count: number): Promise<void> {
+  while (jest.getTimerCount() !== count) await new Promise((resolve) => setImmediate(resolve));
+}
+
+beforeEach(() => driveTimers(false));
+afterEach(() => void jest.useRealTimers());
 
 function pay(options: IdempotentFetchOptions, signal?: AbortSignal) {
   const init = { method: 'POST', body: '{}', ...(signal && { signal }) };
@@ -32,11 +37,11 @@ const failure = (call: Promise<unknown>) =>
 describe('a pause', () => {
   /** Milliseconds of the next pause. */
   async function pausedFor(ms: number): Promise<void> {
-    await drivenClock.untilTimers(1);
-    drivenClock.advance(ms - 1);
-    expect(drivenClock.timers()).toBe(1);
-    drivenClock.advance(1);
-    expect(drivenClock.timers()).toBe(0);
+    await untilTimers(1);
+    jest.advanceTimersByTime(ms - 1);
+    expect(jest.getTimerCount()).toBe(1);
+    jest.advanceTimersByTime(1);
+    expect(jest.getTimerCount()).toBe(0);
   }
 
   it('is drawn from a step that doubles up to the cap', async () => {
@@ -75,9 +80,9 @@ describe('the deadline', () => {
     server.runSteps('stay silent');
     const call = failure(pay({ deadlineMs: 5_000, tryTimeoutMs: Infinity }));
     await server.received(1);
-    drivenClock.advance(4_999);
-    expect(drivenClock.timers()).toBe(1);
-    drivenClock.advance(1);
+    jest.advanceTimersByTime(4_999);
+    expect(jest.getTimerCount()).toBe(1);
+    jest.advanceTimersByTime(1);
     const error = await call;
     expect(error).toMatchObject({
       name: 'IdempotentFetchError',
@@ -87,7 +92,7 @@ describe('the deadline', () => {
       retryable: true,
     });
     expect(error.response).toBeUndefined();
-    expect(drivenClock.timers()).toBe(0);
+    expect(jest.getTimerCount()).toBe(0);
   });
 
   it('ends the call before a pause that does not fit, and throws the last response', async () => {
@@ -97,19 +102,19 @@ describe('the deadline', () => {
     expect(error.cause).toBeInstanceOf(IdempotencyProblemError);
     expect(error.cause).toMatchObject({ code: 'idempotency_in_progress' });
     expect(error.response!.status).toBe(409);
-    expect(drivenClock.timers()).toBe(0);
+    expect(jest.getTimerCount()).toBe(0);
   });
 
   it('covers all attempts and pauses together', async () => {
     server.runSteps('hang up', 'stay silent');
     const options = { deadlineMs: 5_000, tryTimeoutMs: Infinity, backoffBaseMs: 4_000 };
     const call = failure(pay(options));
-    await drivenClock.untilTimers(2);
-    drivenClock.advance(2_000);
+    await untilTimers(2);
+    jest.advanceTimersByTime(2_000);
     await server.received(2);
-    drivenClock.advance(2_999);
-    expect(drivenClock.timers()).toBe(1);
-    drivenClock.advance(1);
+    jest.advanceTimersByTime(2_999);
+    expect(jest.getTimerCount()).toBe(1);
+    jest.advanceTimersByTime(1);
     expect(await call).toMatchObject({
       code: 'idempotency_fetch_deadline',
       tries: 2,
@@ -123,7 +128,7 @@ describe('the deadline', () => {
     const call = failure(
       idempotentFetch(server.url, init, { deadlineMs: 5_000, bufferStream: true }),
     );
-    drivenClock.advance(5_000);
+    jest.advanceTimersByTime(5_000);
     expect(await call).toMatchObject({ code: 'idempotency_fetch_deadline', tries: 0 });
   });
 
@@ -131,9 +136,9 @@ describe('the deadline', () => {
     server.runSteps('stay silent');
     const call = failure(pay({ tryTimeoutMs: Infinity }));
     await server.received(1);
-    drivenClock.advance(59_999);
-    expect(drivenClock.timers()).toBe(1);
-    drivenClock.advance(1);
+    jest.advanceTimersByTime(59_999);
+    expect(jest.getTimerCount()).toBe(1);
+    jest.advanceTimersByTime(1);
     expect(await call).toMatchObject({ code: 'idempotency_fetch_deadline' });
   });
 });
@@ -143,12 +148,12 @@ describe('the timeout of one attempt', () => {
     server.runSteps('stay silent', created);
     const call = pay({ deadlineMs: Infinity, tryTimeoutMs: 700, backoffBaseMs: 1 });
     await server.received(1);
-    drivenClock.advance(699);
+    jest.advanceTimersByTime(699);
     expect(server.requests).toHaveLength(1);
-    drivenClock.advance(1);
-    expect(drivenClock.timers()).toBe(0);
-    await drivenClock.untilTimers(1);
-    drivenClock.advance(1);
+    jest.advanceTimersByTime(1);
+    expect(jest.getTimerCount()).toBe(0);
+    await untilTimers(1);
+    jest.advanceTimersByTime(1);
     expect(await call).toMatchObject({ tries: 2 });
   });
 
@@ -156,7 +161,7 @@ describe('the timeout of one attempt', () => {
     server.runSteps('stay silent');
     const call = failure(pay({ tryTimeoutMs: 700, maxTries: 1 }));
     await server.received(1);
-    drivenClock.advance(700);
+    jest.advanceTimersByTime(700);
     expect(await call).toMatchObject({
       code: 'idempotency_fetch_tries_exhausted',
       cause: { name: 'TimeoutError', message: 'No response within 700 ms.' },
@@ -166,8 +171,8 @@ describe('the timeout of one attempt', () => {
   it('holds for a fetch that ignores its signal', async () => {
     const deaf = () => new Promise<Response>(() => undefined);
     const call = failure(pay({ tryTimeoutMs: 700, maxTries: 1, fetch: deaf }));
-    await drivenClock.untilTimers(2);
-    drivenClock.advance(700);
+    await untilTimers(2);
+    jest.advanceTimersByTime(700);
     expect(await call).toMatchObject({ cause: { name: 'TimeoutError' } });
   });
 });
@@ -196,12 +201,12 @@ describe("the caller's signal", () => {
     server.runSteps({ status: 503, headers: { 'retry-after': '30' } });
     const controller = new AbortController();
     const call = failure(pay(unlimited, controller.signal));
-    await drivenClock.untilTimers(1);
+    await untilTimers(1);
     controller.abort(reason);
     const error = await call;
     expect(error).toMatchObject({ code: 'idempotency_fetch_aborted', tries: 1 });
     expect([error.cause, error.response!.status]).toEqual([reason, 503]);
-    expect(drivenClock.timers()).toBe(0);
+    expect(jest.getTimerCount()).toBe(0);
   });
 
   it('prevents any request if already aborted', async () => {
@@ -226,7 +231,7 @@ describe("the caller's signal", () => {
     const controller = new AbortController();
     const call = failure(pay({ deadlineMs: 5_000 }, controller.signal));
     await server.received(1);
-    drivenClock.advance(5_000);
+    jest.advanceTimersByTime(5_000);
     controller.abort(reason);
     expect(await call).toMatchObject({ code: 'idempotency_fetch_deadline' });
   });
@@ -242,8 +247,8 @@ describe("the caller's signal", () => {
     const { signal } = new AbortController();
     const call = pay({ ...unlimited, backoffBaseMs: 1 }, signal);
     expect(getEventListeners(signal, 'abort')).toHaveLength(1);
-    await drivenClock.untilTimers(1);
-    drivenClock.advance(1);
+    await untilTimers(1);
+    jest.advanceTimersByTime(1);
     await call;
     expect(getEventListeners(signal, 'abort')).toHaveLength(0);
   });

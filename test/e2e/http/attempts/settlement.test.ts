@@ -15,7 +15,7 @@ import type { ExpressResponse, FastifyReply } from '../../../support/http/reply.
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';
 import { takeRaw } from '../../../support/http/take-raw.js';
-import { driveTimers } from '../../../support/clocks/standing-time.js';
+import { driveTimers } from '../../../support/clocks/driven-time.js';
 
 type AnyReply = ExpressResponse | FastifyReply;
 

@@ -29,7 +29,7 @@ import { startApp, type TestApp } from '../../../support/http/start-app.js';
 import { takeRaw } from '../../../support/http/take-raw.js';
 import { heldReply, heldRequest, type FaultyStore } from '../../../support/stores/faulty-store.js';
 import { slowStore } from '../../../support/stores/slow-store.js';
-import { driveTimers } from '../../../support/clocks/standing-time.js';
+import { driveTimers } from '../../../support/clocks/driven-time.js';
 
 type AnyReply = ExpressResponse | FastifyReply;
 

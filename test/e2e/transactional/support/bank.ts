@@ -8,7 +8,7 @@ import {
   loadStatements,
   TableName,
 } from '../../../support/internals/postgres.js';
-import { withSqlClock } from '../../../support/clocks/injected-sql-clock.js';
+import { withSqlClock } from '../../../support/clocks/injected-clock.js';
 import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
 import { embeddedPostgres } from '../../../support/postgres/postgres-servers.js';
 import { usePostgres } from '../../../support/postgres/use-postgres.js';

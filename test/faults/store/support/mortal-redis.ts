@@ -1,7 +1,7 @@
 import { afterTest } from '../../../support/jest/after-test.js';
 import { until } from '../../../support/waiting/until.js';
 import { RedisNode } from '../../../support/redis/redis-node.js';
-import { DrivenTime } from './driven-time.js';
+import { DrivenTime } from '../../../support/clocks/driven-time.js';
 import { Scene } from './scene.js';
 
 /** Every write is in the file before its reply. */

@@ -10,7 +10,7 @@ import { loadScripts, type LuaScripts, openConnection } from '../../../support/i
 import { scriptTexts } from '../../../support/redis/script-texts.js';
 import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import type { Expectations } from '../../../../lab/faults/expectations.js';
-import type { DrivenTime } from './driven-time.js';
+import type { DrivenTime } from '../../../support/clocks/driven-time.js';
 import { Ledger } from './ledger.js';
 import { RemoteWorker } from './remote-worker.js';
 

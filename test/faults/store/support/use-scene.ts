@@ -1,7 +1,7 @@
 import { afterEach, beforeEach } from '@jest/globals';
 import { startRedis, type RedisServer } from '../../../support/redis/redis-server.js';
 import { useServer } from '../../../support/servers/use-server.js';
-import { DrivenTime } from './driven-time.js';
+import { DrivenTime } from '../../../support/clocks/driven-time.js';
 import { Scene } from './scene.js';
 
 export interface UsedScene {

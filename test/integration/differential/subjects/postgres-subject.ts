@@ -7,7 +7,7 @@ import type {
   StoredRecord,
 } from '../../../support/internals/core.js';
 import { loadStatements, TableName } from '../../../support/internals/postgres.js';
-import { withSqlClock } from '../../../support/clocks/injected-sql-clock.js';
+import { withSqlClock } from '../../../support/clocks/injected-clock.js';
 import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
 import { NO_RECORD, type Observation, type Subject } from '../compare.js';
 import { encodeInspection, encodeRecord, encodeReply, type Fields } from '../encoding.js';

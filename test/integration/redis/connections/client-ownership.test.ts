@@ -6,7 +6,7 @@ import {
 } from '../../../support/internals/core.js';
 import { freePort } from '../../../support/servers/free-port.js';
 import { startRedis } from '../../../support/redis/redis-server.js';
-import { inStandingTime } from '../../../support/clocks/standing-time.js';
+import { inStandingTime } from '../../../support/clocks/driven-time.js';
 import { useRedis } from '../../../support/redis/use-redis.js';
 import { RedisNode } from '../../../support/redis/redis-node.js';
 import { startSilentServer } from '../support/canned-server.js';

@@ -10,7 +10,7 @@ import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import { TcpRelay } from '../../../support/servers/tcp-relay.js';
 import { startRedis } from '../../../support/redis/redis-server.js';
 import { standStill } from '../../../support/clocks/stand-still.js';
-import { inStandingTime } from '../../../support/clocks/standing-time.js';
+import { inStandingTime } from '../../../support/clocks/driven-time.js';
 import { useRedis } from '../../../support/redis/use-redis.js';
 import { RedisNode } from '../../../support/redis/redis-node.js';
 import { startScriptedServer, startSilentServer } from '../support/canned-server.js';

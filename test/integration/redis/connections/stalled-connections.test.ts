@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { BeginReply } from 'nestjs-idempotency/store';
 import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import { standStill } from '../../../support/clocks/stand-still.js';
-import { inStandingTime } from '../../../support/clocks/standing-time.js';
+import { inStandingTime } from '../../../support/clocks/driven-time.js';
 import { TcpRelay, type Join } from '../../../support/servers/tcp-relay.js';
 import { useRedis } from '../../../support/redis/use-redis.js';
 import { beginCommand, completeCommand, leaseOf } from '../../../support/stores/commands.js';

@@ -4,7 +4,7 @@ import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { StoreConfigurationError } from '../../../support/internals/core.js';
 import { freePort } from '../../../support/servers/free-port.js';
 import { startRedis } from '../../../support/redis/redis-server.js';
-import { inStandingTime } from '../../../support/clocks/standing-time.js';
+import { inStandingTime } from '../../../support/clocks/driven-time.js';
 import { startInfoServer } from '../support/canned-server.js';
 import { closeAfterTest, ownStore, userClient } from '../support/fixture.js';
 import { useServer } from '../../../support/servers/use-server.js';

@@ -1,7 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { REJECTIONS } from '../../internals/core.js';
-import { pictures } from '../../docs/pictures/pictures.js';
 import { projectRoot } from '../../project-root.js';
 import { errorTexts } from './error-texts.js';
 import { eventTexts } from './event-texts.js';
@@ -20,7 +19,7 @@ interface Texts {
 /**
  * What `lua/` and `sql/` are in the library: it reads no file at run time, which a bundle would not contain. And what the
  * table of rejections is in the client, the package's version in telemetry, and what the code says of options, events,
- * metrics and errors in comments and documentation, with the drawings of the latter.
+ * metrics and errors in comments and documentation.
  */
 export function shippedTexts(): TextModule[] {
   return [
@@ -42,7 +41,6 @@ export function shippedTexts(): TextModule[] {
     ...eventTexts(),
     ...metricTexts(),
     ...errorTexts(),
-    ...pictures(),
   ];
 }
 

@@ -19,8 +19,7 @@ import {
 } from '../../../support/stores/faulty-store.js';
 import { PromptStore } from '../../../support/stores/prompt-store.js';
 import { Gate } from '../../../support/waiting/gate.js';
-import { expectNoTimerRenewed } from '../../../support/clocks/no-timer-renewed.js';
-import { StandingClock } from '../../../support/clocks/standing-clock.js';
+import { expectNoTimerRenewed, StandingClock } from '../../../support/clocks/standing-clock.js';
 import { protocolOptions } from '../../../support/engine/protocol-options.js';
 
 const LEASE_MS = 1_200;

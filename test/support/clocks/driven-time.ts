@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { jest } from '@jest/globals';
+import { canFakeServerClock, ServerClock } from './server-clock.js';
 
 /** What sockets need, and the wall clock, which belongs to the test. */
 const REAL = [
@@ -14,6 +15,52 @@ const REAL = [
  */
 export function driveTimers(advanceTimers: boolean): void {
   jest.useFakeTimers({ advanceTimers, doNotFake: REAL });
+}
+
+/**
+ * Time that the test drives: for the servers started with its {@link env}, and for the engines of this
+ * process. In between, the time of this process advances by small steps, one per iteration of the event loop:
+ * never faster than real time, and slower on a busy machine. So no lease and no deadline ends because a
+ * machine was slow.
+ */
+export class DrivenTime {
+  private clock: ServerClock | undefined;
+  private passedMs = 0;
+
+  get env(): Readonly<Record<string, string>> {
+    if (canFakeServerClock) this.clock ??= new ServerClock();
+    return this.clock?.env ?? {};
+  }
+
+  /** The clock of a store in this process. */
+  now(): number {
+    return Date.now() + this.passedMs;
+  }
+
+  /** Before each test. */
+  start(): void {
+    this.passedMs = 0;
+    driveTimers(true);
+  }
+
+  /** As if all processes had been paused for this long. */
+  async pass(ms: number): Promise<void> {
+    this.passedMs += ms;
+    this.clock?.pass(ms);
+    jest.advanceTimersByTime(ms);
+    // A timer may leave the check to the next iteration.
+    for (let round = 0; round < 2; round += 1) await new Promise(setImmediate);
+  }
+
+  /** After each test. */
+  stop(): void {
+    jest.useRealTimers();
+  }
+
+  /** After the servers have stopped. */
+  remove(): void {
+    this.clock?.remove();
+  }
 }
 
 /** Less than a test may take, so that timers are real again when it is torn down. */
