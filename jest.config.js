@@ -58,7 +58,7 @@ export const subjects = {
     'test/faults/**/mutants.all.test.ts',
     'test/integration/differential/mutants.all.test.ts',
   ],
-  programs: ['test/e2e/sample-app/*.all.test.ts', 'test/integration/brokers/**/*.test.ts'],
+  programs: ['test/e2e/sample-app/*.all.test.ts'],
   values: [
     'test/e2e/callers.test.ts',
     'test/e2e/http/requests/fuzz.test.ts',

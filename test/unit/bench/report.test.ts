@@ -1,15 +1,15 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { planOf } from '../../../lab/bench/arguments.js';
-import { spreadsOf, type Factors, type Measurement } from '../../../lab/bench/measuring/interleave.js';
+import {
+  spreadsOf,
+  type Factors,
+  type Measurement,
+} from '../../../lab/bench/measuring/interleave.js';
 import { spreadOf } from '../../../lab/bench/measuring/statistics.js';
-import { parts } from '../../../lab/bench/parts/parts.js';
-import { barChart } from '../../../lab/bench/report/bar-chart.js';
 import { BUDGET, budgetRows, judge } from '../../../lab/bench/report/budget.js';
 import { chartsOf } from '../../../lab/bench/report/charts.js';
 import { compareCounts } from '../../../lab/bench/report/compare-counts.js';
-import { lineChart } from '../../../lab/bench/report/line-chart.js';
 import { measuredPages, pageWith } from '../../../lab/bench/report/page.js';
 import type { PartResult, Results } from '../../../lab/bench/report/result.js';
 import { loadResults, measurementsFolder } from '../../../lab/bench/report/results-file.js';
@@ -220,68 +220,5 @@ describe('The comparison of two commits', () => {
       { what: 'bytes allocated, fastify, first', base: '–', head: '9', verdict: 'held' },
     ]);
     expect(compareCounts([], [counted({ commands: 2 }, 'replay')])[0]?.isHeld).toBe(false);
-  });
-});
-
-describe('The charts', () => {
-  it('draw a bar as long as its value, and its range', () => {
-    const bar = (name: string, value: number) => ({ name, value, min: value, max: value * 1.25 });
-    const chart = barChart('a < b', [
-      {
-        name: 'group',
-        bars: [
-          { ...bar('one', 80), isOwn: true },
-          { ...bar('two', 40), isOwn: false },
-        ],
-      },
-    ]);
-    expect(chart).toContain('<title>a &lt; b</title>');
-    const [own, other] = [...chart.matchAll(/<rect [^>]*width="(\d+)"/g)].map(([, w]) => Number(w));
-    expect(own).toBe(336);
-    expect(other).toBe(168);
-    expect(chart).toMatch(/prefers-color-scheme: dark/);
-  });
-
-  it('draw a curve through its points, upwards from zero', () => {
-    const point = (x: number, y: number) => ({ x, y, min: y, max: y });
-    const chart = lineChart('growth', { x: 'records', y: 'a second', isLogarithmic: true }, [
-      { name: 'one', points: [point(10, 100), point(100, 50), point(1000, 0)] },
-    ]);
-    expect(chart).toContain('d="M80 60L400 165L720 270"');
-  });
-});
-
-describe('The benchmark’s command line', () => {
-  it('runs all parts on Node 24 and writes the results', () => {
-    expect(planOf([], parts)).toMatchObject({
-      ...{ parts, profile: 'default', node: '24', isJudgedOnly: false, isKept: true },
-      library: undefined,
-    });
-  });
-
-  it('runs what the budget rests on, for a moment or for so many rounds, and writes nothing', () => {
-    const plan = planOf(['--budget', '--rounds', '25'], parts);
-    expect(plan).toMatchObject({ rounds: 25, isJudgedOnly: true, isKept: false });
-    expect(plan.parts.map(({ name }) => name)).toEqual(['store', 'http', 'counts']);
-    const quick = planOf(['--quick', '--only', 'http,size'], parts);
-    expect(quick.parts.map(({ name }) => name)).toEqual(['http', 'size']);
-    expect(quick).toMatchObject({ profile: 'quick', isJudgedOnly: true, isKept: false });
-    expect(planOf(['--quick', '--report'], parts).isKept).toBe(true);
-    expect(planOf(['--no-report'], parts).isKept).toBe(false);
-  });
-
-  it('writes nothing of some applications alone, nor of another Node', () => {
-    const plan = planOf(['--contenders', 'redis,node-idempotency'], parts);
-    expect(plan).toMatchObject({ contenders: ['redis', 'node-idempotency'], isKept: false });
-    expect(planOf(['--node', '20'], parts)).toMatchObject({ node: '20', isKept: false });
-  });
-
-  it.each([
-    [['--only', 'htp'], 'unknown part "htp"'],
-    [['--contenders', 'reddis'], '--contenders must be one of'],
-    [['--node', '23'], '--node must be one of 24, 22, 26, 20'],
-    [['--rounds', '0'], '--rounds must be a whole number from 1'],
-  ])('rejects %s', (args, message) => {
-    expect(() => planOf(args, parts)).toThrow(message);
   });
 });
