@@ -8,7 +8,7 @@ const UPPER_BOUND = 'CallExpression[callee.property.name=/^toBeLessThan/]';
 const CLOCK = 'CallExpression[callee.property.name=/^(now|hrtime|bigint)$/]';
 const DURATION = 'Identifier[name=/elapsed|duration|took|^(seconds|millis|ms)$/i]';
 const TIMED =
-  'A slow machine is not an error: assert the order, count steps, or drive the clock (test/support/clocks/standing-time.ts).';
+  'A slow machine is not an error: assert the order, count steps, or drive the clock (test/support/clocks/driven-time.ts).';
 
 const UPPER_BOUNDS = [
   `${UPPER_BOUND} CallExpression[callee.name='expect'] ${CLOCK}`,

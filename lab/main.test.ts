@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { outsideEnvironment } from '../test/support/processes/outside-environment.js';
+import { outsideEnvironment } from '../test/support/processes/processes.js';
 import { projectRoot } from '../test/support/project-root.js';
 import { typescriptNodeOptions } from '../test/support/typescript/node-options.js';
 

@@ -8,7 +8,7 @@ import type { Pool } from 'pg';
 import { openPostgresPool } from '../../test/support/postgres/postgres-pool.js';
 import { usePostgres } from '../../test/support/postgres/use-postgres.js';
 import { useServer } from '../../test/support/servers/use-server.js';
-import { START_HOOK_MS } from '../../test/support/servers/start-timeouts.js';
+import { START_HOOK_MS } from '../../test/support/servers/start-server.js';
 import { BearerGuard, post } from '../support/http-client.js';
 import * as drizzle from './drizzle.js';
 import * as knex from './knex.js';

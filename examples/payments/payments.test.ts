@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { expectReplay } from '../../test/support/http/expect-replay.js';
+import { expectReplay } from '../../test/support/http/expectations.js';
 import { startApp, type TestApp } from '../../test/support/http/start-app.js';
 import { useRedis } from '../../test/support/redis/use-redis.js';
 import { PaymentProvider, PROVIDER_URL } from './payment-provider.js';

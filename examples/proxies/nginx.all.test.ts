@@ -2,7 +2,7 @@ import { All, Controller, Patch, Post, Put } from '@nestjs/common';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { expectProblem } from '../../test/support/http/expect-problem.js';
+import { expectProblem } from '../../test/support/http/expectations.js';
 import { InScenario, Scenario } from '../../test/support/http/scenario.js';
 import { startApp } from '../../test/support/http/start-app.js';
 import { FaultProxy, type Fault } from '../../test/support/http/wire/fault-proxy.js';

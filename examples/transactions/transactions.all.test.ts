@@ -12,7 +12,7 @@ import type { Pool } from 'pg';
 import { callingApp } from '../../test/support/nest/calling-app.js';
 import { openPostgresPool } from '../../test/support/postgres/postgres-pool.js';
 import { usePostgres } from '../../test/support/postgres/use-postgres.js';
-import { START_HOOK_MS } from '../../test/support/servers/start-timeouts.js';
+import { START_HOOK_MS } from '../../test/support/servers/start-server.js';
 import { MyUnitOfWork } from './custom-unit-of-work.js';
 import { openPool } from './kysely-pool.js';
 import { Mails } from './mails.js';

@@ -1,8 +1,7 @@
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { expectProblem } from '../../test/support/http/expect-problem.js';
-import { expectReplay } from '../../test/support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../test/support/http/expectations.js';
 import { startApp, type TestApp } from '../../test/support/http/start-app.js';
 import { changed, form, type Part } from '../../test/support/http/wire/form.js';
 import { useServer } from '../../test/support/servers/use-server.js';

@@ -2,12 +2,11 @@ import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'iovalkey';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { describeStoreConformance } from 'nestjs-idempotency/testing/store';
-import { clockedScripts, setClock, START_MS } from '../../test/support/redis/clocked-scripts.js';
+import { clockedScripts, setClock, START_MS } from '../../test/support/redis/scripts.js';
 import { startRedis } from '../../test/support/redis/redis-server.js';
 import { useRedis, useRedisClient } from '../../test/support/redis/use-redis.js';
 import { useServer } from '../../test/support/servers/use-server.js';
-import { beginCommand } from '../../test/support/stores/commands.js';
-import { acquire, end, watch } from '../../test/support/stores/watching.js';
+import { beginCommand, acquire, end, watch } from '../../test/support/stores/commands.js';
 import { until } from '../../test/support/waiting/until.js';
 
 const server = useRedis();

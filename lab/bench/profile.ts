@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Profiler } from 'node:inspector';
-import { keepReport } from '../../test/support/docs/figures/keep-report.js';
+import { keepReport } from '../../test/support/docs/figures/report.js';
 import { startRedis } from '../../test/support/redis/redis-server.js';
 import { fromCommandLine, oneOf } from '../command-line.js';
 import type { Platform } from './http/contender.js';

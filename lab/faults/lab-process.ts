@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { outsideEnvironment } from '../../test/support/processes/outside-environment.js';
+import { outsideEnvironment } from '../../test/support/processes/processes.js';
 import { SETTINGS_VARIABLE } from './worker/settings.js';
 
 const LOG_LENGTH = 10_000;

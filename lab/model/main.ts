@@ -3,7 +3,7 @@
  */
 import { parseArgs } from 'node:util';
 import { fromCommandLine } from '../command-line.js';
-import { keepReport } from '../../test/support/docs/figures/keep-report.js';
+import { keepReport } from '../../test/support/docs/figures/report.js';
 import { CHECKS } from './checks.js';
 import { REPORT, rowsOf } from './figures.js';
 import { lineOf, Model, type Verdict } from './model.js';

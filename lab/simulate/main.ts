@@ -2,8 +2,7 @@
  * The whole engine in virtual time: several processes, a store behind a network, clients and faults, all driven by one
  * seeded scheduler. Fails at the first objection of the oracle, with the plan of an episode that comes to it again.
  */
-import { keepReport } from '../../test/support/docs/figures/keep-report.js';
-import type { Row } from '../../test/support/docs/figures/report.js';
+import { keepReport, type Row } from '../../test/support/docs/figures/report.js';
 import { fromCommandLine } from '../command-line.js';
 import { argumentsFrom, USAGE } from './arguments.js';
 import { Coverage } from './coverage.js';

@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { Child } from '../../test/support/processes/child.js';
 import { projectRoot } from '../../test/support/project-root.js';
 import { startRedis } from '../../test/support/redis/redis-server.js';
-import { scriptCalls } from '../../test/support/redis/script-calls.js';
+import { scriptCalls } from '../../test/support/redis/scripts.js';
 import type { UsedRabbitMq } from '../../test/support/rabbitmq/use-rabbitmq.js';
 import { withResources } from '../bench/measuring/resources.js';
 import type { Setup, Step, TripName } from './trip.js';

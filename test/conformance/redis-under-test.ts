@@ -13,7 +13,7 @@ import {
   clockedScriptsOfLargeRecords,
   setClock,
   START_MS,
-} from '../support/redis/clocked-scripts.js';
+} from '../support/redis/scripts.js';
 import { useRedis } from '../support/redis/use-redis.js';
 
 const redis = useRedis();

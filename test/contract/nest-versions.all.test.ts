@@ -1,5 +1,5 @@
 import { describe } from '@jest/globals';
-import { nestVersions } from '../support/packages/nest-versions.js';
+import { nestVersions } from '../support/packages/versions.js';
 import { describeContract } from './describe-contract.js';
 import { startOnNest } from './harness/targets.js';
 

@@ -1,13 +1,15 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { clauseNames, clausesOf } from '../support/docs/contract-table/clause-names.js';
-import { withClauseTable, type Evidence } from '../support/docs/contract-table/contract-table.js';
 import {
+  clauseNames,
+  clausesOf,
+  withClauseTable,
+  type Evidence,
   contractFile,
   currentContract,
   currentEvidence,
-} from '../support/docs/contract-table/current-contract.js';
+} from '../support/docs/contract-table/contract-table.js';
 import { projectRoot } from '../support/project-root.js';
 import { requestTexts } from './harness/request-files.js';
 

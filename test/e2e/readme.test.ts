@@ -9,7 +9,7 @@ import { keepResponses } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { fingerprint, newOwnerToken, recordKey, nodeClock } from '../support/internals/core.js';
 import { encodeResponse } from '../support/internals/http.js';
-import { documentationPages } from '../support/docs/documented-code.js';
+import { documentationPages } from '../support/docs/documented-blocks.js';
 import { projectRoot } from '../support/project-root.js';
 import { freePort } from '../support/servers/free-port.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';

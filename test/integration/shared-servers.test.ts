@@ -4,11 +4,11 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { Client } from 'pg';
 import { afterTest } from '../support/jest/after-test.js';
-import { isRunning } from '../support/processes/is-running.js';
+import { isRunning } from '../support/processes/processes.js';
 import { newDatabase } from '../support/postgres/new-database.js';
 import { Keeper } from '../support/servers/shared/keeper.js';
 import type { SharedKind, SharedServer } from '../support/servers/shared/kinds.js';
-import { START_HOOK_MS } from '../support/servers/start-timeouts.js';
+import { START_HOOK_MS } from '../support/servers/start-server.js';
 import { until } from '../support/waiting/until.js';
 
 const SET_UP = new URL('../support/servers/shared/set-up.mjs', import.meta.url).href;

@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import { builtPackage } from '../support/packages/built-package.js';
-import { outsideEnvironment } from '../support/processes/outside-environment.js';
+import { outsideEnvironment } from '../support/processes/processes.js';
 import { projectRoot } from '../support/project-root.js';
 
 const run = promisify(execFile);

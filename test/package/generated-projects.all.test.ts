@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { startPostgres } from '../support/postgres/postgres-server.js';
 import { startRedis } from '../support/redis/redis-server.js';
 import { SCAFFOLDS as SCAFFOLD_OPTIONS } from '../support/docs/tsconfigs.js';
-import { START_HOOK_MS } from '../support/servers/start-timeouts.js';
+import { START_HOOK_MS } from '../support/servers/start-server.js';
 import { useServer } from '../support/servers/use-server.js';
 import {
   esbuildCommonJs,

@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { connect, type ConfirmChannel } from 'amqplib';
 import type { Order } from '../../examples/bank.js';
-import { golevelupVersion } from '../support/packages/golevelup-version.js';
+import { golevelupVersion } from '../support/packages/versions.js';
 import { installPackages } from '../support/packages/install-packages.js';
 import { TalkingProcess } from '../support/processes/talking-process.js';
 import { projectRoot } from '../support/project-root.js';

@@ -1,4 +1,4 @@
-import { nestVersions } from '../support/packages/nest-versions.js';
+import { nestVersions } from '../support/packages/versions.js';
 import { describeConsumers, useTarball } from './support/describe-consumers.js';
 
 const LIBRARIES = {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { nestVersions } from '../support/packages/nest-versions.js';
+import { nestVersions } from '../support/packages/versions.js';
 import { projectRoot } from '../support/project-root.js';
 import { ConsumerApp } from './support/consumer-app.js';
 import {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { KINDS, type Kind } from './operations.js';
-import type { Way } from './way.js';
+import type { Way } from './setup.js';
 
 /** A client that leaves does so in the middle of its operation. */
 const LEAVES_AFTER_MS = 10;

@@ -1,8 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { headingsOf } from '../support/docs/anchors.js';
-import { documentationPages } from '../support/docs/documented-code.js';
+import { headingsOf, documentationPages } from '../support/docs/documented-blocks.js';
 import { projectRoot } from '../support/project-root.js';
 
 const read = (page: string) => readFileSync(join(projectRoot, page), 'utf8');

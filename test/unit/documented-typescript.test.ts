@@ -1,8 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { blocksOf, complaintAbout } from '../support/docs/documented-blocks.js';
-import { documentationPages } from '../support/docs/documented-code.js';
+import { blocksOf, complaintAbout, documentationPages } from '../support/docs/documented-blocks.js';
 import {
   complaintsInBrowsers,
   complaintsInCommonJs,

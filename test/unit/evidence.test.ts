@@ -2,7 +2,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { CHECKS } from '../../lab/model/checks.js';
-import { documentationPages } from '../support/docs/documented-code.js';
+import { documentationPages } from '../support/docs/documented-blocks.js';
 import { promisesIn } from '../support/docs/promises.js';
 import { projectRoot } from '../support/project-root.js';
 

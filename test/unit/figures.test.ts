@@ -1,10 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { withFigures } from '../support/docs/figures/figures-page.js';
+import {
+  withFigures,
+  pagesWithFigures,
+  figuresFolder,
+  loadReport,
+} from '../support/docs/figures/report.js';
 import { CHECKS } from '../../lab/model/checks.js';
 import { REPORT, propertyOf } from '../../lab/model/figures.js';
-import { pagesWithFigures } from '../support/docs/figures/pages.js';
-import { figuresFolder, loadReport } from '../support/docs/figures/report.js';
 
 const pages = pagesWithFigures.map((page) => readFileSync(page, 'utf8'));
 

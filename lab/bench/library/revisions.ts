@@ -5,7 +5,7 @@ import { mkdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { outsideEnvironment } from '../../../test/support/processes/outside-environment.js';
+import { outsideEnvironment } from '../../../test/support/processes/processes.js';
 import { projectRoot } from '../../../test/support/project-root.js';
 import { BENCH_FOLDERS, LOADER, type BenchCode } from '../measuring/worker.js';
 

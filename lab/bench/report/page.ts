@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { withFigures } from '../../../test/support/docs/figures/figures-page.js';
+import { withFigures } from '../../../test/support/docs/figures/report.js';
 import { projectRoot } from '../../../test/support/project-root.js';
 import { chartsOf } from './charts.js';
 import { measurementsFolder } from './results-file.js';

@@ -1,4 +1,4 @@
-import { keepReport } from '../../../test/support/docs/figures/keep-report.js';
+import { keepReport } from '../../../test/support/docs/figures/report.js';
 import { fromCommandLine } from '../../command-line.js';
 import { replayOf } from '../replay-of.js';
 import { tableText } from '../table-text.js';

@@ -2,8 +2,7 @@
  * Whether anything grows with the requests that an application has answered. Fails when the heap after the last tenth of the requests is 10 MB above that after the first, or when there are
  * more listeners, timers, sockets, promises or active resources.
  */
-import { keepReport } from '../../../test/support/docs/figures/keep-report.js';
-import type { Row } from '../../../test/support/docs/figures/report.js';
+import { keepReport, type Row } from '../../../test/support/docs/figures/report.js';
 import { fromCommandLine } from '../../command-line.js';
 import { planOf } from './arguments.js';
 import { measureGrowth } from './measure-growth.js';

@@ -1,11 +1,10 @@
-import { keepReport } from '../../../test/support/docs/figures/keep-report.js';
-import type { Row } from '../../../test/support/docs/figures/report.js';
+import { keepReport, type Row } from '../../../test/support/docs/figures/report.js';
 import {
   RedisIdempotencyStore,
   openConnection,
   loadScripts,
 } from '../../../test/support/internals/redis.js';
-import { withLargestRecord } from '../../../test/support/redis/clocked-scripts.js';
+import { withLargestRecord } from '../../../test/support/redis/scripts.js';
 import { startRedis } from '../../../test/support/redis/redis-server.js';
 import { beginCommand, completeCommand, leaseOf } from '../../../test/support/stores/commands.js';
 import { closedLoop } from '../../bench/measuring/closed-loop.js';

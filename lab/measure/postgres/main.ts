@@ -5,8 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { Pool } from 'pg';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
-import { keepReport } from '../../../test/support/docs/figures/keep-report.js';
-import type { Row } from '../../../test/support/docs/figures/report.js';
+import { keepReport, type Row } from '../../../test/support/docs/figures/report.js';
 import { startPostgres } from '../../../test/support/postgres/postgres-server.js';
 import { argumentsOf, fromCommandLine, valuesOf } from '../../command-line.js';
 import { insertThenSelect, rawPair, storePair, storeReplay, type Task } from './contestants.js';

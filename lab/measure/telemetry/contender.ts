@@ -10,7 +10,7 @@ import {
   type Lease,
   type Outcome,
 } from 'nestjs-idempotency/store';
-import { noServices } from '../../../test/support/engine/no-services.js';
+import { noServices } from '../../../test/support/engine/protocol-options.js';
 import {
   IdempotencyEngine,
   DEFAULT_LIMITS,

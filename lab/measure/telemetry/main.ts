@@ -5,8 +5,7 @@ import {
   NodeTracerProvider,
   type Sampler,
 } from '@opentelemetry/sdk-trace-node';
-import { keepReport } from '../../../test/support/docs/figures/keep-report.js';
-import type { Row } from '../../../test/support/docs/figures/report.js';
+import { keepReport, type Row } from '../../../test/support/docs/figures/report.js';
 import { newCall } from '../../../test/support/engine/caller.js';
 import type { Call } from '../../../test/support/internals/call.js';
 import { median } from '../../bench/measuring/statistics.js';

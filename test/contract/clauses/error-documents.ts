@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { expectProblem, type ProblemName } from '../../support/http/expect-problem.js';
+import { expectProblem, type ProblemName } from '../../support/http/expectations.js';
 import type { RawResponse } from '../../support/http/wire/raw-response.js';
 import type { Server } from '../harness/server.js';
 

@@ -1,6 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { expectProblem } from '../../support/http/expect-problem.js';
-import { expectReplay } from '../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../support/http/expectations.js';
 import type { RawResponse } from '../../support/http/wire/raw-response.js';
 import type { Server } from '../harness/server.js';
 import { expectOneResult } from './concurrency.js';

@@ -1,6 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { expectProblem } from '../../support/http/expect-problem.js';
-import { expectReplay } from '../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../support/http/expectations.js';
 import type { Values } from '../harness/request-files.js';
 import type { Server } from '../harness/server.js';
 

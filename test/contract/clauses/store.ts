@@ -1,6 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { expectProblem } from '../../support/http/expect-problem.js';
-import { expectReplay } from '../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../support/http/expectations.js';
 import type { Server } from '../harness/server.js';
 import type { ContractScenario } from '../harness/contract-scenario.js';
 import { visible } from './replay.js';

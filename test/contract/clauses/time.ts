@@ -1,7 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, it } from '@jest/globals';
-import { expectProblem } from '../../support/http/expect-problem.js';
-import { expectReplay } from '../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../support/http/expectations.js';
 import type { RawResponse } from '../../support/http/wire/raw-response.js';
 import type { Target } from '../harness/targets.js';
 

@@ -3,7 +3,7 @@ import { mkdir, readFile, readdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { installPackages } from '../../support/packages/install-packages.js';
-import type { NestPackages } from '../../support/packages/nest-versions.js';
+import type { NestPackages } from '../../support/packages/versions.js';
 import { packPackage } from '../../support/packages/packed-package.js';
 import { projectRoot } from '../../support/project-root.js';
 import { toJavaScript } from '../../support/typescript/to-javascript.js';

@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { outsideEnvironment } from '../../support/processes/outside-environment.js';
+import { outsideEnvironment } from '../../support/processes/processes.js';
 import { ContractScenario } from './contract-scenario.js';
 
 /** A server that the clauses are tested on. */

@@ -2,13 +2,13 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll } from '@jest/globals';
-import type { NestPackages } from '../../support/packages/nest-versions.js';
+import type { NestPackages } from '../../support/packages/versions.js';
 import {
   postgresServers,
   type PostgresUnderTest,
 } from '../../support/postgres/postgres-servers.js';
 import { sharedServer } from '../../support/servers/shared/shared-server.js';
-import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
+import { START_HOOK_MS } from '../../support/servers/start-server.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { sharedDatabase } from '../../support/postgres/use-postgres.js';
 import { buildApp } from './build-app.js';

@@ -4,7 +4,7 @@ import { Queue, QueueEvents, type Job } from 'bullmq';
 import { until } from '../../support/waiting/until.js';
 import { startRedis, type RedisServer } from '../../support/redis/redis-server.js';
 import { itWithClock, ServerClock } from '../../support/clocks/server-clock.js';
-import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
+import { START_HOOK_MS } from '../../support/servers/start-server.js';
 import { TalkingProcess } from '../../support/processes/talking-process.js';
 import { LOCK_MS, type HeldOrder, type WorkerMessage } from './support/worker-settings.js';
 

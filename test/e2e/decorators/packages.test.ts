@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { isTestAll } from '../../support/jest/test-all.js';
-import { outsideEnvironment } from '../../support/processes/outside-environment.js';
+import { outsideEnvironment } from '../../support/processes/processes.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { Client } from 'pg';
 import { startRedis, type RedisServer } from '../../support/redis/redis-server.js';
 import { describeWithClock, ServerClock } from '../../support/clocks/server-clock.js';
-import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
+import { START_HOOK_MS } from '../../support/servers/start-server.js';
 import { TalkingProcess } from '../../support/processes/talking-process.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';

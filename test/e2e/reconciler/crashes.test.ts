@@ -19,7 +19,7 @@ import { Tally } from '../../support/waiting/tally.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { describeWithClock } from '../../support/clocks/server-clock.js';
-import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
+import { START_HOOK_MS } from '../../support/servers/start-server.js';
 import { TalkingProcess } from '../../support/processes/talking-process.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { sharedDatabase } from '../../support/postgres/use-postgres.js';

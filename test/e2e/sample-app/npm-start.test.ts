@@ -7,9 +7,9 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { SOURCES } from '../../support/packages/digest.js';
-import { outsideEnvironment } from '../../support/processes/outside-environment.js';
+import { outsideEnvironment } from '../../support/processes/processes.js';
 import { projectRoot } from '../../support/project-root.js';
-import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
+import { START_HOOK_MS } from '../../support/servers/start-server.js';
 import { until } from '../../support/waiting/until.js';
 
 const COPIED = [

@@ -17,7 +17,7 @@ import { ApiProcess } from '../../../sample-app/demo/processes/api-process.js';
 import { findChromium, launchChromium } from '../../support/browser/chromium.js';
 import { builtSample } from '../../support/packages/built-sample.js';
 import { projectRoot } from '../../support/project-root.js';
-import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
+import { START_HOOK_MS } from '../../support/servers/start-server.js';
 import { until } from '../../support/waiting/until.js';
 
 const AXE = join(projectRoot, 'node_modules/axe-core/axe.min.js');

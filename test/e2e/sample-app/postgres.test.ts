@@ -8,7 +8,7 @@ import type { Pool } from 'pg';
 import { ApiProcess } from '../../../sample-app/demo/processes/api-process.js';
 import type { LedgerEntry } from '../../../sample-app/src/ledger/ledger.js';
 import { PostgresLedger } from '../../../sample-app/src/ledger/postgres-ledger.js';
-import { isRunning } from '../../support/processes/is-running.js';
+import { isRunning } from '../../support/processes/processes.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { postgresServers } from '../../support/postgres/postgres-servers.js';
 import { isTestAll } from '../../support/jest/test-all.js';

@@ -14,8 +14,7 @@ import {
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { endsOf, storyOf, wrongEnds, type AttemptEnd } from '../../support/engine/attempt-ends.js';
 import { until } from '../../support/waiting/until.js';
-import { expectProblem } from '../../support/http/expect-problem.js';
-import { expectReplay } from '../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../support/http/expectations.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';

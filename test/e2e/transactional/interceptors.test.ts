@@ -37,8 +37,7 @@ import {
 import { endsOf, storyOf, wrongEnds } from '../../support/engine/attempt-ends.js';
 import { Around, givingUp } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
-import { expectProblem } from '../../support/http/expect-problem.js';
-import { expectReplay } from '../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../support/http/expectations.js';
 import { onceSettled } from '../../support/http/once-settled.js';
 import type { Reply } from '../../support/http/reply.js';
 import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js';

@@ -11,7 +11,7 @@ import {
   requireIdempotencyTransaction,
 } from 'nestjs-idempotency';
 import { platforms } from '../../support/http/combinations.js';
-import { expectReplay } from '../../support/http/expect-replay.js';
+import { expectReplay } from '../../support/http/expectations.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
 import { useServer } from '../../support/servers/use-server.js';

@@ -9,14 +9,17 @@ import { Client } from 'pg';
 import { from, map, race, tap } from 'rxjs';
 import { Around, givingUp } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
-import { expectProblem } from '../../support/http/expect-problem.js';
-import { expectReplay } from '../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../support/http/expectations.js';
 import { onceSettled } from '../../support/http/once-settled.js';
-import type { ExpressResponse, FastifyReply, Reply } from '../../support/http/reply.js';
+import {
+  type ExpressResponse,
+  type FastifyReply,
+  type Reply,
+  takeRaw,
+} from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { formsOf, sendingController } from '../../support/http/sent-by-handlers.js';
 import { startApp } from '../../support/http/start-app.js';
-import { takeRaw } from '../../support/http/take-raw.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { useServer } from '../../support/servers/use-server.js';

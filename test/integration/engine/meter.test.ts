@@ -3,7 +3,7 @@ import { IdempotencyEvents, IdempotencyMeter } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { newCall } from '../../support/engine/caller.js';
 import { EventTally, numbersOf } from '../../support/engine/event-tally.js';
-import { noServices } from '../../support/engine/no-services.js';
+import { noServices } from '../../support/engine/protocol-options.js';
 import {
   IdempotencyEngine,
   DEFAULT_LIMITS,

@@ -9,7 +9,7 @@ import {
 import { redisStore, type RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
-import { scriptCalls } from '../../support/redis/script-calls.js';
+import { scriptCalls } from '../../support/redis/scripts.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { until } from '../../support/waiting/until.js';
 

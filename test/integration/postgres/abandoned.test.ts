@@ -4,7 +4,7 @@ import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Begin, Lease } from '../../support/internals/core.js';
 import { loadStatements, TableName } from '../../support/internals/postgres.js';
-import { documentedSql } from '../../support/docs/documented-sql.js';
+import { documentedSql } from '../../support/docs/documented-blocks.js';
 import { watchedPool } from '../../support/postgres/watched-pool.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { beginCommand, releaseCommand, TIMEOUT_MS } from '../../support/stores/commands.js';

@@ -4,7 +4,7 @@ import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import { loadStatements, TableName } from '../../support/internals/postgres.js';
 import { withSqlClock } from '../../support/clocks/injected-clock.js';
 import { startPostgres, type PostgresServer } from '../../support/postgres/postgres-server.js';
-import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
+import { START_HOOK_MS } from '../../support/servers/start-server.js';
 import {
   beginCommand,
   completeCommand,

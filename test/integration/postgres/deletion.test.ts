@@ -10,7 +10,7 @@ import {
   type DeletionReport,
 } from 'nestjs-idempotency/postgres';
 import { loadStatements, TableName } from '../../support/internals/postgres.js';
-import { documentedSql } from '../../support/docs/documented-sql.js';
+import { documentedSql } from '../../support/docs/documented-blocks.js';
 import { withSqlClock } from '../../support/clocks/injected-clock.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { beginCommand, completeCommand, leaseOf, newToken } from '../../support/stores/commands.js';

@@ -3,7 +3,7 @@ import { postgresStore } from 'nestjs-idempotency/postgres';
 import { userPool } from './support/fixture.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { unpackServer, type UnpackedServer } from '../../support/provision/unpacked-server.js';
-import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
+import { START_HOOK_MS } from '../../support/servers/start-server.js';
 import {
   bouncedDatabase,
   bouncedStore,

@@ -4,7 +4,7 @@ import { migrate } from 'nestjs-idempotency/postgres';
 import { describeStoreConformance } from 'nestjs-idempotency/testing/store';
 import { MIGRATIONS } from '../../support/internals/postgres.js';
 import { PostgresHarness } from '../../conformance/postgres-under-test.js';
-import { documentedSql } from '../../support/docs/documented-sql.js';
+import { documentedSql } from '../../support/docs/documented-blocks.js';
 import { embeddedPostgres } from '../../support/postgres/postgres-servers.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { beginCommand, completeCommand, leaseOf } from '../../support/stores/commands.js';

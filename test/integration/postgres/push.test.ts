@@ -3,9 +3,14 @@ import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { migrate, postgresStore, type PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Lease } from '../../support/internals/core.js';
-import { newRecordKey, TIMEOUT_MS } from '../../support/stores/commands.js';
+import {
+  newRecordKey,
+  TIMEOUT_MS,
+  acquire,
+  end,
+  watch as watchFor,
+} from '../../support/stores/commands.js';
 import { until } from '../../support/waiting/until.js';
-import { acquire, end, watch as watchFor } from '../../support/stores/watching.js';
 import { closeAfterTest, ownStore, userPool } from './support/fixture.js';
 
 const server = usePostgres();

@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate } from 'nestjs-idempotency/postgres';
 import type { TransactionEnd } from '../../support/internals/core.js';
-import { documentedSql } from '../../support/docs/documented-sql.js';
+import { documentedSql } from '../../support/docs/documented-blocks.js';
 import { postgresServers } from '../../support/postgres/postgres-servers.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { ownStore, userPool } from './support/fixture.js';

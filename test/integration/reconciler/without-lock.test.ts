@@ -9,12 +9,11 @@ import {
   DEFAULT_LIMITS,
   Reconciliation,
 } from '../../support/internals/core.js';
-import { protocolOptions } from '../../support/engine/protocol-options.js';
+import { protocolOptions, noServices } from '../../support/engine/protocol-options.js';
 import { JSON_CODEC } from '../../support/internals/codecs.js';
 import { recoverableCall, valueFormat } from '../../support/internals/call.js';
-import { noServices } from '../../support/engine/no-services.js';
 import { sharedServer } from '../../support/servers/shared/shared-server.js';
-import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
+import { START_HOOK_MS } from '../../support/servers/start-server.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { sharedDatabase } from '../../support/postgres/use-postgres.js';
 import { abandon, recordOf, type AbandonedCall } from '../../support/engine/abandon.js';

@@ -10,10 +10,12 @@ import {
   newRecordKey,
   releaseCommand,
   TIMEOUT_MS,
+  acquire,
+  end,
+  watch as watchFor,
 } from '../../support/stores/commands.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
 import { until } from '../../support/waiting/until.js';
-import { acquire, end, watch as watchFor } from '../../support/stores/watching.js';
 import { useRedisClient } from '../../support/redis/use-redis.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { RedisNode } from '../../support/redis/redis-node.js';

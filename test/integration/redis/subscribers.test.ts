@@ -4,7 +4,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { DEFAULT_LIMITS, IdempotencyEngine } from '../../support/internals/core.js';
 import { LogReporter } from '../../support/internals/nest.js';
 import { CallTransport } from '../../support/internals/call.js';
-import { noServices } from '../../support/engine/no-services.js';
+import { noServices } from '../../support/engine/protocol-options.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { newCall } from '../../support/engine/caller.js';
 

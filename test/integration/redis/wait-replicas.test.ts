@@ -4,7 +4,7 @@ import { StoreOutcomeUnknownError } from 'nestjs-idempotency';
 import type { Begin, BeginReply, Lease } from 'nestjs-idempotency/store';
 import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { startRedis } from '../../support/redis/redis-server.js';
-import { START_HOOK_MS } from '../../support/servers/start-timeouts.js';
+import { START_HOOK_MS } from '../../support/servers/start-server.js';
 import { newRequest, success, Worker } from '../../support/engine/worker.js';
 import {
   beginCommand,

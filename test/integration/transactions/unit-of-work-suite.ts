@@ -10,7 +10,7 @@ import type {
   TransactionValue,
   UnitOfWork,
 } from '../../support/internals/core.js';
-import { isRunning } from '../../support/processes/is-running.js';
+import { isRunning } from '../../support/processes/processes.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { until } from '../../support/waiting/until.js';

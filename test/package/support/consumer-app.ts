@@ -4,7 +4,7 @@ import { cp, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { installPackages, type Installation } from '../../support/packages/install-packages.js';
-import { outsideEnvironment } from '../../support/processes/outside-environment.js';
+import { outsideEnvironment } from '../../support/processes/processes.js';
 import { projectRoot } from '../../support/project-root.js';
 
 const run = promisify(execFile);

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { outsideEnvironment } from '../../support/processes/outside-environment.js';
+import { outsideEnvironment } from '../../support/processes/processes.js';
 
 const TIMEOUT_MS = 240_000;
 

@@ -9,7 +9,7 @@ import {
   type Kind,
   type Order,
 } from '../operations.js';
-import type { Way, WaySettings } from '../way.js';
+import type { Way, WaySettings } from '../setup.js';
 import { appModule } from './start.js';
 
 const atLeisure = ({ kind, amount }: Order) => {

@@ -3,7 +3,7 @@ import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
 import { Args, GraphQLModule, Int, Mutation, Query, Resolver } from '@nestjs/graphql';
 import { Idempotent } from 'nestjs-idempotency';
 import { addOperations, inner, optionsOf, work } from '../operations.js';
-import type { Way, WaySettings } from '../way.js';
+import type { Way, WaySettings } from '../setup.js';
 import { overConnections, request } from './http.js';
 import { listen } from './start.js';
 

@@ -10,7 +10,7 @@ import {
 import { MOST_AT_ONCE } from '../load.js';
 import { addOperations, inner, optionsOf, work, type Order } from '../operations.js';
 import { Pool } from '../pool.js';
-import type { Way, WaySettings } from '../way.js';
+import type { Way, WaySettings } from '../setup.js';
 import { listen, type ListeningApp } from './start.js';
 
 @Controller()

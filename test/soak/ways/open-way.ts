@@ -1,5 +1,4 @@
-import type { WayName } from '../setup.js';
-import type { Way, WaySettings } from '../way.js';
+import { type WayName, type Way, type WaySettings } from '../setup.js';
 
 /** Each process loads what its own transport needs. */
 export async function openWay(name: WayName, settings: WaySettings): Promise<Way> {

@@ -17,7 +17,7 @@ import { until } from '../../support/waiting/until.js';
 import { queueLength } from '../../support/rabbitmq/rabbitmq-queues.js';
 import { TcpRelay } from '../../support/servers/tcp-relay.js';
 import { addOperations, inner, optionsOf, outer, work, type Order } from '../operations.js';
-import type { Way, WaySettings } from '../way.js';
+import type { Way, WaySettings } from '../setup.js';
 import { appModule } from './start.js';
 
 const QUEUE = 'soak';

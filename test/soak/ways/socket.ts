@@ -9,7 +9,7 @@ import type { SocketPlatform } from '../../e2e/socket/support/socket-app.js';
 import { MOST_AT_ONCE } from '../load.js';
 import { addOperations, inner, optionsOf, work, type Order } from '../operations.js';
 import { Pool } from '../pool.js';
-import type { Way, WaySettings } from '../way.js';
+import type { Way, WaySettings } from '../setup.js';
 import { listen } from './start.js';
 
 const EARLY = { event: 'early', data: 'early' };

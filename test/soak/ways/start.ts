@@ -7,7 +7,7 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { IdempotencyModule } from 'nestjs-idempotency';
 import type { Platform } from '../../support/http/combinations.js';
 import { outer } from '../operations.js';
-import type { Way, WaySettings } from '../way.js';
+import type { Way, WaySettings } from '../setup.js';
 
 @Module({})
 class AppModule {}

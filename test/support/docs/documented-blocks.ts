@@ -70,3 +70,80 @@ function isRun(sql: string): boolean {
     });
   return runWords.some((words) => sql.includes(words));
 }
+
+/**
+ * The one block of SQL in `docs/operations/postgres.md` that contains `words`, as a reader of the page would copy it.
+ */
+export function documentedSql(words: string): string {
+  const page = readFileSync(join(projectRoot, 'docs/operations/postgres.md'), 'utf8');
+  const blocks = [...page.matchAll(/^```sql\n([^]*?)^```$/gm)].map(([, text = '']) => text);
+  const found = blocks.filter((text) => text.includes(words));
+  const [block] = found;
+  if (block === undefined || found.length > 1) {
+    throw new Error(
+      `${found.length} blocks of SQL in docs/operations/postgres.md contain "${words}"`,
+    );
+  }
+  return block;
+}
+
+/** A block of code that stands in a file: `<!-- code: path/of/file.ts#region -->` above its fence. */
+const FROM_A_FILE = /(<!-- code: (\S+?)(?:#(\S+))? -->\n+(`{3,})\w+\n)[^]*?(?=^\4$)/gm;
+
+/** The README and all pages of `docs`, without the reports of the API, by their paths from the project's root. */
+export function documentationPages(): string[] {
+  const docs = readdirSync(join(projectRoot, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.md') && !name.startsWith('reference/api/'))
+    .map((name) => `docs/${name}`)
+    .sort();
+  return ['README.md', ...docs];
+}
+
+/**
+ * The page with each block as its file has it now: the whole file, or what stands between `#region name` and
+ * `#endregion`, without the indentation that all its lines share.
+ *
+ * @throws where the file has no such region.
+ */
+export function withCode(page: string, read: (path: string) => string): string {
+  return page.replace(FROM_A_FILE, (_, head: string, path: string, region?: string) => {
+    const text = read(path);
+    return head + (region === undefined ? withoutMarks(text) : regionOf(text, region, path));
+  });
+}
+
+const MARKS = /^[ \t]*(?:\/\/|#|--) ?#(?:region|endregion)\b.*\n/gm;
+
+function withoutMarks(text: string): string {
+  return text.replace(MARKS, '');
+}
+
+function regionOf(text: string, region: string, path: string): string {
+  const [, inside] = text.split(new RegExp(`^.*#region ${region}$\\n`, 'm'));
+  const end = inside?.search(/^.*#endregion\b/m) ?? -1;
+  if (end === -1) throw new Error(`${path} has no region "${region}"`);
+  const lines = inside!.slice(0, end);
+  const indents = Array.from(lines.matchAll(/^ *(?=\S)/gm), ([spaces]) => spaces.length);
+  return lines.replace(new RegExp(`^ {${Math.min(...indents)}}`, 'gm'), '');
+}
+
+export interface Heading {
+  readonly text: string;
+  /** As GitHub names it: of the second heading with the same words `…-1`, and so on. */
+  readonly anchor: string;
+}
+
+/** The headings of a page. */
+export function headingsOf(markdown: string): Heading[] {
+  const seen = new Map<string, number>();
+  const headings = markdown.replace(/^```[^]*?^```$/gm, '').matchAll(/^#+ (.+)$/gm);
+  return Array.from(headings, ([, text = '']) => {
+    const anchor = text
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}_ -]/gu, '')
+      .replaceAll(' ', '-');
+    const earlier = seen.get(anchor) ?? 0;
+    seen.set(anchor, earlier + 1);
+    return { text, anchor: earlier === 0 ? anchor : `${anchor}-${earlier}` };
+  });
+}

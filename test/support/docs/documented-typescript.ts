@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import ts from 'typescript';
 import { projectRoot } from '../project-root.js';
-import { documentationPages } from './documented-code.js';
+import { documentationPages } from './documented-blocks.js';
 import { optionsOf } from './tsconfigs.js';
 
 /** The samples of TypeScript on a page of the documentation. */
@@ -95,9 +95,7 @@ export function complaintsInBrowsers(files: readonly DocumentedFile[]): string[]
 }
 
 /** Of a package that is not installed. */
-const DECLARATIONS = [
-  join(projectRoot, 'examples/golevelup/golevelup-nestjs-rabbitmq.d.ts'),
-];
+const DECLARATIONS = [join(projectRoot, 'examples/golevelup/golevelup-nestjs-rabbitmq.d.ts')];
 
 /**
  * The compiler's messages on files of `test` with the options of a user's project, where the package finds itself by its

@@ -8,8 +8,7 @@ import {
 } from '../internals/core.js';
 import { JSON_CODEC } from '../internals/codecs.js';
 import { CallTransport, valueFormat, type Call } from '../internals/call.js';
-import { noServices } from './no-services.js';
-import { protocolOptions } from './protocol-options.js';
+import { noServices, protocolOptions } from './protocol-options.js';
 import { Worker } from './worker.js';
 
 /** A call with its own key. */

@@ -3,6 +3,7 @@ import {
   type ProtocolOptions,
   type ResolvedProtocolOptions,
   resolve,
+  type Services,
 } from '../internals/core.js';
 
 /** The protocol's options as an attempt receives them; later levels override earlier ones, field by field. */
@@ -13,3 +14,10 @@ export function protocolOptions(...levels: readonly ProtocolOptions[]): Resolved
     levels.map((given) => ({ what, place: 'method', given })),
   );
 }
+
+/** For transports without an application around them. */
+export const noServices: Services = {
+  get: () => {
+    throw new Error('there are no services');
+  },
+};

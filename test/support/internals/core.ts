@@ -46,7 +46,6 @@ export { EVENT_SEVERITY } from '../../../lib/core/record/events.js';
 export { IdempotencyEvents } from '../../../lib/core/record/idempotency-events.js';
 export { fingerprint, NO_FINGERPRINT } from '../../../lib/core/record/fingerprint.js';
 export { newOwnerToken, OwnerTokens, recordKey } from '../../../lib/core/record/record-key.js';
-export { InvalidScope, readScope } from '../../../lib/core/record/scope.js';
 export type {
   Fingerprint,
   Lease,
@@ -130,8 +129,6 @@ export { entryOf, type Entry } from '../../../lib/core/engine/run-operation.js';
 export { LocalAttempts } from '../../../lib/core/engine/local-attempts.js';
 export {
   INITIAL_STATE,
-  NO_NATIVE_RESPONSE_GRACE_MS,
-  NO_RESPONSE_GRACE_MS,
   type ResponseSender,
   settle,
   type SettlementEffect,

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { outsideEnvironment } from '../processes/outside-environment.js';
+import { outsideEnvironment } from '../processes/processes.js';
 import { projectRoot } from '../project-root.js';
 import { compileTree } from '../typescript/to-javascript.js';
 import { withLock } from '../processes/with-lock.js';

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { outsideEnvironment } from '../processes/outside-environment.js';
+import { outsideEnvironment } from '../processes/processes.js';
 
 export interface Installation {
   /** How Node reads the `.js` files of the project. */

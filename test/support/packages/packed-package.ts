@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { builtPackage } from './built-package.js';
-import { outsideEnvironment } from '../processes/outside-environment.js';
+import { outsideEnvironment } from '../processes/processes.js';
 
 const run = promisify(execFile);
 

@@ -1,6 +1,6 @@
 import { open, readFile, rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isRunning } from './is-running.js';
+import { isRunning } from './processes.js';
 
 const POLL_MS = 100;
 

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe } from '@jest/globals';
-import { findPromtool } from './find-promtool.js';
 import type { RuleFile } from './rules.js';
+import { findPromtool } from './find-promtool.js';
 
 const run = promisify(execFile);
 

@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { onFreePort } from './free-port.js';
-import { START_MS } from './start-timeouts.js';
 
 const POLL_MS = 20;
 const STOP_TIMEOUT_MS = 10_000;
@@ -178,3 +177,9 @@ function isRunning(child: ChildProcess): boolean {
 function unref(stream: object): void {
   (stream as { unref?: () => void }).unref?.();
 }
+
+/** How long a server may take until it serves, on a busy machine. */
+export const START_MS = 150_000;
+
+/** The timeout of a hook that starts a server: longer, so that a failure names the server and the reason. */
+export const START_HOOK_MS = START_MS + 30_000;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll } from '@jest/globals';
-import { START_HOOK_MS } from './start-timeouts.js';
+import { START_HOOK_MS } from './start-server.js';
 
 /** How to stop what has started, in reverse order. */
 const started: (() => unknown)[] = [];

@@ -9,6 +9,7 @@ import type {
   OwnerToken,
   RecordKey,
 } from '../internals/core.js';
+import type { IdempotencyStore } from 'nestjs-idempotency';
 
 const MAX_EXECUTION_MS = 300_000;
 const RETENTION_MS = 3_600_000;
@@ -67,3 +68,29 @@ export function completeCommand(changes: Partial<Complete> = {}): Complete {
 export function releaseCommand(changes: Partial<Release> = {}): Release {
   return { tombstoneMs: RETENTION_MS, timeoutMs: TIMEOUT_MS, ...changes };
 }
+
+export async function acquire(store: IdempotencyStore): Promise<Lease> {
+  const begin = beginCommand();
+  const reply = await store.begin(begin);
+  return leaseOf(begin, reply.kind === 'acquired' ? reply.fence : -1);
+}
+
+/** Watches a record, and counts its notifications. */
+export async function watch(
+  store: IdempotencyStore,
+  { recordKey }: Pick<Lease, 'recordKey'>,
+  timeoutMs: number,
+) {
+  const watcher = { reported: 0 };
+  const count = () => void (watcher.reported += 1);
+  const stop = await store.watch(recordKey, count, { timeoutMs });
+  return Object.assign(watcher, { stop });
+}
+
+/** The ways in which a watched record ends. */
+export const end = {
+  completed: (store: IdempotencyStore, lease: Lease, notify?: boolean) =>
+    store.complete(lease, completeCommand({ notify })),
+  released: (store: IdempotencyStore, lease: Lease, notify?: boolean) =>
+    store.release(lease, releaseCommand({ notify })),
+};

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { queriesOf, readDashboard, type Panel } from '../../support/prometheus/dashboard.js';
-import { unknownIn } from '../../support/prometheus/queries.js';
+import { unknownIn } from '../../support/prometheus/rules.js';
 
 const DASHBOARD = readDashboard();
 const { panels, templating } = DASHBOARD;

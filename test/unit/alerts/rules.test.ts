@@ -7,8 +7,13 @@ import { parse } from 'yaml';
 import type { IdempotencyEvent } from 'nestjs-idempotency';
 import { EVENT_SEVERITY } from '../../support/internals/core.js';
 import { projectRoot } from '../../support/project-root.js';
-import { unknownIn } from '../../support/prometheus/queries.js';
-import { readRules, RULES_FILE, rulesIn, type Rule } from '../../support/prometheus/rules.js';
+import {
+  unknownIn,
+  readRules,
+  RULES_FILE,
+  rulesIn,
+  type Rule,
+} from '../../support/prometheus/rules.js';
 
 type EventType = IdempotencyEvent['type'];
 

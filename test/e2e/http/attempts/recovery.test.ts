@@ -22,8 +22,7 @@ import {
 import { memoryStore } from 'nestjs-idempotency/memory';
 import type { Services } from '../../../support/internals/core.js';
 import { platforms, type Platform } from '../../../support/http/combinations.js';
-import { expectProblem } from '../../../support/http/expect-problem.js';
-import { expectReplay } from '../../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { FaultyStore, unavailable } from '../../../support/stores/faulty-store.js';
 import { startApp, type StartAppOptions, type TestApp } from '../../../support/http/start-app.js';

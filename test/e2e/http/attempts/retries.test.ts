@@ -4,8 +4,7 @@ import { IdempotencyContext, IdempotencyEvents, Idempotent } from 'nestjs-idempo
 import { from, mergeMap, of, retry, throwError } from 'rxjs';
 import { Around, givingUp } from '../../../support/http/around.js';
 import { platforms } from '../../../support/http/combinations.js';
-import { expectProblem } from '../../../support/http/expect-problem.js';
-import { expectReplay } from '../../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
 import { onceSettled } from '../../../support/http/once-settled.js';
 import type { Reply } from '../../../support/http/reply.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';

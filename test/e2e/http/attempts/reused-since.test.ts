@@ -10,8 +10,7 @@ import {
 } from 'nestjs-idempotency';
 import { redisUnderTest } from '../../../conformance/redis-under-test.js';
 import { platforms } from '../../../support/http/combinations.js';
-import { expectProblem } from '../../../support/http/expect-problem.js';
-import { expectReplay } from '../../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
 import { Gate } from '../../../support/waiting/gate.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';

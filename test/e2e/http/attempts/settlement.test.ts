@@ -8,13 +8,11 @@ import { until } from '../../../support/waiting/until.js';
 import { FaultyStore, heldReply, heldRequest } from '../../../support/stores/faulty-store.js';
 import { Around, givingUp } from '../../../support/http/around.js';
 import { platforms, useStores } from '../../../support/http/combinations.js';
-import { expectProblem } from '../../../support/http/expect-problem.js';
-import { expectReplay } from '../../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
 import { Gate } from '../../../support/waiting/gate.js';
-import type { ExpressResponse, FastifyReply } from '../../../support/http/reply.js';
+import { type ExpressResponse, type FastifyReply, takeRaw } from '../../../support/http/reply.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';
-import { takeRaw } from '../../../support/http/take-raw.js';
 import { driveTimers } from '../../../support/clocks/driven-time.js';
 
 type AnyReply = ExpressResponse | FastifyReply;

@@ -2,7 +2,7 @@ import { Controller, Post } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { combinations, useStores } from '../../../support/http/combinations.js';
-import { expectProblem } from '../../../support/http/expect-problem.js';
+import { expectProblem } from '../../../support/http/expectations.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp } from '../../../support/http/start-app.js';
 

@@ -6,7 +6,7 @@ import { json } from 'express';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { platforms } from '../../../support/http/combinations.js';
-import { expectProblem } from '../../../support/http/expect-problem.js';
+import { expectProblem } from '../../../support/http/expectations.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp, type StartAppOptions } from '../../../support/http/start-app.js';
 import { slowStore } from '../../../support/stores/slow-store.js';

@@ -1,13 +1,11 @@
 import multipart from '@fastify/multipart';
-import { Controller, Logger, Post, UseInterceptors } from '@nestjs/common';
-import type { ExecutionContext } from '@nestjs/common';
+import { Controller, Logger, Post, UseInterceptors, type ExecutionContext } from '@nestjs/common';
 import { FileInterceptor } from '@nestjs/platform-express';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { expectProblem } from '../../../support/http/expect-problem.js';
-import { expectReplay } from '../../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
 import { changed, form, type Part } from '../../../support/http/wire/form.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';

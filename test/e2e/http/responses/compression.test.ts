@@ -8,7 +8,7 @@ import compression from 'compression';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { platforms, type Platform } from '../../../support/http/combinations.js';
-import { expectProblem } from '../../../support/http/expect-problem.js';
+import { expectProblem } from '../../../support/http/expectations.js';
 import { onceSettled } from '../../../support/http/once-settled.js';
 import type { RawResponse } from '../../../support/http/wire/raw-response.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';

@@ -12,7 +12,7 @@ import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { Public } from '../../../support/http/callers.guard.js';
 import { platforms } from '../../../support/http/combinations.js';
-import { expectProblem, problems, type ProblemName } from '../../../support/http/expect-problem.js';
+import { expectProblem, problems, type ProblemName } from '../../../support/http/expectations.js';
 import type { RawResponse } from '../../../support/http/wire/raw-response.js';
 import type { Reply } from '../../../support/http/reply.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';

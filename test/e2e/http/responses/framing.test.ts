@@ -7,10 +7,9 @@ import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { platforms } from '../../../support/http/combinations.js';
 import { parseResponse } from '../../../support/http/wire/raw-response.js';
-import type { FastifyReply, Reply } from '../../../support/http/reply.js';
+import { type FastifyReply, type Reply, takeRaw } from '../../../support/http/reply.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp } from '../../../support/http/start-app.js';
-import { takeRaw } from '../../../support/http/take-raw.js';
 import { useServer } from '../../../support/servers/use-server.js';
 
 type Native = ServerResponse | FastifyReply;

@@ -3,8 +3,7 @@ import { Body, Controller, Header, HttpCode, Post, Res, StreamableFile } from '@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { expectProblem } from '../../../support/http/expect-problem.js';
-import { expectReplay } from '../../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
 import { Http2Client, reset, responseOn } from '../../../support/http/wire/http2-client.js';
 import type { FastifyReply } from '../../../support/http/reply.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';

@@ -20,13 +20,11 @@ import { from, map, tap, type Observable } from 'rxjs';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { platforms } from '../../../support/http/combinations.js';
-import { expectProblem } from '../../../support/http/expect-problem.js';
-import { expectReplay } from '../../../support/http/expect-replay.js';
-import type { FastifyReply, Reply } from '../../../support/http/reply.js';
+import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
+import { type FastifyReply, type Reply, peekRaw, takeRaw } from '../../../support/http/reply.js';
 import { routesOf } from '../../../support/http/routes-of.js';
 import { InScenario, Scenario, scenarioOf } from '../../../support/http/scenario.js';
 import { startApp } from '../../../support/http/start-app.js';
-import { peekRaw, takeRaw } from '../../../support/http/take-raw.js';
 import { useServer } from '../../../support/servers/use-server.js';
 
 const MARKER = 'iDEMPOTENT-rEPLAYED';

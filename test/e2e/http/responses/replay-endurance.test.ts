@@ -22,7 +22,7 @@ import {
   FastifyResponsesController,
 } from '../../../support/http/responses.controller.js';
 import { combinations, useStores } from '../../../support/http/combinations.js';
-import { lastingHeaders } from '../../../support/http/expect-replay.js';
+import { lastingHeaders } from '../../../support/http/expectations.js';
 import type { RawResponse } from '../../../support/http/wire/raw-response.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';

@@ -4,14 +4,17 @@ import { Controller, Param, Post, Res, type INestApplication } from '@nestjs/com
 import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { platforms } from '../../../support/http/combinations.js';
-import { expectProblem } from '../../../support/http/expect-problem.js';
-import { expectReplay } from '../../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
 import { onceSettled } from '../../../support/http/once-settled.js';
 import type { RawResponse } from '../../../support/http/wire/raw-response.js';
-import type { ExpressResponse, FastifyReply } from '../../../support/http/reply.js';
+import {
+  type ExpressResponse,
+  type FastifyReply,
+  peekRaw,
+  takeRaw,
+} from '../../../support/http/reply.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp } from '../../../support/http/start-app.js';
-import { peekRaw, takeRaw } from '../../../support/http/take-raw.js';
 import { slowStore } from '../../../support/stores/slow-store.js';
 import { useServer } from '../../../support/servers/use-server.js';
 

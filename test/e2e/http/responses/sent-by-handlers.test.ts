@@ -3,14 +3,12 @@ import { Controller, Post, Res } from '@nestjs/common';
 import { Idempotent } from 'nestjs-idempotency';
 import { Around, givingUp } from '../../../support/http/around.js';
 import { platforms, useStores } from '../../../support/http/combinations.js';
-import { expectProblem } from '../../../support/http/expect-problem.js';
-import { expectReplay } from '../../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
 import { onceSettled } from '../../../support/http/once-settled.js';
-import type { ExpressResponse, FastifyReply } from '../../../support/http/reply.js';
+import { type ExpressResponse, type FastifyReply, takeRaw } from '../../../support/http/reply.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { formsOf, PARTIAL, sendingController } from '../../../support/http/sent-by-handlers.js';
 import { startApp } from '../../../support/http/start-app.js';
-import { takeRaw } from '../../../support/http/take-raw.js';
 import { useServer } from '../../../support/servers/use-server.js';
 
 const stores = useStores();

@@ -3,14 +3,17 @@ import { Controller, HttpCode, Post, Put, Res } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { platforms } from '../../../support/http/combinations.js';
-import { expectProblem } from '../../../support/http/expect-problem.js';
-import { expectReplay } from '../../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
 import { OpenConnection } from '../../../support/http/wire/open-connection.js';
 import { parseResponse, type RawResponse } from '../../../support/http/wire/raw-response.js';
-import type { ExpressResponse, FastifyReply, Reply } from '../../../support/http/reply.js';
+import {
+  type ExpressResponse,
+  type FastifyReply,
+  type Reply,
+  takeRaw,
+} from '../../../support/http/reply.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp } from '../../../support/http/start-app.js';
-import { takeRaw } from '../../../support/http/take-raw.js';
 import { slowStore } from '../../../support/stores/slow-store.js';
 import { useServer } from '../../../support/servers/use-server.js';
 

@@ -4,7 +4,7 @@ import type { Pool } from 'pg';
 import { Idempotent } from 'nestjs-idempotency';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { until } from '../../../support/waiting/until.js';
-import { expectProblem } from '../../../support/http/expect-problem.js';
+import { expectProblem } from '../../../support/http/expectations.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';
 import { findPostgres } from '../../../support/postgres/installed-postgres.js';
@@ -15,7 +15,7 @@ import {
   type PostgresServer,
   type PostgresStandby,
 } from '../../../support/postgres/postgres-server.js';
-import { START_HOOK_MS } from '../../../support/servers/start-timeouts.js';
+import { START_HOOK_MS } from '../../../support/servers/start-server.js';
 
 @Controller()
 class OrdersController {

@@ -19,14 +19,12 @@ import {
 import { IdempotencyEngine } from '../../../support/internals/core.js';
 import { Around, givingUp } from '../../../support/http/around.js';
 import { platforms } from '../../../support/http/combinations.js';
-import { expectProblem } from '../../../support/http/expect-problem.js';
-import { expectReplay } from '../../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
 import { Gate } from '../../../support/waiting/gate.js';
 import { onceSettled } from '../../../support/http/once-settled.js';
-import type { ExpressResponse, FastifyReply } from '../../../support/http/reply.js';
+import { type ExpressResponse, type FastifyReply, takeRaw } from '../../../support/http/reply.js';
 import { InScenario, Scenario, scenarioOf } from '../../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';
-import { takeRaw } from '../../../support/http/take-raw.js';
 import { heldReply, heldRequest, type FaultyStore } from '../../../support/stores/faulty-store.js';
 import { slowStore } from '../../../support/stores/slow-store.js';
 import { driveTimers } from '../../../support/clocks/driven-time.js';

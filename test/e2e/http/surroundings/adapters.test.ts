@@ -12,8 +12,12 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { adapters, type AdaptedRequest, type SendAdapted } from '../../../support/http/adapters.js';
-import { expectProblem, problems, type ProblemName } from '../../../support/http/expect-problem.js';
-import { expectReplay } from '../../../support/http/expect-replay.js';
+import {
+  expectProblem,
+  problems,
+  type ProblemName,
+  expectReplay,
+} from '../../../support/http/expectations.js';
 import type { RawResponse } from '../../../support/http/wire/raw-response.js';
 import type { Reply } from '../../../support/http/reply.js';
 import { InScenario, Scenario, SCENARIO_HEADER } from '../../../support/http/scenario.js';

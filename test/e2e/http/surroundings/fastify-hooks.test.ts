@@ -3,11 +3,10 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { expectReplay } from '../../../support/http/expect-replay.js';
-import type { FastifyReply } from '../../../support/http/reply.js';
+import { expectReplay } from '../../../support/http/expectations.js';
+import { type FastifyReply, takeRaw } from '../../../support/http/reply.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp } from '../../../support/http/start-app.js';
-import { takeRaw } from '../../../support/http/take-raw.js';
 import { useServer } from '../../../support/servers/use-server.js';
 
 interface HookedFastify {

@@ -15,13 +15,11 @@ import { Idempotent } from 'nestjs-idempotency';
 import { IdempotencyInterceptor } from '../../../support/internals/nest.js';
 import { lastValueFrom } from 'rxjs';
 import { platforms } from '../../../support/http/combinations.js';
-import { expectProblem } from '../../../support/http/expect-problem.js';
-import { expectReplay } from '../../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
 import { onceSettled } from '../../../support/http/once-settled.js';
-import type { ExpressResponse, FastifyReply } from '../../../support/http/reply.js';
+import { type ExpressResponse, type FastifyReply, takeRaw } from '../../../support/http/reply.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp } from '../../../support/http/start-app.js';
-import { takeRaw } from '../../../support/http/take-raw.js';
 import { slowStore } from '../../../support/stores/slow-store.js';
 import { useServer } from '../../../support/servers/use-server.js';
 

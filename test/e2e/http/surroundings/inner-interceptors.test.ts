@@ -9,7 +9,7 @@ import {
 import { EMPTY, from, ignoreElements, map, switchMap } from 'rxjs';
 import { Around } from '../../../support/http/around.js';
 import { platforms } from '../../../support/http/combinations.js';
-import { expectReplay } from '../../../support/http/expect-replay.js';
+import { expectReplay } from '../../../support/http/expectations.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp } from '../../../support/http/start-app.js';
 import { slowStore } from '../../../support/stores/slow-store.js';

@@ -23,8 +23,7 @@ import {
   FastifyResponsesController,
 } from '../../../support/http/responses.controller.js';
 import { combinations, platforms, useStores } from '../../../support/http/combinations.js';
-import { expectProblem } from '../../../support/http/expect-problem.js';
-import { expectReplay } from '../../../support/http/expect-replay.js';
+import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
 import { routesOf } from '../../../support/http/routes-of.js';
 import { InScenario, Scenario, scenarioOf } from '../../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';

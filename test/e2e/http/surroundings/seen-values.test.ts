@@ -19,7 +19,7 @@ import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { tap } from 'rxjs';
 import { platforms, type Platform } from '../../../support/http/combinations.js';
-import { expectReplay } from '../../../support/http/expect-replay.js';
+import { expectReplay } from '../../../support/http/expectations.js';
 import { routesOf } from '../../../support/http/routes-of.js';
 import type { Reply } from '../../../support/http/reply.js';
 import { InScenario, Scenario, scenarioOf } from '../../../support/http/scenario.js';

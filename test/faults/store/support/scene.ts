@@ -7,7 +7,7 @@ import {
 } from 'nestjs-idempotency/redis';
 import type { LimitsOptions, OperationRequest } from '../../../support/internals/core.js';
 import { loadScripts, type LuaScripts, openConnection } from '../../../support/internals/redis.js';
-import { scriptTexts } from '../../../support/redis/script-texts.js';
+import { scriptTexts } from '../../../support/redis/scripts.js';
 import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import type { Expectations } from '../../../../lab/faults/expectations.js';
 import type { DrivenTime } from '../../../support/clocks/driven-time.js';

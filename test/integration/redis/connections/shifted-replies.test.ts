@@ -5,7 +5,7 @@ import { RedisCluster } from '../../../support/redis/redis-cluster.js';
 import { follow } from '../../../support/redis/redis-sentinel.js';
 import { RedisNode } from '../../../support/redis/redis-node.js';
 import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
-import { START_HOOK_MS } from '../../../support/servers/start-timeouts.js';
+import { START_HOOK_MS } from '../../../support/servers/start-server.js';
 import { isTestAll } from '../../../support/jest/test-all.js';
 import { useServer } from '../../../support/servers/use-server.js';
 import { ACQUIRED, startScriptedServer } from '../support/canned-server.js';

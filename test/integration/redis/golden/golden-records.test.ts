@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import type { Begin, IdempotencyRecord } from 'nestjs-idempotency/store';
 import type { OwnerToken, RecordKey } from '../../../support/internals/core.js';
-import { clockedScripts, setClock, START_MS } from '../../../support/redis/clocked-scripts.js';
+import { clockedScripts, setClock, START_MS } from '../../../support/redis/scripts.js';
 import { useRedis, useRedisClient } from '../../../support/redis/use-redis.js';
 import {
   beginCommand,

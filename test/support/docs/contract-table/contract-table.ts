@@ -1,5 +1,7 @@
-import { clausesOf } from './clause-names.js';
-import type { Note } from './notes.js';
+import { type Note, notes } from './notes.js';
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { projectRoot } from '../../project-root.js';
 
 /** What is known of the clauses besides their text. */
 export interface Evidence {
@@ -55,4 +57,51 @@ function parted(text: string, mark: string): [before: string, after: string] {
   const at = text.indexOf(mark);
   if (at === -1) throw new Error(`the contract lacks the line ${mark}`);
   return [text.slice(0, at), text.slice(at + mark.length)];
+}
+
+export const contractFile = join(projectRoot, 'docs/reference/contract.md');
+
+export function currentEvidence(): Evidence {
+  return {
+    fromOutside: testNames('test/contract/clauses'),
+    inProcess: testNames('test/e2e'),
+    notes,
+  };
+}
+
+/** docs/reference/contract.md as it should be. */
+export function currentContract(): string {
+  return withClauseTable(readFileSync(contractFile, 'utf8'), currentEvidence());
+}
+
+/** The clauses in the order of the contract: the rows of its tables. */
+export function clausesOf(contract: string): string[] {
+  return Array.from(contract.matchAll(/^\| (C\d{2}[a-z]?) +\|/gm), ([, clause]) => clause!);
+}
+
+/** What the tests below a folder say of each clause, by their names. */
+export function testNames(folder: string): Map<string, string[]> {
+  const named = new Map<string, string[]>();
+  for (const source of sourcesIn(join(projectRoot, folder))) {
+    for (const [clause, name] of clauseNames(source)) {
+      named.set(clause, [...(named.get(clause) ?? []), name]);
+    }
+  }
+  return named;
+}
+
+/** The texts of a source that begin with a clause's number. */
+export function clauseNames(source: string): [clause: string, name: string][] {
+  const texts = source.matchAll(/(['"`])(C\d{2}[a-z]?) ((?:(?!\1)[^\\]|\\.)+)\1/g);
+  return Array.from(texts, ([, , clause, name]) => {
+    // Neither the server's name nor a promise's number is part of the clause.
+    const clauseText = name!.replace(/, on \$name$|(?: \[P\d+\])+$/, '');
+    return [clause!, clauseText.replaceAll(/\\(.)/g, '$1')];
+  });
+}
+
+function sourcesIn(folder: string): string[] {
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort();
+  const sources = names.filter((name) => name.endsWith('.ts'));
+  return sources.map((name) => readFileSync(join(folder, name), 'utf8'));
 }

@@ -1,4 +1,4 @@
 import { writeFileSync } from 'node:fs';
-import { contractFile, currentContract } from './current-contract.js';
+import { contractFile, currentContract } from './contract-table.js';
 
 writeFileSync(contractFile, currentContract());

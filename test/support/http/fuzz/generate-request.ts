@@ -1,8 +1,14 @@
-import { Random } from '../../../integration/differential/random.js';
+import { Random } from '../../../integration/differential/sequence.js';
 import { listsFromSeed } from '../../jest/random-runs.js';
-import { fuzzedBody } from './fuzzed-body.js';
-import { fuzzedKey, saidKey } from './fuzzed-key.js';
-import type { Framing, FuzzedContent, FuzzedRequest, HeaderLine } from './fuzzed-request.js';
+import {
+  fuzzedBody,
+  fuzzedKey,
+  saidKey,
+  type Framing,
+  type FuzzedContent,
+  type FuzzedRequest,
+  type HeaderLine,
+} from './fuzzed-request.js';
 
 const RECENT = 50;
 

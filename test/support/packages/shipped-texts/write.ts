@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { documentationPages, withCode } from '../../docs/documented-code.js';
+import { documentationPages, withCode } from '../../docs/documented-blocks.js';
 import { projectRoot } from '../../project-root.js';
 import { shippedTexts } from './shipped-texts.js';
 

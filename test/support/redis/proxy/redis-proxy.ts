@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { loadScripts, type LuaScripts } from '../../internals/redis.js';
-import { scriptTexts } from '../script-texts.js';
+import { scriptTexts } from '../scripts.js';
 import { Aim, type AimedFault, type AimOptions, type Capture, type Target } from './aim.js';
 import { CapturedCommand } from './captured-command.js';
 import { RedisLink, type Conditions } from './redis-link.js';

@@ -1,6 +1,6 @@
 import { Client } from 'pg';
 import { responses } from '../responses.js';
-import { isRunning } from '../../processes/is-running.js';
+import { isRunning } from '../../processes/processes.js';
 import { startMosquitto } from '../mosquitto-server.js';
 import { startNats } from '../nats-server.js';
 import { DATABASE_PREFIX } from '../../postgres/new-database.js';

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { settle } from '../../../support/internals/core.js';
 import { dose } from '../../../support/jest/test-all.js';
 import { brokenPromises, orders } from './random-orders.js';
-import { RULES } from './settled.js';
+import { RULES } from './table.js';
 
 describe.each(Object.entries(RULES))(
   'in any order of signals, the settlement of %s',

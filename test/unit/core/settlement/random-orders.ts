@@ -5,7 +5,7 @@ import {
   type SettlementRules,
   type SettlementSignal,
 } from '../../../support/internals/core.js';
-import { settles } from './settled.js';
+import { settles } from './table.js';
 
 const STATUSES = [201, 402, 503];
 const status = fc.constantFrom(...STATUSES);

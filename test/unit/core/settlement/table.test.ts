@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { settle, type SettlementSignal } from '../../../support/internals/core.js';
 import { CALLS } from './calls.js';
-import { effectsOf, RULES } from './settled.js';
-import { listedResults, resultsOf, STATE_NAMES, TABLES } from './table.js';
+import { effectsOf, RULES, listedResults, resultsOf, STATE_NAMES, TABLES } from './table.js';
 
 describe.each(TABLES)('the settlement of %s', (_, rules, table) => {
   it.each(STATE_NAMES)('in state %s', (name) => {

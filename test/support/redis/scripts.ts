@@ -1,6 +1,22 @@
 import type { Redis } from 'ioredis';
+import { type LuaScript, type LuaScripts, loadScripts } from '../internals/redis.js';
 import { withClock } from '../clocks/injected-clock.js';
-import { loadScripts } from '../internals/redis.js';
+
+/** How many scripts clients have sent so far: each step of the protocol is one. */
+export async function scriptCalls(observer: Redis): Promise<number> {
+  const statistics = await observer.info('commandstats');
+  const [, calls = '0'] = /cmdstat_evalsha:calls=(\d+)/.exec(statistics) ?? [];
+  return Number(calls);
+}
+
+/** Every text that a store may send, by the name of its script: with and without flags, and for large records. */
+export function scriptTexts(scripts: LuaScripts): (readonly [name: string, script: LuaScript])[] {
+  return Object.entries(scripts).flatMap(([name, script]) =>
+    [script, script.flagged, script.large].flatMap((each) =>
+      each === undefined ? [] : [[name, each] as const],
+    ),
+  );
+}
 
 const { begin } = loadScripts();
 const LARGEST = String(begin.large?.largestInScripts);

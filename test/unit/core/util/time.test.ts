@@ -3,6 +3,8 @@ import {
   DeadlineTimer,
   nodeClock,
   type DeadlineListener,
+  jitteredPause,
+  ServerClock,
 } from '../../../support/internals/core.js';
 import { StandingClock } from '../../../support/clocks/standing-clock.js';
 
@@ -112,5 +114,54 @@ describe('the deadline timer', () => {
     real.schedule(listener);
     expect(timers()).toHaveLength(before);
     real.cancel(listener);
+  });
+});
+
+describe('a jittered pause', () => {
+  it('takes between half of its time and all of it, at random', async () => {
+    const clock = new StandingClock();
+    const startedAt = clock.now();
+    const lengths: number[] = [];
+    const pauses = Array.from({ length: 200 }, () =>
+      jitteredPause(1_000, clock).then(() => lengths.push(clock.now() - startedAt)),
+    );
+    await clock.advance(499);
+    expect(lengths).toEqual([]);
+    await clock.advance(501);
+    await Promise.all(pauses);
+    const inThirds = lengths.map((length) => Math.min(2, Math.floor((length - 500) / 167)));
+    expect(new Set(inThirds)).toEqual(new Set([0, 1, 2]));
+  });
+});
+
+const SERVER_NOW = 1_900_000_000_000;
+const NOW = 5_000;
+
+describe('the last known time of the store’s clock', () => {
+  it('is undefined before the first reply: no limit', () => {
+    expect(new ServerClock().notAfter(500, NOW)).toBe(0);
+  });
+
+  it('advances with the local monotonic clock', () => {
+    const clock = new ServerClock();
+    clock.observe(SERVER_NOW, NOW);
+    expect(clock.notAfter(500, NOW)).toBe(SERVER_NOW + 500);
+    expect(clock.notAfter(500, NOW + 1_234)).toBe(SERVER_NOW + 1_234 + 500);
+  });
+
+  it.each([
+    ['forwards', 3_600_000],
+    ['backwards', -3_600_000],
+  ])('is that of the last reply, also when the server stepped %s', (_, step) => {
+    const clock = new ServerClock();
+    clock.observe(SERVER_NOW, NOW);
+    clock.observe(SERVER_NOW + step, NOW + 10);
+    expect(clock.notAfter(500, NOW + 10)).toBe(SERVER_NOW + step + 500);
+  });
+
+  it('is in whole milliseconds', () => {
+    const clock = new ServerClock();
+    clock.observe(SERVER_NOW, NOW);
+    expect(Number.isSafeInteger(clock.notAfter(500, NOW + 0.7))).toBe(true);
   });
 });

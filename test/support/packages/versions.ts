@@ -1,3 +1,15 @@
+/** The agents that see the store's commands, as the tests install them. */
+export const agentVersions = {
+  '@opentelemetry/instrumentation-ioredis': '0.71.0',
+  '@sentry/node': '11.12.0',
+  'dd-trace': '5.132.0',
+  'elastic-apm-node': '4.18.0',
+  newrelic: '14.5.1',
+} as const;
+
+/** Of `@golevelup/nestjs-rabbitmq`, which an application of its own installs: npm does not resolve its peers beside Nest 12. */
+export const golevelupVersion = '9.0.2';
+
 /** The packages of one version of Nest, as an application depends on them. */
 export type NestPackages = Readonly<Record<`@nestjs/${string}`, string>>;
 
