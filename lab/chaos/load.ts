@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isSuccess, type ApiResponse } from '../faults/response.js';
 import type { LabClient } from '../faults/client.js';
 import type { Mishap } from '../faults/worker/mishap.js';
-import { Random } from '../../test/integration/differential/sequence.js';
+import { Random } from '../../test/integration/differential/random.js';
 import type { Plan } from './plan.js';
 import type { WorkerPool } from './worker-pool.js';
 

@@ -11,7 +11,7 @@ import { Lab } from '../faults/lab.js';
 import { judge, type Verdict } from '../faults/oracle.js';
 import type { Evidence } from '../faults/evidence.js';
 import type { Mishap } from '../faults/worker/mishap.js';
-import { Random } from '../../test/integration/differential/sequence.js';
+import { Random } from '../../test/integration/differential/random.js';
 
 export interface RunResult extends Verdict {
   readonly evidence: Evidence;

@@ -1,4 +1,4 @@
-import type { Step } from '../../test/integration/differential/sequence.js';
+import type { Step } from '../../test/integration/differential/step.js';
 import { expected } from '../../test/integration/differential/subjects/reference.js';
 import type {
   Fingerprint,

@@ -1,4 +1,4 @@
-import { Random } from '../../test/integration/differential/sequence.js';
+import { Random } from '../../test/integration/differential/random.js';
 
 /** Everything that troubles an episode, by the names that coverage prints. */
 export const FAULTS = [

@@ -1,4 +1,4 @@
-import { Random } from '../../test/integration/differential/sequence.js';
+import { Random } from '../../test/integration/differential/random.js';
 import { runEpisode, type EpisodeResult } from './episode.js';
 import type { Plan } from './plan.js';
 

@@ -1,7 +1,7 @@
 import type { Expectations } from '../../faults/expectations.js';
 import type { Lab } from '../../faults/lab.js';
 import type { Mishap } from '../../faults/worker/mishap.js';
-import type { Random } from '../../../test/integration/differential/sequence.js';
+import type { Random } from '../../../test/integration/differential/random.js';
 import type { Plan, PlanDefaults } from '../plan.js';
 import type { RunningTopology } from '../topologies/topology.js';
 import type { WorkerPool } from '../worker-pool.js';

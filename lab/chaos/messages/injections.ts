@@ -1,5 +1,5 @@
 import type { CrashPoint } from '../../faults/messages/worker/settings.js';
-import type { Random } from '../../../test/integration/differential/sequence.js';
+import type { Random } from '../../../test/integration/differential/random.js';
 import type { MessagePlan } from './message-plan.js';
 
 /** A fault that is injected into one consumer. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ConsumerProcess } from '../../faults/messages/consumer-process.js';
 import type { MessageLab } from '../../faults/messages/message-lab.js';
-import { Random } from '../../../test/integration/differential/sequence.js';
+import { Random } from '../../../test/integration/differential/random.js';
 import type { ConsumerPool } from './consumer-pool.js';
 import type { MessagePlan } from './message-plan.js';
 import { publications } from './publications.js';

@@ -1,4 +1,4 @@
-import type { Random } from '../../../test/integration/differential/sequence.js';
+import type { Random } from '../../../test/integration/differential/random.js';
 
 /** Half of the copies come so close after each other that they meet the first one in progress. */
 const CLOSE = 1 / 2;

@@ -1,4 +1,4 @@
-import type { Random } from '../../../test/integration/differential/sequence.js';
+import type { Random } from '../../../test/integration/differential/random.js';
 import { RedisCluster } from '../../../test/support/redis/redis-cluster.js';
 import { durabilityOf } from './durability.js';
 import type { FailoverKind, Topology } from './topology.js';

@@ -1,6 +1,6 @@
 import { migrate } from 'nestjs-idempotency/postgres';
 import { createEffectsTable, readEffects } from '../../faults/effects-table.js';
-import type { Random } from '../../../test/integration/differential/sequence.js';
+import type { Random } from '../../../test/integration/differential/random.js';
 import { openPostgresPool } from '../../../test/support/postgres/postgres-pool.js';
 import { startPostgres } from '../../../test/support/postgres/postgres-server.js';
 import { RedisProxy } from '../../../test/support/redis/proxy/redis-proxy.js';

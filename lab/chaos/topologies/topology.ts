@@ -1,7 +1,7 @@
 import type { RedisProxy } from '../../../test/support/redis/proxy/redis-proxy.js';
 import type { Effect } from '../../faults/worker/lines.js';
 import type { StoreSettings } from '../../faults/worker/settings.js';
-import type { Random } from '../../../test/integration/differential/sequence.js';
+import type { Random } from '../../../test/integration/differential/random.js';
 import type { Plan } from '../plan.js';
 
 /** How the servers of a run are put together. */

@@ -1,5 +1,5 @@
 import type { Fault } from '../plan.js';
-import type { Random } from '../../../test/integration/differential/sequence.js';
+import type { Random } from '../../../test/integration/differential/random.js';
 import type { Command } from './commands.js';
 import type { RecordServer } from './record-server.js';
 import { INPUT } from './scheduler.js';

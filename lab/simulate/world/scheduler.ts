@@ -1,4 +1,4 @@
-import type { Random } from '../../../test/integration/differential/sequence.js';
+import type { Random } from '../../../test/integration/differential/random.js';
 
 /** What comes first at one instant, as in Node's event loop: the code that was running, timers, input, immediates. */
 export const CONTINUATION = -1;

@@ -8,7 +8,7 @@ import {
 import { CallTransport } from '../../../test/support/internals/call.js';
 import { MessageTransport } from '../../../test/support/internals/message.js';
 import { recordKeyOf } from '../../faults/extra-executions.js';
-import { Random } from '../../../test/integration/differential/sequence.js';
+import { Random } from '../../../test/integration/differential/random.js';
 import { ProcessClock, type Ticking } from './process-clock.js';
 import { ABANDONED_AFTER_MS } from '../rules/record-rules.js';
 import { RemoteStore } from './remote-store.js';

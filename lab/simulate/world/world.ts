@@ -7,7 +7,7 @@ import {
   valueFormat,
 } from '../../../test/support/internals/call.js';
 import { JSON_CODEC } from '../../../test/support/internals/codecs.js';
-import { Random } from '../../../test/integration/differential/sequence.js';
+import { Random } from '../../../test/integration/differential/random.js';
 import type { Coverage } from '../coverage.js';
 import { History } from '../history.js';
 import type { Fault, Plan } from '../plan.js';

@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { describe, expect, it, jest } from '@jest/globals';
 import { newIdempotencyKey, type IdempotentFetchOptions } from 'nestjs-idempotency/client';
 import type { Fault } from '../../support/http/wire/fault-proxy.js';
-import { Random } from '../../integration/differential/sequence.js';
+import { Random } from '../../integration/differential/random.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { forEachNumber, type Paid, SamplePayments } from './sample-payments.js';

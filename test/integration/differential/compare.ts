@@ -1,16 +1,7 @@
-import type {
-  StoredRecord,
-  BeginReply,
-  CompleteReply,
-  ExtendReply,
-  IdempotencyRecord,
-  ReleaseReply,
-  Outcome,
-} from '../../support/internals/core.js';
+import type { StoredRecord } from '../../support/internals/core.js';
+import { encodeRecord, type Fields } from './encoding.js';
 import { expected } from './subjects/reference.js';
-import { type Step, sequences } from './sequence.js';
-import { checkRandomly, type RandomRuns } from '../../support/jest/random-runs.js';
-import { Coverage } from './coverage.js';
+import type { Step } from './step.js';
 
 /** The externally visible result of a step. */
 export interface Observation {
@@ -82,94 +73,4 @@ function readable(step: Step): unknown {
   const { header, body } = step.command.outcome;
   const outcome = { header, body: Buffer.from(body).toString('latin1') };
   return { ...step, command: { ...step.command, outcome } };
-}
-
-/**
- * Compares a store with the reference over random sequences.
- *
- * @returns what occurred in the sequences, and how many were checked.
- * @throws the shrunk first difference.
- */
-export async function checkStore(
-  subject: Subject,
-  extent: Pick<RandomRuns<readonly Step[]>, 'runs' | 'seed'>,
-): Promise<{ readonly coverage: Coverage; readonly checked: number }> {
-  const coverage = new Coverage();
-  const checked = await checkRandomly({
-    ...extent,
-    values: sequences,
-    atOnce: 200,
-    check: (steps) => compare(subject, steps, coverage.watch),
-  });
-  return { coverage, checked };
-}
-
-/**
- * Encodes replies and records of the reference, independently of the stores' own code: replies as the headers of the Lua
- * files list their fields. Bytes are written as latin1, one character each.
- */
-export type Fields = readonly string[];
-
-type Reply = BeginReply | ExtendReply | CompleteReply | ReleaseReply;
-
-export function encodeReply(reply: Reply): Fields {
-  return [...encodeFields(reply), ...('note' in reply ? [reply.note] : [])];
-}
-
-function encodeFields(reply: Reply): Fields {
-  switch (reply.kind) {
-    case 'acquired':
-    case 'owned':
-    case 'takeover':
-      return fields(reply.kind, reply.fence, reply.now, reply.attempt, reply.takeovers);
-    case 'in_progress':
-      return fields(reply.kind, reply.leaseLeftMs);
-    case 'abandoned':
-      return fields(reply.kind, reply.fence, reply.overMs, reply.attempt, reply.takeovers);
-    case 'completed':
-    case 'failed':
-      return fields(reply.kind, reply.retentionLeftMs, ...encodeOutcome(reply.outcome));
-    case 'late':
-      return fields(reply.kind, reply.now);
-    case 'superseded':
-      return fields(reply.kind, reply.state, ...encodeOutcome(reply.outcome));
-    case 'lost':
-      return 'state' in reply ? fields(reply.kind, reply.state, reply.fence) : [reply.kind];
-    default:
-      return [reply.kind];
-  }
-}
-
-export function encodeInspection(record: IdempotencyRecord | undefined): Fields {
-  if (record === undefined) return ['absent'];
-  const { state, fence, attempt, takeovers, fingerprint, retentionLeftMs, note = '-' } = record;
-  const common = fields(state, fence, attempt, takeovers, fingerprint, retentionLeftMs, note);
-  if (record.outcome !== undefined) return [...common, ...encodeOutcome(record.outcome)];
-  if (record.leaseLeftMs === undefined) return common;
-  return [...common, String(record.leaseLeftMs), record.origin ?? '-'];
-}
-
-export function encodeRecord(record: StoredRecord): string {
-  const { fence, expiresAt, attempt, takeovers, token, fingerprint, note = '-' } = record;
-  const tail = fields(expiresAt, attempt, takeovers, token, fingerprint, note);
-  switch (record.state) {
-    case 'in_progress': {
-      const { leaseUntil, leaseMs, deadline, origin } = record;
-      return `${fields('p', fence, leaseUntil, leaseMs, deadline, ...tail, origin ?? '-').join(' ')}\n`;
-    }
-    case 'released':
-      return `${fields('r', fence, ...tail).join(' ')}\n`;
-    default: {
-      const line = fields(record.state === 'completed' ? 'c' : 'f', fence, ...tail).join(' ');
-      return [line, ...encodeOutcome(record.outcome)].join('\n');
-    }
-  }
-}
-
-export function encodeOutcome({ header, body }: Outcome): Fields {
-  return [Buffer.from(header).toString('latin1'), Buffer.from(body).toString('latin1')];
-}
-
-function fields(...values: (string | number)[]): Fields {
-  return values.map(String);
 }

@@ -1,6 +1,6 @@
 import type { StoredRecord } from '../../support/internals/core.js';
-import type { Fields } from './compare.js';
-import type { Step } from './sequence.js';
+import type { Fields } from './encoding.js';
+import type { Step } from './step.js';
 
 /** Every reply of every operation, and situations that a reply does not show. */
 const MUST_OCCUR = [

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { useServer } from '../../support/servers/use-server.js';
-import { checkStore } from './compare.js';
+import { checkStore } from './check-store.js';
 import { LUA_MISTAKES } from './mutants.js';
 import { redisSubject } from './subjects/redis-subject.js';
 

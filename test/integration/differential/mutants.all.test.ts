@@ -4,7 +4,7 @@ import { migrate } from 'nestjs-idempotency/postgres';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { useServer } from '../../support/servers/use-server.js';
-import { checkStore } from './compare.js';
+import { checkStore } from './check-store.js';
 import { LUA_MISTAKES, SQL_MISTAKES } from './mutants.js';
 import { withPostgresSubject } from './subjects/postgres-subject.js';
 import { redisSubject } from './subjects/redis-subject.js';

@@ -3,7 +3,7 @@ import { migrate } from 'nestjs-idempotency/postgres';
 import { postgresServers } from '../../support/postgres/postgres-servers.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
-import { checkStore } from './compare.js';
+import { checkStore } from './check-store.js';
 import { SQL_MISTAKES } from './mutants.js';
 import { withPostgresSubject } from './subjects/postgres-subject.js';
 

@@ -9,17 +9,11 @@ import type {
 import { loadStatements, TableName } from '../../../support/internals/postgres.js';
 import { withSqlClock } from '../../../support/clocks/injected-clock.js';
 import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
-import {
-  NO_RECORD,
-  type Observation,
-  type Subject,
-  encodeInspection,
-  encodeRecord,
-  encodeReply,
-  type Fields,
-} from '../compare.js';
+import { NO_RECORD, type Observation, type Subject } from '../compare.js';
+import { encodeInspection, encodeRecord, encodeReply, type Fields } from '../encoding.js';
 import type { Mutation } from '../mutants.js';
-import { sendStep, type Step } from '../sequence.js';
+import { sendStep } from '../send-step.js';
+import type { Step } from '../step.js';
 
 const CONNECTIONS = 4;
 const CLOCK = `(to_timestamp(0) + current_setting('test.now_us')::bigint * interval '1 microsecond')`;

@@ -3,15 +3,10 @@ import { loadScripts, type LuaScripts } from '../../../support/internals/redis.j
 import { withClock } from '../../../support/clocks/injected-clock.js';
 import { withLargestRecord } from '../../../support/redis/scripts.js';
 import { decodeRecord } from '../../../support/redis/decode-record.js';
-import {
-  NO_RECORD,
-  type Observation,
-  type Subject,
-  encodeOutcome,
-  encodeRecord,
-} from '../compare.js';
+import { NO_RECORD, type Observation, type Subject } from '../compare.js';
+import { encodeOutcome, encodeRecord } from '../encoding.js';
 import type { Missing, Mutation } from '../mutants.js';
-import type { Step } from '../sequence.js';
+import type { Step } from '../step.js';
 
 type Operation = Step['operation'] & keyof LuaScripts;
 type InstrumentedScripts = Readonly<Record<Operation, string>>;

@@ -1,6 +1,6 @@
 import { transitions, type RecordKey, type StoredRecord } from '../../../support/internals/core.js';
-import { encodeInspection, encodeReply, type Fields } from '../compare.js';
-import type { Step } from '../sequence.js';
+import { encodeInspection, encodeReply, type Fields } from '../encoding.js';
+import type { Step } from '../step.js';
 
 const unused = { recordKey: 'unused by the transitions' as RecordKey, timeoutMs: 0 };
 

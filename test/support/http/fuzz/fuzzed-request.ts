@@ -1,5 +1,5 @@
 import { parseItem } from 'structured-headers';
-import type { Random } from '../../../integration/differential/sequence.js';
+import type { Random } from '../../../integration/differential/random.js';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 
 export type HeaderLine = readonly [name: string, value: string];

@@ -1,4 +1,4 @@
-import { Random } from '../../../integration/differential/sequence.js';
+import { Random } from '../../../integration/differential/random.js';
 import { listsFromSeed } from '../../jest/random-runs.js';
 import {
   fuzzedBody,

@@ -3,16 +3,11 @@ import type {
   Outcome,
   OwnerToken,
   StoredRecord,
-  IdempotencyStore,
-  RecordKey,
-  Begin,
-  Complete,
-  Extend,
-  Release,
-  Lease,
 } from '../../support/internals/core.js';
 import { listsFromSeed } from '../../support/jest/random-runs.js';
+import { Random } from './random.js';
 import { expected } from './subjects/reference.js';
+import type { Command, OwnLease, Step } from './step.js';
 
 // Far ahead of any real clock: Redis itself expires nothing while a test runs.
 const START_MS = 2_500_000_000_000;
@@ -174,77 +169,3 @@ class SequenceGenerator {
     return random.chance(0.5) ? random.pick(DURATIONS) : random.integer(1, random.pick(DURATIONS));
   }
 }
-
-/** A seeded generator (mulberry32): the same seed, the same sequence, on every machine. */
-export class Random {
-  private state: number;
-
-  constructor(seed: number) {
-    this.state = seed >>> 0;
-  }
-
-  /** 0 ≤ x < 1 */
-  fraction(): number {
-    this.state = (this.state + 0x6d2b79f5) >>> 0;
-    let t = this.state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  }
-
-  /** An integer from `min` to `max`, both included. */
-  integer(min: number, max: number): number {
-    return min + Math.floor(this.fraction() * (max - min + 1));
-  }
-
-  pick<Item>(items: readonly Item[]): Item {
-    return items[Math.floor(this.fraction() * items.length)]!;
-  }
-
-  chance(probability: number): boolean {
-    return this.fraction() < probability;
-  }
-}
-
-/** Sends a step to a store, through the port. */
-export function sendStep(
-  store: IdempotencyStore,
-  step: Exclude<Step, { operation: 'lose' }>,
-  recordKey: RecordKey,
-  timeoutMs: number,
-): Promise<unknown> {
-  const timed = { timeoutMs };
-  switch (step.operation) {
-    case 'begin':
-      return store.begin({ ...step.command, ...timed, recordKey });
-    case 'extend':
-      return store.extend({ ...step.lease, recordKey }, { ...step.command, ...timed });
-    case 'complete':
-      return store.complete({ ...step.lease, recordKey }, { ...step.command, ...timed });
-    case 'release':
-      return store.release({ ...step.lease, recordKey }, { ...step.command, ...timed });
-    case 'inspect':
-      return store.inspect(recordKey, timed);
-  }
-}
-
-type Untimed<Command> = Omit<Command, 'timeoutMs' | 'recordKey'>;
-
-/** One command on the record of a sequence, with everything it depends on. */
-export type Command =
-  | { readonly operation: 'begin'; readonly command: Untimed<Begin> }
-  | { readonly operation: 'extend'; readonly lease: OwnLease; readonly command: Untimed<Extend> }
-  | {
-      readonly operation: 'complete';
-      readonly lease: OwnLease;
-      readonly command: Untimed<Complete>;
-    }
-  | { readonly operation: 'release'; readonly lease: OwnLease; readonly command: Untimed<Release> }
-  | { readonly operation: 'inspect' }
-  /** The store loses the record. */
-  | { readonly operation: 'lose' };
-
-export type OwnLease = Omit<Lease, 'recordKey'>;
-
-/** A command and the time of its arrival by the store's clock, in microseconds. */
-export type Step = Command & { readonly nowUs: number };
