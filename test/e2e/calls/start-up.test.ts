@@ -22,8 +22,8 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import { optionAt } from '../../support/nest/option-at.js';
 import { callingApp, rejection } from '../../support/nest/calling-app.js';
-import { PROTOCOL_DEFAULTS, REJECTION_CODES } from '../../support/internals/core/operation.js';
-import { methodRoute } from '../../support/internals/nest/registry.js';
+import { PROTOCOL_DEFAULTS, REJECTION_CODES } from '../../support/internals/core.js';
+import { methodRoute } from '../../support/internals/nest.js';
 import { projectRoot } from '../../support/project-root.js';
 
 async function start(metadata: ModuleMetadata, options: Partial<IdempotencyModuleOptions> = {}) {

@@ -20,7 +20,7 @@ import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { buildSchema, parse, validate } from 'graphql';
 import { projectRoot } from '../../support/project-root.js';
-import { outsideEnvironment } from '../../support/processes/outside-environment.js';
+import { outsideEnvironment } from '../../support/processes/processes.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { declared } from '../../integration/nest/support/declared.js';
 import { startGraphqlApp } from './support/graphql-app.js';

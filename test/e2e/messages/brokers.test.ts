@@ -27,7 +27,7 @@ import { lastValueFrom, of, toArray } from 'rxjs';
 import { until } from '../../support/waiting/until.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
-import { inStandingTime } from '../../support/clocks/standing-time.js';
+import { inStandingTime } from '../../support/clocks/driven-time.js';
 import { freePort } from '../../support/servers/free-port.js';
 import { sharedServer } from '../../support/servers/shared/shared-server.js';
 import { useServer } from '../../support/servers/use-server.js';

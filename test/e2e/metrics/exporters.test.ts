@@ -34,7 +34,7 @@ import { freePort } from '../../support/servers/free-port.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { until } from '../../support/waiting/until.js';
-import { outsideEnvironment } from '../../support/processes/outside-environment.js';
+import { outsideEnvironment } from '../../support/processes/processes.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 
 const registry = new Registry();

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { scenarios } from '../../../sample-app/demo/http/scenarios/index.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { until } from '../../support/waiting/until.js';
-import { processesIn } from '../../support/processes/processes-in.js';
+import { processesIn } from '../../support/processes/processes.js';
 
 const DEMO = fileURLToPath(new URL('../../../sample-app/demo/http/main.ts', import.meta.url));
 

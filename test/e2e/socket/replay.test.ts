@@ -6,7 +6,7 @@ import { concat, NEVER, Observable, of, throwError } from 'rxjs';
 import { useStores } from '../../support/http/combinations.js';
 import { InScenario as InHttpScenario, type Scenario } from '../../support/http/scenario.js';
 import { useServer } from '../../support/servers/use-server.js';
-import { expectReplay } from '../../support/http/expect-replay.js';
+import { expectReplay } from '../../support/http/expectations.js';
 import {
   InScenario,
   KnownCallers,

@@ -15,7 +15,7 @@ import {
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { postgresStore } from 'nestjs-idempotency/postgres';
-import { JSON_CODEC } from '../../support/internals/codecs/json.js';
+import { JSON_CODEC } from '../../support/internals/codecs.js';
 import {
   callLevel,
   handlerLevel,
@@ -23,10 +23,10 @@ import {
   type ResolvedOptions,
   resolveModuleOptions,
   resolveOptions,
-} from '../../support/internals/nest/options.js';
-import { methodRoute } from '../../support/internals/nest/registry.js';
+} from '../../support/internals/nest.js';
+import { methodRoute } from '../../support/internals/nest.js';
 import { optionAt } from '../../support/nest/option-at.js';
-import { IdempotencyEngine } from '../../support/internals/core/engine.js';
+import { IdempotencyEngine } from '../../support/internals/core.js';
 
 const store = memoryStore();
 
