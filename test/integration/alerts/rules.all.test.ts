@@ -1,4 +1,4 @@
-import { expect, it, jest } from '@jest/globals';
+import { afterAll, expect, it, jest } from '@jest/globals';
 import {
   checkRules,
   describeWithPromtool,
@@ -10,6 +10,7 @@ import {
 import { queriesOf, readDashboard } from '../../support/prometheus/dashboard.js';
 import { readRules, rulesIn, type Rule, type RuleFile } from '../../support/prometheus/rules.js';
 import { CASES, MINUTES, type AlertCase } from './support/cases.js';
+import { mutantsOf, type Mutant } from './support/mutants.js';
 
 jest.setTimeout(120_000);
 
@@ -18,8 +19,8 @@ const TABLE = rulesIn(RULES).map((rule) => [rule.alert, rule] as const);
 
 const fileOf = (...rules: readonly Rule[]): RuleFile => ({ groups: [{ name: 'tested', rules }] });
 
-/** What `alert` does on its cases. */
-function testsOf(alert: string): RuleTest[] {
+/** What `alert` does on its cases; under each of these names. */
+function testsOf(alert: string, names: readonly string[] = [alert]): RuleTest[] {
   const { severity, cases } = CASES[alert]!;
   const momentsOf = ({ firing }: AlertCase): Omit<Moment, 'alert'>[] => {
     if (firing === 'never') return [{ time: `${MINUTES}m`, within: `${MINUTES}m`, alerts: [] }];
@@ -28,11 +29,13 @@ function testsOf(alert: string): RuleTest[] {
   return cases.map((one) => ({
     name: one.name,
     series: one.series,
-    moments: momentsOf(one).map((moment) => ({
-      ...moment,
-      alert,
-      alerts: moment.alerts.map((labels) => ({ alertname: alert, severity, ...labels })),
-    })),
+    moments: names.flatMap((name) =>
+      momentsOf(one).map((moment) => ({
+        ...moment,
+        alert: name,
+        alerts: moment.alerts.map((labels) => ({ alertname: name, severity, ...labels })),
+      })),
+    ),
   }));
 }
 
@@ -65,6 +68,26 @@ function firstFiring(one: AlertCase): (readonly [AlertCase, string, Labels])[] {
     .map(([minute, alerts]) => [one, minute, alerts[0]!] as const)
     .slice(0, 1);
 }
+
+/** Those mistakes with which the rule passes all cases. Promtool gets all at once, each as an alert of its own name. */
+async function survivorsOf(alert: string, mutants: readonly Mutant[]): Promise<string[]> {
+  const named = mutants.map(({ mistake, rule }, index) => ({
+    mistake,
+    rule: { ...rule, alert: `Mistake${index}` },
+  }));
+  const names = named.map(({ rule }) => rule.alert);
+  const rules = fileOf(...named.map(({ rule }) => rule));
+  const complaints = await testRules(rules, testsOf(alert, names));
+  const failed = new Set(
+    Array.from(complaints.matchAll(/expr: ".*?alertname=\\"(\w+)\\"/g), ([, name]) => name),
+  );
+  return named.flatMap(({ mistake, rule }) => (failed.has(rule.alert) ? [] : [mistake]));
+}
+
+const found: string[] = [];
+afterAll(() => {
+  console.log(found.join('\n'));
+});
 
 describeWithPromtool('promtool', () => {
   it('accepts the rules', async () => {
@@ -101,5 +124,12 @@ describeWithPromtool.each(TABLE)('%s', (alert, rule) => {
 
   it('explains itself', async () => {
     expect(await testRules(fileOf(rule), [annotationTest(rule)])).toBe('');
+  });
+
+  it('passes without a mistake only', async () => {
+    const mutants = mutantsOf(rule);
+    const survivors = await survivorsOf(alert, [{ mistake: 'none', rule }, ...mutants]);
+    found.push(`${alert}: ${mutants.length} mistakes, ${survivors.length - 1} not found`);
+    expect(survivors).toEqual(['none']);
   });
 });
