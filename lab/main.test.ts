@@ -27,7 +27,7 @@ describe('npm run lab', () => {
     (verb) => {
       const { status, stdout, stderr } = lab(...verb.split(' '));
       expect(stderr).toBe(`There is no "${verb}".\n\n`);
-      expect(stdout).toContain('\n  bench check         the same of two commits');
+      expect(stdout).toMatch(/\n {2}bench check +the same of two commits/);
       expect(status).toBe(2);
     },
   );
