@@ -18,7 +18,7 @@ export interface WorkerOptions {
 }
 
 /** Where the benchmark is in a commit: the first one that is there. */
-export const BENCH_FOLDERS = ['lab/bench', 'test/bench'] as const;
+export const BENCH_FOLDERS = ['lab/bench', 'test/lab/bench'] as const;
 
 export const LOADER = 'test/support/typescript/register.mjs';
 

@@ -31,11 +31,11 @@ import {
   KnownCallers,
   payloadOf,
   type SocketApp,
-  type SocketPlatform,
   socketPlatforms,
   startSocketApp,
   type StartSocketAppOptions,
 } from './support/socket-app.js';
+import type { SocketPlatform } from './support/socket-client.js';
 
 /** Sends the error as the acknowledgement, so that the waiting client receives it. */
 @Catch(WsException)

@@ -5,7 +5,7 @@ import { WsAdapter } from '@nestjs/platform-ws';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { Idempotent } from 'nestjs-idempotency';
 import { connectClient } from '../../e2e/socket/support/socket-client.js';
-import type { SocketPlatform } from '../../e2e/socket/support/socket-app.js';
+import type { SocketPlatform } from '../../e2e/socket/support/socket-client.js';
 import { MOST_AT_ONCE } from '../load.js';
 import { addOperations, inner, optionsOf, work, type Order } from '../operations.js';
 import { Pool } from '../pool.js';

@@ -22,10 +22,8 @@ import {
   connectSocketIo,
   type SocketClient,
   type SocketIoClient,
+  type SocketPlatform,
 } from './socket-client.js';
-
-/** Nest's adapters, named by their protocol. */
-export type SocketPlatform = 'socket.io' | 'ws';
 
 export const socketPlatforms: readonly SocketPlatform[] = ['socket.io', 'ws'];
 

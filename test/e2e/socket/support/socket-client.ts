@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { io, type ManagerOptions, type Socket, type SocketOptions } from 'socket.io-client';
 import { WebSocket } from 'ws';
-import type { SocketPlatform } from './socket-app.js';
+
+/** Nest's adapters, named by their protocol. */
+export type SocketPlatform = 'socket.io' | 'ws';
 
 /** A client's connection, by either protocol. */
 export interface SocketClient {
