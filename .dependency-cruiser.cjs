@@ -20,7 +20,7 @@ const forbid = (name, comment, from, to) => ({ name, comment, severity: 'error',
 /**
  * The arrows between the folders of the library: nest → transports → core ← stores.
  *
- * test/unit/arrows.test.ts breaks each of them and expects this file to notice.
+ * test/project/arrows.test.ts breaks each of them and expects this file to notice.
  *
  * @type {import('dependency-cruiser').IConfiguration}
  */
@@ -136,7 +136,7 @@ module.exports = {
         path: '^(test|examples)/',
         // The pages show what these tools measured; the soak reads a process as `measure growth` does.
         pathNot: [
-          '^test/unit/(bench/|evidence|figures|planted-mistakes)',
+          '^test/(unit/bench/|project/(evidence|figures|planted-mistakes))',
           '^test/(soak/|faults/messages/mutants|integration/postgres/support/janitor-load)',
           '^examples/migration/',
         ],

@@ -69,7 +69,7 @@ export const subjects = {
   ],
   recipes: ['examples/*/*.all.test.ts', 'examples/saga/saga.test.ts'],
   simulation: ['lab/simulate/*.all.test.ts'],
-  tools: ['lab/walk/*.all.test.ts', 'test/unit/run/*.all.test.ts'],
+  tools: ['lab/walk/*.all.test.ts'],
 };
 
 /** Tests and the sample app are written against the package's name, and run its sources. */

@@ -23,8 +23,8 @@ Programs: REDIS_SERVER_BIN POSTGRES_BIN RABBITMQ_SERVER_BIN NATS_SERVER_BIN MOSQ
 
 /** Which files need a program. One that is missing here is missed only where it is not installed. */
 const NEEDED_BY = {
-  redis: /^(?!test\/unit\/)/,
-  postgres: /^(?!test\/unit\/)/,
+  redis: /^(?!test\/(?:unit|project)\/)/,
+  postgres: /^(?!test\/(?:unit|project)\/)/,
   'c-compiler': /^lab\/|^test\/(?:faults|e2e\/(?:bullmq|fencing|reconciler))\b/,
   chromium: /^test\/e2e\/(?:browser|sample-app\/page)\./,
   rabbitmq:

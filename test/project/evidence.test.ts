@@ -11,10 +11,13 @@ const read = (path: string) => readFileSync(join(projectRoot, path), 'utf8');
 
 /** Each tag in the titles of tests, once for each title. */
 function tagsInTitles(): string[] {
-  const files = readdirSync(join(projectRoot, 'test'), { recursive: true, encoding: 'utf8' });
-  return files
-    .filter((name) => name.endsWith('.ts'))
-    .flatMap((name) => [...read(join('test', name)).matchAll(/ \[(P\d\d(?:, P\d\d)*)\]['"`],/g)])
+  return ['test', 'lab/chaos']
+    .flatMap((folder) =>
+      readdirSync(join(projectRoot, folder), { recursive: true, encoding: 'utf8' })
+        .filter((name) => name.endsWith('.ts'))
+        .map((name) => join(folder, name)),
+    )
+    .flatMap((path) => [...read(path).matchAll(/ \[(P\d\d(?:, P\d\d)*)\]['"`],/g)])
     .flatMap(([, tags]) => tags!.split(', '));
 }
 
