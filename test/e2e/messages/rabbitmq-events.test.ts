@@ -68,6 +68,20 @@ describe('an event', () => {
     expect(events.filter(({ type }) => type === 'completed')).toHaveLength(1);
   });
 
+  it('that always fails is dead-lettered by the broker after its delivery limit', async () => {
+    const { queue, deadLettered } = await openLimitedQueue(3);
+    let runs = 0;
+    const controller = orders(() => {
+      runs += 1;
+      throw new Error('planned');
+    });
+    await consumers.start(queue, controller, { store: memoryStore() });
+    await emitOrder(queue, 1);
+    await deadLettered.holds(1);
+    expect(runs).toBe(4);
+    await queue.isEmpty();
+  });
+
   it.each([
     ['at once, when "message.onFailure" says so', 'dead-letter' as const],
     ['when a function given as "message.onFailure" says so', () => 'dead-letter' as const],
@@ -211,6 +225,32 @@ describe('a copy of an event in progress', () => {
     const seconds = (Date.now() - since) / 1_000;
     // The first rejection was not a redelivery.
     expect(seconds).toBeGreaterThanOrEqual((rejected() - 1) / 5);
+    gate.open();
+    await queue.isEmpty();
+    expect(runs).toBe(1);
+  });
+
+  it('is requeued at once when its channel closes, and stops waiting', async () => {
+    const queue = await openQueue();
+    const gate = new Gate();
+    gate.close();
+    let runs = 0;
+    const controller = orders(
+      async () => {
+        runs += 1;
+        await gate.pass();
+      },
+      { message: { consumer: queue.name } },
+    );
+    const store = () => redisStore({ url: redis.url });
+    await consumers.start(queue, controller, { store: store() }, { prefetch: 1 });
+    await emitOrder(queue, 1);
+    await until(() => runs === 1);
+    const leaving = await consumers.start(queue, controller, { store: store() }, { prefetch: 1 });
+    await emitOrder(queue, 1);
+    await queue.holds(0);
+    await leaving.app.close();
+    await queue.holds(1);
     gate.open();
     await queue.isEmpty();
     expect(runs).toBe(1);
@@ -675,5 +715,27 @@ describe('a request', () => {
     expect(await ask('m1')).toEqual(['done']);
     expect(runs()).toBe(1);
     await queue.isEmpty();
+  });
+
+  it('that is retried while it is in progress gets the first reply', async () => {
+    let reply: (value: string) => void = () => undefined;
+    const { ask, runs, events } = await asking(
+      () =>
+        new Promise((resolve) => {
+          reply = resolve;
+        }),
+    );
+    const both = [ask('m1'), ask('m1')];
+    await until(() => runs() === 1);
+    reply('done');
+    expect(await Promise.all(both)).toEqual([['done'], ['done']]);
+    expect(runs()).toBe(1);
+    expect(events.filter(({ type }) => type === 'replayed')).toHaveLength(1);
+  });
+
+  it('whose value was not kept says so', async () => {
+    const { ask, failing } = await asking(() => 'done', { outcome: { storeBody: false } });
+    expect(await ask('m1')).toEqual(['done']);
+    expect(await failing('m1')).toMatchObject({ code: 'idempotency_response_not_kept' });
   });
 });

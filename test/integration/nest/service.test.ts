@@ -148,6 +148,17 @@ describe('IdempotencyService.run()', () => {
     });
   });
 
+  it('a value of a removed codec does not run again', async () => {
+    const request = call();
+    await service.run({ ...request, outcome: { codec: messagePackCodec() } }, () => new Date(7));
+    let executions = 0;
+    const error = await rejection(service.run(request, () => (executions += 1)));
+    expect(error).toBeInstanceOf(OperationRejectedError);
+    expect(error).toMatchObject({ code: 'idempotency_response_not_kept', retryable: false });
+    expect(error.message).toContain('"messagepack"');
+    expect(executions).toBe(0);
+  });
+
   describe('an operation that throws', () => {
     it('rejects its own caller with its own error, and runs again', async () => {
       const request = call();
