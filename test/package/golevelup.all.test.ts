@@ -195,7 +195,7 @@ const heldOrder = (): Order => ({ id: holdsAt, amount: 4999 });
 
 it('The recipe fits the types of the package', async () => {
   const config = {
-    extends: join(projectRoot, 'tsconfig.json'),
+    extends: join(projectRoot, 'test/tsconfig.json'),
     compilerOptions: { rootDir: '/' },
     include: [],
     files: [join('recipe', RECIPE)],
