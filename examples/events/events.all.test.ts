@@ -38,10 +38,8 @@ describe('The reader of the meter', () => {
   it('prints what each operation is doing', async () => {
     app = await callingApp({ providers: [Backlog] });
     const print = jest.spyOn(console, 'log').mockReturnValue(undefined);
-    const gate = new Gate();
-    gate.close();
-    const started = new Gate();
-    started.close();
+    const gate = Gate.closed();
+    const started = Gate.closed();
     const running = run(() => {
       started.open();
       return gate.pass();

@@ -34,8 +34,7 @@ describe.each([
   });
 
   it('are those of the operation', async () => {
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     let runs = 0;
     const run = () =>
       app.get(IdempotencyService).run({ operation: 'pay', key: name, scope: 'alice' }, async () => {

@@ -117,8 +117,7 @@ describe('a Kafka event', () => {
   });
 
   it('is paused, with heartbeats, while the store is unavailable or another consumer handles it', async () => {
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     let runs = 0;
     const store = new FaultyStore(memoryStore());
     store.next('begin', unavailable);

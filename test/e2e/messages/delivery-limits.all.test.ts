@@ -134,8 +134,7 @@ describe.each(brokers)('%s', (_, programs) => {
     }
 
     it('because a copy is in progress', async () => {
-      const gate = new Gate();
-      gate.close();
+      const gate = Gate.closed();
       let runs = 0;
       const controller = orders(
         async () => {
@@ -177,8 +176,7 @@ describe.each(brokers)('%s', (_, programs) => {
     await server.control('eval', 'application:set_env(rabbit, consumer_timeout, 1000).');
     const error = jest.spyOn(Logger.prototype, 'error');
     const { queue } = await openQueues();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const controller = orders(() => gate.pass());
     const { app, events } = await consumers.start(queue, controller, { store: memoryStore() });
     await emitOrder(queue, 1);

@@ -106,8 +106,7 @@ function filter(action: Action, inner?: (app: INestMicroservice) => unknown) {
 
 /** A handler that continues after an outer interceptor has timed out, until a filter has acknowledged. */
 function outlived(action: Action, end?: () => never) {
-  const gate = new Gate();
-  gate.close();
+  const gate = Gate.closed();
   const timesOut = outer((handled) => handled.pipe(timeout(30)));
   const configure = filter((delivered) => {
     action(delivered);
@@ -395,8 +394,7 @@ describe('the broker gets', () => {
   it('a copy of a message in progress by nack, where it is requeued', async () => {
     const queue = await openQueue();
     const { log, connection } = await openRelay();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const controller = orders(() => gate.pass(), { duplicates: { mode: 'reject' } });
     await consumers.start(queue, controller, { store: memoryStore() }, { connection });
     for (let copy = 1; copy <= 2; copy += 1) await emitOrder(queue, 1);
@@ -418,8 +416,7 @@ describe('a channel with messages in progress', () => {
   };
 
   it("acknowledges a batch that one of its messages' handlers acknowledges", async () => {
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const batch: Delivered[] = [];
     const handler = orders((delivered) => {
       batch.push(delivered);
@@ -437,8 +434,7 @@ describe('a channel with messages in progress', () => {
   });
 
   it('sends the acks of an unprotected handler at once', async () => {
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     @Controller()
     class Unprotected {
       @EventPattern(['order.seen'])
@@ -567,8 +563,7 @@ describe('a shutdown', () => {
   it('of a hybrid application returns messages to other consumers before it finishes those in progress', async () => {
     const queue = await openQueue();
     const { log, connection } = await openRelay();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const handled: number[] = [];
     const controller = orders(async ({ id }) => {
       handled.push(id);

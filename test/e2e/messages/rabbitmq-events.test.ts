@@ -160,8 +160,7 @@ describe('an event', () => {
 describe('a copy of an event in progress', () => {
   it('is kept unacknowledged until the first one completes, and is then acknowledged without a redelivery', async () => {
     const queue = await openQueue();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const deliveries: boolean[] = [];
     const started: number[] = [];
     const store = () => redisStore({ url: redis.url });
@@ -200,8 +199,7 @@ describe('a copy of an event in progress', () => {
 
   it('is redelivered at most five times a second when it is requeued, and is not lost', async () => {
     const queue = await openQueue();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     let runs = 0;
     const options: IdempotencyOptions = {
       message: { consumer: queue.name },
@@ -232,8 +230,7 @@ describe('a copy of an event in progress', () => {
 
   it('is requeued at once when its channel closes, and stops waiting', async () => {
     const queue = await openQueue();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     let runs = 0;
     const controller = orders(
       async () => {
@@ -275,8 +272,7 @@ describe('with limits.maxAttemptsPerCaller', () => {
     { maxPauseMs = 60_000, retryAfterMs = 10 },
     ...tenants: (string | undefined)[]
   ) {
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const started: { readonly id: number; readonly redelivered: boolean }[] = [];
     const controller = orders(
       async ({ id, message }) => {
@@ -491,12 +487,6 @@ function noting(options: IdempotencyOptions = {}) {
   return { gate, runs, controller };
 }
 
-function closedGate(): Gate {
-  const gate = new Gate();
-  gate.close();
-  return gate;
-}
-
 describe('a message whose outcome', () => {
   it.each([
     ['is on its way to Redis', heldRequest, 'in_progress'],
@@ -505,7 +495,7 @@ describe('a message whose outcome', () => {
     const queue = await openQueue();
     const { log, cut, connection } = await openRelay();
     const store = new FaultyStore(redisStore({ url: redis.url }));
-    const stored = closedGate();
+    const stored = Gate.closed();
     store.next('complete', held(stored));
     const { gate, runs, controller } = noting({ message: { consumer: queue.name } });
     await consumers.start(queue, controller, { store }, { connection });
@@ -543,7 +533,7 @@ describe('a delivery that the broker has requeued is not handled', () => {
     const queue = await openQueue();
     const { log, cut, connection } = await openRelay();
     const store = () => redisStore({ url: redis.url });
-    const failure = closedGate();
+    const failure = Gate.closed();
     let fails = 0;
     const failing = orders(
       async () => {

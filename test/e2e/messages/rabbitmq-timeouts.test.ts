@@ -185,8 +185,7 @@ describe('a message whose handler is still running at its deadline', () => {
 describe('a handler that acknowledges late', () => {
   it('and requeues its message after an interceptor has timed out gets it again', async () => {
     const queue = await openQueue();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     let arrived = 0;
     let runs = 0;
     const withShortTimeout: NestInterceptor = {

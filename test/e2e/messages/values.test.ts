@@ -355,12 +355,6 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
-function closedGate(): Gate {
-  const gate = new Gate();
-  gate.close();
-  return gate;
-}
-
 /** An interceptor inside `@Idempotent()`; `isFirst`: around the first call of the handler. */
 function inside(
   around: (next: CallHandler, isFirst: boolean) => Observable<unknown>,
@@ -396,8 +390,8 @@ async function startPrices(controller: Type, store = memoryStore()) {
 
 describe('an inner interceptor that responds in place of a handler that is still running', () => {
   async function givenUp(end: () => unknown) {
-    const timeout = closedGate();
-    const gate = closedGate();
+    const timeout = Gate.closed();
+    const gate = Gate.closed();
     const started = new Tally();
     const givesUpOnce = inside((next, isFirst) =>
       isFirst
@@ -453,7 +447,7 @@ describe('"lease.onTakeover" of a message handler', () => {
   it('is called after the pipes, and inner interceptors get what it found', async () => {
     let now = Date.UTC(2026, 0, 1);
     const store = memoryStore({ now: () => now });
-    const gate = closedGate();
+    const gate = Gate.closed();
     const started = new Tally();
     const steps: string[] = [];
     const find = (): Recovery => {

@@ -200,8 +200,7 @@ describe.each(platforms)('after the same traffic on %s, both exporters', (platfo
     const service = app.nest.get(IdempotencyService, { strict: false });
     const reconciler = app.nest.get(IdempotencyReconciler, { strict: false });
     const busy = { operation: 'busy', scope: 'bob' };
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const running = service.run({ ...busy, key: '1' }, () => gate.pass());
     await expect(service.run({ ...busy, key: '2' }, () => 2)).rejects.toMatchObject({
       code: 'idempotency_too_many_attempts',

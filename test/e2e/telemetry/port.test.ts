@@ -81,8 +81,7 @@ describe('a telemetry', () => {
     const { nest, pay } = await start(telemetry);
     expect(sources).toHaveLength(1);
     expect(sources[0]!.meter).toBe(nest.get(IdempotencyMeter, { strict: false }));
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const running = pay(() => gate.pass());
     await new Promise(setImmediate);
     const closed = nest.close();

@@ -384,8 +384,7 @@ async function started(options: IdempotencyTestingOptions = {}) {
 
 /** An operation that ends when the test says so. */
 function held() {
-  const gate = new Gate();
-  gate.close();
+  const gate = Gate.closed();
   const signals: (AbortSignal | undefined)[] = [];
   const run = async () => {
     signals.push(currentIdempotencyContext()?.signal);

@@ -185,8 +185,7 @@ describe('A commit of a transactional operation', () => {
     async (_, end, rows, isReplay) => {
       const unitOfWork = new FaultyUnitOfWork();
       await start(unitOfWork, { storeErrors: { saveTimeoutMs: 1_000, commandTimeoutMs: 1_000 } });
-      const commit = new Gate();
-      commit.close();
+      const commit = Gate.closed();
       unitOfWork.beforeCommit = async () => {
         await commit.pass();
         end();

@@ -61,8 +61,7 @@ describe('the limit of a begin', () => {
   it('counts from when begin is sent again, however long the first reply took', async () => {
     const worker = time.worker();
     await worker.run(newRequest());
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     time.skewStore(HOUR_MS);
     worker.store.next('begin', heldReply(gate));
     const begun = worker.run(newRequest());
@@ -98,8 +97,7 @@ describe('the limit of a begin', () => {
   it('prevents a delayed command from acquiring after its caller has given up', async () => {
     const worker = time.worker();
     await worker.run(newRequest());
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     let delayed: Promise<unknown> | undefined;
     // The caller gives up on the reply while the command is still in flight.
     const stuck: Fault = async (execute) => {
@@ -138,8 +136,7 @@ describe('a begin with an unknown result', () => {
 
   it('does not make its caller wait for the release', async () => {
     const worker = time.worker();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     worker.store.next('begin', lostReply);
     worker.store.next('release', heldRequest(gate));
     expect(await worker.begin(newRequest())).toEqual(STORE_UNAVAILABLE);
@@ -205,8 +202,7 @@ describe('a begin with a late reply', () => {
 
   /** Begins, and delays the reply or the request by `ms`. */
   async function delayed(worker: Worker, ms: number, held: (gate: Gate) => Fault) {
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     worker.store.next('begin', held(gate));
     const request = newRequest(OPTIONS);
     const decision = worker.begin(request);
@@ -252,8 +248,7 @@ describe('a begin with a late reply', () => {
 
   it('does not run after a takeover, and does not disturb the new owner', async () => {
     const worker = time.worker();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     worker.store.next('begin', heldReply(gate));
     const request = newRequest(OPTIONS);
     const decision = worker.begin(request);

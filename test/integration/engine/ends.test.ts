@@ -135,8 +135,7 @@ describe('an attempt has ended once', () => {
 
   it('as not started, when the process stops before it runs', async () => {
     const worker = time.worker();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     worker.store.next('begin', heldReply(gate));
     const deciding = worker.begin(newRequest(OPTIONS));
     const drained = worker.engine.drain();
@@ -156,8 +155,7 @@ describe('an attempt has ended once', () => {
     'as not started, when its lease is not confirmed and its release %s',
     async (_, fault, story) => {
       const worker = time.worker();
-      const gate = new Gate();
-      gate.close();
+      const gate = Gate.closed();
       worker.store.next('begin', heldReply(gate));
       worker.store.always(unavailable, 'extend');
       if (fault !== undefined) worker.store.always(fault, 'release');

@@ -194,8 +194,7 @@ describe("with whenUnavailable: 'execute'", () => {
 
   it('does not run without a record after a begin that was released because of its late reply', async () => {
     const worker = time.worker();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     worker.store.next('begin', heldReply(gate));
     const request = newRequest(OPTIONS);
     const beginning = worker.begin(request);
@@ -214,8 +213,7 @@ describe("with whenUnavailable: 'execute'", () => {
 
   it('does not run a request during shutdown', async () => {
     const worker = time.worker();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     worker.store.next('begin', async (execute) => {
       await gate.pass();
       return unavailable(execute);
@@ -232,8 +230,7 @@ describe("with whenUnavailable: 'execute'", () => {
     const worker = time.worker();
     worker.store.next('begin', unavailable);
     const attempt = await worker.run(newRequest(OPTIONS));
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     worker.store.next('complete', heldReply(gate));
     let running: number | undefined;
     void worker.engine.drain().then((left) => (running = left));

@@ -52,8 +52,7 @@ async function send(calls: MeteredCalls): Promise<void> {
   calls.store.next('begin', unavailable, unavailable);
   await calls.call({}, () => 1);
   await calls.call({ storeErrors: { whenUnavailable: 'execute' } }, () => 1);
-  const gate = new Gate();
-  gate.close();
+  const gate = Gate.closed();
   const waiting = newCall({ duplicates: { mode: 'wait' } });
   const first = calls.call({}, () => gate.pass(), waiting);
   await until(() => calls.read()['pay running'] === 1);

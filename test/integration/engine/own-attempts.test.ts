@@ -57,8 +57,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
     const worker = losesItsLeases();
     await worker.run(newRequest());
     const request = newRequest(OPTIONS);
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     worker.store.next('begin', heldRequest(gate));
     const begun = worker.begin(request);
     const attempt = await worker.run(request);
@@ -176,8 +175,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 describe('A begin whose reply has not been read', () => {
   it('is not taken over by a duplicate of the same process', async () => {
     const worker = time.worker();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const request = newRequest(OPTIONS);
     worker.store.next('begin', heldReply(gate));
     const first = worker.begin(request);
@@ -195,8 +193,7 @@ describe('A begin whose reply has not been read', () => {
     'does not affect a duplicate that finds the record of a dead process: %s',
     async (onTakeover, said) => {
       const worker = time.worker();
-      const gate = new Gate();
-      gate.close();
+      const gate = Gate.closed();
       const request = newRequest(OPTIONS, { lease: { onTakeover } });
       await losesItsLeases().run(withOptions(request, { lease: { onTakeover: 'run' } }));
       await time.pass(LEASE_MS);

@@ -54,8 +54,7 @@ describe('a process that shuts down', () => {
     const worker = time.worker();
     const request = newRequest();
     const attempt = await worker.run(request);
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     worker.store.next('release', heldReply(gate));
     const drained = drain(worker);
     void attempt.release();
@@ -127,8 +126,7 @@ describe('a begin in flight when the shutdown starts', () => {
   ])('does not run, and releases its key, however late its %s is [P44]', async (_, held) => {
     const worker = time.worker();
     const request = newRequest();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     worker.store.next('begin', held(gate));
     const decision = worker.begin(request);
     const drained = drain(worker);
@@ -144,8 +142,7 @@ describe('a begin in flight when the shutdown starts', () => {
 
   it('is waited for, so that the store is not closed before it is released', async () => {
     const worker = time.worker();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     worker.store.next('begin', heldReply(gate));
     const decision = worker.begin(newRequest());
     const drained = drain(worker);
@@ -160,8 +157,7 @@ describe('a begin in flight when the shutdown starts', () => {
   it('is waited for until its key is released, if its reply is lost', async () => {
     const worker = time.worker();
     const request = newRequest();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     worker.store.next('begin', lostReply);
     worker.store.next('release', heldRequest(gate));
     await worker.begin(request);
@@ -177,8 +173,7 @@ describe('a begin in flight when the shutdown starts', () => {
   it('does not run while the shutdown waits for others', async () => {
     const worker = time.worker();
     const running = await worker.run(newRequest());
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     worker.store.next('begin', heldReply(gate));
     const request = newRequest();
     const decision = worker.begin(request);

@@ -319,8 +319,7 @@ describe('A duplicate that waits on a store with push', () => {
 
   it('does not miss an end that came before the watch began', async () => {
     const { attempt, other, request } = await running(pushed());
-    const watching = new Gate();
-    watching.close();
+    const watching = Gate.closed();
     const watch = other.store.watch.bind(other.store);
     other.store.watch = async (...args) => {
       await watching.pass();

@@ -142,8 +142,7 @@ describe('one full step at the start', () => {
 
   it.each(kinds)('warns if no reply to %s comes in time', async (kind) => {
     await inStandingTime(async ({ pass }) => {
-      const sent = new Gate();
-      sent.close();
+      const sent = Gate.closed();
       const store = failing(kind, () => {
         sent.open();
         return new Promise(() => undefined);
@@ -203,8 +202,7 @@ describe('the shutdown', () => {
   it('drains first, then closes the store', async () => {
     const store = new FaultyStore(new PromptStore());
     const { app, service } = await start({ store });
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const running = service.run(call, async () => {
       await gate.pass();
       return { closed: store.closed };
@@ -227,8 +225,7 @@ describe('the shutdown', () => {
   it('does not wait for ever, and logs the number of running operations', async () => {
     const store = new FaultyStore(new PromptStore());
     const { app, service, log } = await start({ store, limits: { shutdownTimeoutMs: 50 } });
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const running = service.run(call, () => gate.pass());
     await app.close();
     expect(store.closed).toBe(true);
@@ -559,8 +556,7 @@ async function startWatched(options: Partial<IdempotencyModuleOptions> = {}) {
 describe('IdempotencyHealth in an application', () => {
   it('counts attempts that run and duplicates that wait', async () => {
     const { health, run } = await startWatched({ duplicates: { mode: 'wait', timeoutMs: 30_000 } });
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const work = () => gate.pass();
     const running = ['one', 'two', 'one'].map((key) => run(key, work));
     await until(async () => {

@@ -202,8 +202,7 @@ describe.each([
     await run('three', () => until(() => counted().extend !== undefined), {
       lease: { durationMs: 300 },
     });
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const waiting = { duplicates: { mode: 'wait', timeoutMs: 60_000 } };
     const requests = [1, 2].map(() => run('four', () => gate.pass(), waiting));
     await until(() => meter.read().operations.get('pay')!.waiting === 1);

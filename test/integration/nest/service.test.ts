@@ -270,8 +270,7 @@ describe('IdempotencyService.run()', () => {
 
     it('while the first one runs is rejected with duplicates.retryAfterMs of the module', async () => {
       const request = call();
-      const gate = new Gate();
-      gate.close();
+      const gate = Gate.closed();
       const started = new Tally();
       const first = service.run(request, async () => {
         started.add();

@@ -227,8 +227,7 @@ describe('A round of the reconciler', () => {
 
   it('does not report a recovery that ends after its timeout', async () => {
     const { reconciler, events } = await started();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const onTakeover = async (): Promise<Recovery> => {
       await gate.pass();
       return { value: 'too late' };
@@ -249,10 +248,8 @@ describe('A round of the reconciler', () => {
     const { reconciler, service, events } = await started();
     const settled = await abandon(store, 'settle');
     await abandon(store, 'payments.charge');
-    const gate = new Gate();
-    gate.close();
-    const begun = new Gate();
-    begun.close();
+    const gate = Gate.closed();
+    const begun = Gate.closed();
     let running: Promise<unknown> | undefined;
     // The client retries after the list was read.
     const list = store.abandoned.bind(store);

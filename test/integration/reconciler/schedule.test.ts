@@ -116,10 +116,8 @@ describe('The reconciler', () => {
 
   it('skips the round while another process runs one', async () => {
     const { store } = await abandoned(2);
-    const gate = new Gate();
-    gate.close();
-    const lookingUp = new Gate();
-    lookingUp.close();
+    const gate = Gate.closed();
+    const lookingUp = Gate.closed();
     const options = { store, reconcile: { ...OFTEN, intervalMs: 86_400_000 } };
     const [one, other] = [await started(options), await started(options)];
     one.reconciler.register('settle', {
@@ -148,8 +146,7 @@ describe('The reconciler', () => {
     await clock.advance(LEASE_MS);
     const options = { store, reconcile: { ...OFTEN, intervalMs: 86_400_000 } };
     const [one, other] = [await started(options), await started(options)];
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const onTakeover = async (): Promise<Recovery> => {
       await gate.pass();
       return { value: 1 };
@@ -214,8 +211,7 @@ describe('The reconciler', () => {
       heartbeats.push(reply.kind);
       return reply;
     };
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const lookingUp: string[] = [];
     const leaseMs = 300;
     const options = {
@@ -277,8 +273,7 @@ describe('The shutdown', () => {
     providers: (new () => object)[] = [],
   ) {
     const { store, calls } = await abandoned(3);
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     const reconcile = { ...OFTEN, intervalMs: 86_400_000 };
     const app = await reconcilingApp({ store, reconcile, ...options }, { providers }, clock);
     const lookingUp: string[] = [];

@@ -3,6 +3,13 @@ export class Gate {
   #passage: Promise<void> = Promise.resolve();
   #open: () => void = () => undefined;
 
+  /** One that is closed from the start. */
+  static closed(): Gate {
+    const gate = new Gate();
+    gate.close();
+    return gate;
+  }
+
   close(): void {
     this.#passage = new Promise((resolve) => {
       this.#open = resolve;

@@ -180,8 +180,7 @@ describe('a check', () => {
 describe('concurrent and later checks', () => {
   it('share one probe, and its result until it is "maxAgeMs" old', async () => {
     const { store, health } = underTest();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     store.next('inspect', heldReply(gate));
     const reports = Array.from({ length: 5 }, () => health.check());
     await jest.advanceTimersByTimeAsync(100);
@@ -216,8 +215,7 @@ describe('concurrent and later checks', () => {
 
   it('wait no longer than their own "timeoutMs" for a store that never replies, and send it one command', async () => {
     const { store, health } = underTest();
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     store.always(heldReply(gate), 'inspect');
     const long = health.check({ timeoutMs: 500 });
     const short = health.check({ timeoutMs: 200 });
@@ -270,8 +268,7 @@ describe.each(['read', 'write', 'observe'] as const)('a check with "%s"', (probe
 
 it('a check during which the shutdown begins is down', async () => {
   const { store, health } = underTest();
-  const gate = new Gate();
-  gate.close();
+  const gate = Gate.closed();
   store.next('inspect', heldReply(gate));
   const report = health.check();
   health.onModuleDestroy();

@@ -33,12 +33,6 @@ const held =
     return fault(execute);
   };
 
-function closedGate(): Gate {
-  const gate = new Gate();
-  gate.close();
-  return gate;
-}
-
 /** How many promises are created until nothing is left to do. */
 const promisesIn = (start: () => Promise<unknown>) =>
   promisesOf(async () => {
@@ -147,7 +141,7 @@ describe('a closed circuit', () => {
 
   it('counts completed commands: pending ones are not successes', async () => {
     const breaker = new BreakerUnderTest();
-    const gate = closedGate();
+    const gate = Gate.closed();
     const out = Array.from({ length: 100 }, () => {
       breaker.inner.next('begin', heldRequest(gate));
       return breaker.send('begin');
@@ -234,7 +228,7 @@ describe('a probe', () => {
   it('is awaited: requests are rejected until it succeeded', async () => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
-    const gate = closedGate();
+    const gate = Gate.closed();
     breaker.inner.next('inspect', heldRequest(gate));
     await pass(breaker.settings.probeIntervalMs);
     expect(breaker.reported).toEqual(['breaker_opened', 'breaker_half_open']);
@@ -286,7 +280,7 @@ describe('a command sent before the circuit changed', () => {
     ['completes', responded],
   ])('does not decide a half-open one when it %s', async (_, fault) => {
     const breaker = new BreakerUnderTest();
-    const [late, probe] = [closedGate(), closedGate()];
+    const [late, probe] = [Gate.closed(), Gate.closed()];
     breaker.inner.next('begin', held(late, fault));
     const sent = breaker.send('begin').catch(() => undefined);
     await breaker.open();
@@ -303,7 +297,7 @@ describe('a command sent before the circuit changed', () => {
 
   it('does not open one that has closed again', async () => {
     const breaker = new BreakerUnderTest();
-    const late = closedGate();
+    const late = Gate.closed();
     const sent = Array.from({ length: breaker.settings.volumeThreshold }, () => {
       breaker.inner.next('begin', held(late, lostReply));
       return breaker.send('begin').catch(() => undefined);
@@ -335,7 +329,7 @@ describe('the state of the circuit', () => {
     const states = [breaker.store.breaker];
     await breaker.open();
     states.push(breaker.store.breaker);
-    const gate = closedGate();
+    const gate = Gate.closed();
     breaker.inner.next('inspect', lostRequest, heldRequest(gate));
     await pass(breaker.settings.probeIntervalMs);
     states.push(breaker.store.breaker);
@@ -353,7 +347,7 @@ describe('the state of the circuit', () => {
       const breaker = new BreakerUnderTest();
       await breaker.store.open();
       await breaker.open();
-      const gate = closedGate();
+      const gate = Gate.closed();
       breaker.inner.next('inspect', held(gate, lostRequest));
       await pass(ms);
       expect(breaker.store.breaker).toBe(ms === 0 ? 'open' : 'half_open');
@@ -405,7 +399,7 @@ describe('the other methods of a store', () => {
     [
       'a half-open one',
       async (breaker: BreakerUnderTest) => {
-        breaker.inner.next('inspect', heldRequest(closedGate()));
+        breaker.inner.next('inspect', heldRequest(Gate.closed()));
         await breaker.open();
         await pass(breaker.settings.probeIntervalMs);
       },

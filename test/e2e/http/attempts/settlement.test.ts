@@ -199,8 +199,7 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
       'holds back every byte of the response of %s [P03, P20]',
       async (path) => {
         const scenario = app.scenario();
-        const gate = new Gate();
-        gate.close();
+        const gate = Gate.closed();
         const pending = await startHeld(scenario, path);
         store.next('complete', held(gate));
         scenario.gate.open();
@@ -216,8 +215,7 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
 
     it('holds back a response that is not kept, so that an immediate retry finds the key free', async () => {
       const scenario = app.scenario();
-      const gate = new Gate();
-      gate.close();
+      const gate = Gate.closed();
       const pending = await startHeld(scenario, '/failed');
       store.next('release', held(gate));
       scenario.gate.open();

@@ -154,8 +154,7 @@ describe.each(platforms)('a slow store on %s', (platform) => {
       'the client disconnects: %s runs once and is never taken over',
       async (path) => {
         const scenario = app.scenario();
-        const gate = new Gate();
-        gate.close();
+        const gate = Gate.closed();
         store.next('begin', held(gate));
         const pending = scenario.start('POST', path);
         await scenario.arrived.reached(1);
@@ -173,8 +172,7 @@ describe.each(platforms)('a slow store on %s', (platform) => {
 
     it('an outer timeout responds: the handler is not called, and the key is free', async () => {
       const scenario = app.scenario();
-      const gate = new Gate();
-      gate.close();
+      const gate = Gate.closed();
       scenario.timeout.close();
       store.next('begin', held(gate));
       const pending = scenario.start('POST', '/given-up-outside');
@@ -203,8 +201,7 @@ describe.each(platforms)('a slow store on %s', (platform) => {
         options: { limits: { shutdownTimeoutMs: 600_000 }, lease: { durationMs: 300_000 } },
       });
       const scenario = ownApp.scenario();
-      const gate = new Gate();
-      gate.close();
+      const gate = Gate.closed();
       scenario.timeout.close();
       ownStore.next('begin', held(gate));
       const pending = scenario.start('POST', '/given-up-outside');
@@ -224,8 +221,7 @@ describe.each(platforms)('a slow store on %s', (platform) => {
     const types: string[] = [];
     const events = app.nest.get(IdempotencyEvents, { strict: false });
     const leave = events.subscribe(({ type }) => types.push(type));
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     scenario.timeout.close();
     store.next('begin', async () => {
       await gate.pass();

@@ -248,8 +248,7 @@ describe.each(platforms)('the fast path on %s', (platform) => {
 
     it('does not run the handler, and frees the key', async () => {
       const scenario = app.scenario();
-      const gate = new Gate();
-      gate.close();
+      const gate = Gate.closed();
       store.next('begin', heldReply(gate));
       const late = scenario.start('POST', '/alone');
       await until(() => store.sentOf('begin').length > 0);

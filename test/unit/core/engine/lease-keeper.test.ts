@@ -145,8 +145,7 @@ describe('the lease keeper', () => {
     });
 
     it('but none starts if the confirmation took most of its lease, too', async () => {
-      const gate = new Gate();
-      gate.close();
+      const gate = Gate.closed();
       store.next('extend', heldReply(gate));
       keeper.stop();
       keeper = keep(startedAt - LEASE_MS);
@@ -158,8 +157,7 @@ describe('the lease keeper', () => {
     });
 
     it('once at a time, however long a reply takes', async () => {
-      const gate = new Gate();
-      gate.close();
+      const gate = Gate.closed();
       store.next('extend', heldReply(gate));
       await clock.advance(3 * LEASE_MS);
       expect(heartbeats()).toEqual([HEARTBEAT_MS]);
@@ -169,8 +167,7 @@ describe('the lease keeper', () => {
     });
 
     it('at once, when the reply to the previous one took longer than a third of the lease', async () => {
-      const gate = new Gate();
-      gate.close();
+      const gate = Gate.closed();
       store.next('extend', heldReply(gate));
       await clock.advance(HEARTBEAT_MS + LEASE_MS / 2);
       gate.open();
@@ -197,8 +194,7 @@ describe('the lease keeper', () => {
   });
 
   it('is done at the hard deadline, even with a heartbeat pending', async () => {
-    const gate = new Gate();
-    gate.close();
+    const gate = Gate.closed();
     await clock.advance(MAX_EXECUTION_MS - HEARTBEAT_MS - 1);
     store.next('extend', heldReply(gate));
     await clock.advance(HEARTBEAT_MS + 1);
@@ -274,8 +270,7 @@ describe('the lease keeper', () => {
 
     it('a lease after the last confirmed heartbeat was sent, not answered', async () => {
       const { signal } = keeper;
-      const gate = new Gate();
-      gate.close();
+      const gate = Gate.closed();
       store.next('extend', heldReply(gate));
       store.always(unavailable, 'extend');
       await clock.advance(2 * HEARTBEAT_MS);
@@ -357,8 +352,7 @@ describe('the lease keeper', () => {
     });
 
     it('ignores the reply to a pending heartbeat', async () => {
-      const gate = new Gate();
-      gate.close();
+      const gate = Gate.closed();
       store.next('extend', heldRequest(gate));
       await clock.advance(HEARTBEAT_MS);
       clock.stepWallTime(100_000);
