@@ -25,13 +25,12 @@ export const subjects = {
   doctor: ['test/integration/cli/*.all.test.ts'],
   endurance: [
     'lab/measure/growth/*.endurance.all.test.ts',
-    'test/e2e/**/*.endurance.all.test.ts',
     'test/e2e/http/responses/replay-endurance.test.ts',
     'test/soak/*.all.test.ts',
   ],
   failovers: ['test/faults/failover/**/*.all.test.ts'],
   faults: [
-    'test/faults/{processes,store}/**/*.all.test.ts',
+    'test/faults/processes/**/*.all.test.ts',
     'test/faults/processes/{crashes,duplicates,store-lost-at-complete}.test.ts',
     'test/faults/transactions/{crashes,pauses.all}.test.ts',
     'test/e2e/fencing/fencing.test.ts',

@@ -28,7 +28,7 @@ const NEEDED_BY = {
   'c-compiler': /^lab\/|^test\/(?:faults|e2e\/(?:bullmq|fencing|reconciler))\b/,
   chromium: /^test\/e2e\/(?:browser|sample-app\/page)\./,
   rabbitmq:
-    /^lab\/walk\/|\/(?:messages|brokers|soak|sample-app|orders-on-rabbitmq)\/|(?:golevelup|decorators\/wrappers|shared-servers)\b/,
+    /^lab\/walk\/|\/(?:messages|soak|sample-app|orders-on-rabbitmq)\/|(?:golevelup|decorators\/wrappers|shared-servers)\b/,
   nats: /\/brokers|shared-servers/,
   mosquitto: /\/brokers|shared-servers/,
   pgbouncer: /pgbouncer/,

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
+import { outsideEnvironment } from '../../test/support/processes/processes.js';
 import { projectRoot } from '../../test/support/project-root.js';
 import { typescriptNodeOptions } from '../../test/support/typescript/node-options.js';
 
@@ -28,7 +29,7 @@ describe('npm run example', () => {
       const { stdout } = await promisify(execFile)(
         process.execPath,
         [...typescriptNodeOptions, join(folder, 'run.ts'), name],
-        { env: { ...process.env, NODE_OPTIONS: '' } },
+        { env: outsideEnvironment() },
       );
       expect(stdout.trim().split('\n').at(-1)).toBe(effects);
     },

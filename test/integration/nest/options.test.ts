@@ -19,12 +19,12 @@ import { JSON_CODEC } from '../../support/internals/codecs.js';
 import {
   callLevel,
   handlerLevel,
+  methodRoute,
   type OperationKind,
   type ResolvedOptions,
   resolveModuleOptions,
   resolveOptions,
 } from '../../support/internals/nest.js';
-import { methodRoute } from '../../support/internals/nest.js';
 import { optionAt } from '../../support/nest/option-at.js';
 import { IdempotencyEngine } from '../../support/internals/core.js';
 
