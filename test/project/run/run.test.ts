@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
@@ -126,8 +126,28 @@ describe('npm test', () => {
   ])('$does without a program that the files need, with CI=$CI', async ({ CI, code }) => {
     plant('package.json', `{ "scripts": { "provision": "echo needs $* >&2; exit 3; :" } }`);
     const { status, output } = await runTests({ 'e2e/a': PASSES }, { env: { CI } });
-    expect(output).toContain('In CI no tests may be left out'.slice(0, CI === undefined ? 0 : 99));
+    expect(output.includes('In CI no tests may be left out')).toBe(CI !== undefined);
     expect(status).toBe(code);
+  });
+});
+
+describe('npm run test:all', () => {
+  it('has a project for each file that npm test leaves out', () => {
+    const files = ['examples', 'lab', 'test'].flatMap((folder) =>
+      readdirSync(join(projectRoot, folder), { recursive: true, encoding: 'utf8' })
+        .filter((name) => name.endsWith('.all.test.ts') && !name.includes('node_modules'))
+        .map((name) => join(projectRoot, folder, name)),
+    );
+    const { NODE_OPTIONS, ...env } = process.env;
+    const args = [join(projectRoot, 'test/run.mjs'), 'all', '--listTests'];
+    const { stdout } = spawnSync(process.execPath, args, {
+      cwd: projectRoot,
+      env,
+      encoding: 'utf8',
+    });
+    const listed = new Set(stdout.split('\n'));
+    expect(files).not.toEqual([]);
+    expect(files.filter((file) => !listed.has(file))).toEqual([]);
   });
 });
 
