@@ -1,9 +1,362 @@
-import { describe, expect, it } from '@jest/globals';
-import { idempotentFetch, type IdempotentFetchOptions } from 'nestjs-idempotency/client';
-import { ScriptedServer } from '../../support/http/wire/scripted-server.js';
+import { execFile } from 'node:child_process';
+import { getEventListeners } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { transform } from '@swc/core';
+import fc from 'fast-check';
+import {
+  IdempotencyProblemError,
+  idempotentFetch,
+  type IdempotentFetchError,
+  type IdempotentFetchOptions,
+  newIdempotencyKey,
+} from 'nestjs-idempotency/client';
+import { parseItem } from 'structured-headers';
+import { driveTimers } from '../../support/clocks/driven-time.js';
+import { fetchWithoutStreams } from '../../support/http/wire/fetch-without-streams.js';
+import { problem, ScriptedServer, type Step } from '../../support/http/wire/scripted-server.js';
+import {
+  abortable,
+  fullJitterMs,
+  idempotencyKeyField,
+  retryAfterMs,
+} from '../../support/internals/client.js';
+import { REJECTIONS } from '../../support/internals/core.js';
+import { parseKey } from '../../support/internals/transports-common.js';
+import { projectRoot } from '../../support/project-root.js';
 import { useServer } from '../../support/servers/use-server.js';
 
 const server = useServer(() => ScriptedServer.start());
+
+describe('abortable work', () => {
+  it.each([
+    ['completes', () => Promise.resolve(1)],
+    ['fails', () => Promise.reject(new Error('broken'))],
+  ])('leaves no listener behind when it %s', async (_, work) => {
+    const { signal } = new AbortController();
+    const result = abortable(work(), signal);
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+    await Promise.allSettled([result]);
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+  });
+
+  it('rejects with the reason at once, however long the work would take', async () => {
+    const controller = new AbortController();
+    const result = abortable(new Promise(() => undefined), controller.signal);
+    controller.abort(new Error('enough'));
+    await expect(result).rejects.toThrow('enough');
+  });
+});
+
+const printable = fc.string({
+  unit: fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCharCode(code)),
+  minLength: 1,
+  maxLength: 255,
+});
+
+describe('a new key', () => {
+  it('is a random version 4 UUID, a new one each time', () => {
+    const keys = Array.from({ length: 1_000 }, newIdempotencyKey);
+    for (const key of keys) {
+      expect(key).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    }
+    expect(new Set(keys).size).toBe(1_000);
+  });
+
+  it('is random in every digit that is not fixed', () => {
+    const keys = Array.from({ length: 1_000 }, () => newIdempotencyKey().replaceAll('-', ''));
+    const digits = Array.from({ length: 32 }, (_, at) => new Set(keys.map((key) => key[at])).size);
+    expect(digits).toEqual(digits.map((_, at) => (at === 12 ? 1 : at === 16 ? 4 : 16)));
+  });
+});
+
+describe('the header field with the key', () => {
+  it('is a structured-field String that the server reads as the same key', () => {
+    fc.assert(
+      fc.property(printable, (key) => {
+        const field = idempotencyKeyField(key);
+        expect(parseItem(field)[0]).toBe(key);
+        expect(parseKey(field, 'strict', 255)).toBe(key);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  it.each(['', 'schlüssel', 'a\tb', 'a\r\nX-Admin: 1', '\u{1F511}', 7, null])(
+    'rejects %j',
+    (key) => {
+      expect(() => idempotencyKeyField(key as string)).toThrow(TypeError);
+    },
+  );
+});
+
+describe('limits', () => {
+  const created = { status: 201 };
+  const unlimited = { deadlineMs: Infinity, tryTimeoutMs: Infinity };
+
+  /** Resolves as soon as exactly this many timers are pending. */
+  async function untilTimers(count: number): Promise<void> {
+    while (jest.getTimerCount() !== count) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  beforeEach(() => driveTimers(false));
+  afterEach(() => void jest.useRealTimers());
+
+  function pay(options: IdempotentFetchOptions, signal?: AbortSignal) {
+    const init = { method: 'POST', body: '{}', ...(signal && { signal }) };
+    return idempotentFetch(server.url, init, { key: 'order-7', random: () => 0.5, ...options });
+  }
+
+  const failure = (call: Promise<unknown>) =>
+    call.then(
+      () => Promise.reject(new Error('It did not fail')),
+      (error: unknown) => error as IdempotentFetchError,
+    );
+
+  describe('a pause', () => {
+    /** Milliseconds of the next pause. */
+    async function pausedFor(ms: number): Promise<void> {
+      await untilTimers(1);
+      jest.advanceTimersByTime(ms - 1);
+      expect(jest.getTimerCount()).toBe(1);
+      jest.advanceTimersByTime(1);
+      expect(jest.getTimerCount()).toBe(0);
+    }
+
+    it('is drawn from a step that doubles up to the cap', async () => {
+      server.runSteps(...Array.from({ length: 6 }, () => ({ status: 503 })), created);
+      const options = { ...unlimited, backoffBaseMs: 200, backoffCapMs: 2_000 };
+      const call = pay(options);
+      for (const ms of [100, 200, 400, 800, 1_000, 1_000]) await pausedFor(ms);
+      expect(await call).toMatchObject({ tries: 7 });
+    });
+
+    it.each([
+      ['503', { status: 503, headers: { 'retry-after': '3' } }],
+      ['429', { status: 429, headers: { 'retry-after': '3' } }],
+      ['425', { status: 425, headers: { 'retry-after': '3' } }],
+      ['500', { status: 500, headers: { 'retry-after': '3' } }],
+      ['409 in progress', problem(409, 'in-progress', '3')],
+    ])('adds what Retry-After asks for, with %s', async (_, step) => {
+      server.runSteps(step, created);
+      const call = pay({ ...unlimited, backoffBaseMs: 200 });
+      await pausedFor(3_100);
+      expect(await call).toMatchObject({ tries: 2 });
+    });
+
+    it('lasts until the date of Retry-After', async () => {
+      const date = 'Sun, 06 Nov 1994 08:49:07 GMT';
+      const headers = { date, 'retry-after': 'Sun, 06 Nov 1994 08:49:12 GMT' };
+      server.runSteps({ status: 503, headers }, created);
+      const call = pay({ ...unlimited, random: () => 0 });
+      await pausedFor(5_000);
+      expect(await call).toMatchObject({ tries: 2 });
+    });
+  });
+
+  describe('the deadline', () => {
+    it('ends a request', async () => {
+      server.runSteps('stay silent');
+      const call = failure(pay({ deadlineMs: 5_000, tryTimeoutMs: Infinity }));
+      await server.received(1);
+      jest.advanceTimersByTime(4_999);
+      expect(jest.getTimerCount()).toBe(1);
+      jest.advanceTimersByTime(1);
+      const error = await call;
+      expect(error).toMatchObject({
+        name: 'IdempotentFetchError',
+        code: 'idempotency_fetch_deadline',
+        key: 'order-7',
+        tries: 1,
+        retryable: true,
+      });
+      expect(error.response).toBeUndefined();
+      expect(jest.getTimerCount()).toBe(0);
+    });
+
+    it('ends the call before a pause that does not fit, and throws the last response', async () => {
+      server.runSteps(problem(409, 'in-progress', '5'));
+      const error = await failure(pay({ deadlineMs: 5_000 }));
+      expect(error).toMatchObject({ code: 'idempotency_fetch_deadline', key: 'order-7', tries: 1 });
+      expect(error.cause).toBeInstanceOf(IdempotencyProblemError);
+      expect(error.cause).toMatchObject({ code: 'idempotency_in_progress' });
+      expect(error.response!.status).toBe(409);
+      expect(jest.getTimerCount()).toBe(0);
+    });
+
+    it('covers all attempts and pauses together', async () => {
+      server.runSteps('hang up', 'stay silent');
+      const options = { deadlineMs: 5_000, tryTimeoutMs: Infinity, backoffBaseMs: 4_000 };
+      const call = failure(pay(options));
+      await untilTimers(2);
+      jest.advanceTimersByTime(2_000);
+      await server.received(2);
+      jest.advanceTimersByTime(2_999);
+      expect(jest.getTimerCount()).toBe(1);
+      jest.advanceTimersByTime(1);
+      expect(await call).toMatchObject({
+        code: 'idempotency_fetch_deadline',
+        tries: 2,
+        cause: { message: 'fetch failed' },
+      });
+    });
+
+    it('ends the reading of a stream', async () => {
+      const body = new ReadableStream();
+      const init = { method: 'POST', body, duplex: 'half' } as RequestInit;
+      const call = failure(
+        idempotentFetch(server.url, init, { deadlineMs: 5_000, bufferStream: true }),
+      );
+      jest.advanceTimersByTime(5_000);
+      expect(await call).toMatchObject({ code: 'idempotency_fetch_deadline', tries: 0 });
+    });
+
+    it('is one minute by default', async () => {
+      server.runSteps('stay silent');
+      const call = failure(pay({ tryTimeoutMs: Infinity }));
+      await server.received(1);
+      jest.advanceTimersByTime(59_999);
+      expect(jest.getTimerCount()).toBe(1);
+      jest.advanceTimersByTime(1);
+      expect(await call).toMatchObject({ code: 'idempotency_fetch_deadline' });
+    });
+  });
+
+  describe('the timeout of one attempt', () => {
+    it('makes an attempt that takes longer a lost one', async () => {
+      server.runSteps('stay silent', created);
+      const call = pay({ deadlineMs: Infinity, tryTimeoutMs: 700, backoffBaseMs: 1 });
+      await server.received(1);
+      jest.advanceTimersByTime(699);
+      expect(server.requests).toHaveLength(1);
+      jest.advanceTimersByTime(1);
+      expect(jest.getTimerCount()).toBe(0);
+      await untilTimers(1);
+      jest.advanceTimersByTime(1);
+      expect(await call).toMatchObject({ tries: 2 });
+    });
+
+    it('ends the last attempt', async () => {
+      server.runSteps('stay silent');
+      const call = failure(pay({ tryTimeoutMs: 700, maxTries: 1 }));
+      await server.received(1);
+      jest.advanceTimersByTime(700);
+      expect(await call).toMatchObject({
+        code: 'idempotency_fetch_tries_exhausted',
+        cause: { name: 'TimeoutError', message: 'No response within 700 ms.' },
+      });
+    });
+
+    it('holds for a fetch that ignores its signal', async () => {
+      const deaf = () => new Promise<Response>(() => undefined);
+      const call = failure(pay({ tryTimeoutMs: 700, maxTries: 1, fetch: deaf }));
+      await untilTimers(2);
+      jest.advanceTimersByTime(700);
+      expect(await call).toMatchObject({ cause: { name: 'TimeoutError' } });
+    });
+  });
+
+  describe("the caller's signal", () => {
+    const reason = new Error('The page was left');
+
+    it('ends a request', async () => {
+      server.runSteps('stay silent');
+      const controller = new AbortController();
+      const call = failure(pay(unlimited, controller.signal));
+      await server.received(1);
+      controller.abort(reason);
+      const error = await call;
+      expect(error).toMatchObject({
+        name: 'IdempotentFetchError',
+        code: 'idempotency_fetch_aborted',
+        key: 'order-7',
+        tries: 1,
+        retryable: true,
+      });
+      expect(error.cause).toBe(reason);
+    });
+
+    it('ends a pause', async () => {
+      server.runSteps({ status: 503, headers: { 'retry-after': '30' } });
+      const controller = new AbortController();
+      const call = failure(pay(unlimited, controller.signal));
+      await untilTimers(1);
+      controller.abort(reason);
+      const error = await call;
+      expect(error).toMatchObject({ code: 'idempotency_fetch_aborted', tries: 1 });
+      expect([error.cause, error.response!.status]).toEqual([reason, 503]);
+      expect(jest.getTimerCount()).toBe(0);
+    });
+
+    it('prevents any request if already aborted', async () => {
+      server.runSteps(created);
+      const error = await failure(pay(unlimited, AbortSignal.abort(reason)));
+      expect(error).toMatchObject({ code: 'idempotency_fetch_aborted', tries: 0, key: 'order-7' });
+      expect(server.requests).toHaveLength(0);
+    });
+
+    it('may be that of a Request', async () => {
+      server.runSteps('stay silent');
+      const controller = new AbortController();
+      const request = new Request(server.url, { method: 'POST', signal: controller.signal });
+      const call = failure(idempotentFetch(request, {}, unlimited));
+      await server.received(1);
+      controller.abort(reason);
+      expect(await call).toMatchObject({ code: 'idempotency_fetch_aborted', cause: reason });
+    });
+
+    it('does not hide that the deadline came first', async () => {
+      server.runSteps('stay silent');
+      const controller = new AbortController();
+      const call = failure(pay({ deadlineMs: 5_000 }, controller.signal));
+      await server.received(1);
+      jest.advanceTimersByTime(5_000);
+      controller.abort(reason);
+      expect(await call).toMatchObject({ code: 'idempotency_fetch_deadline' });
+    });
+
+    it('of a Request is ignored when the caller passes null', async () => {
+      server.runSteps(created);
+      const request = new Request(server.url, {
+        method: 'POST',
+        signal: AbortSignal.abort(reason),
+      });
+      expect(await idempotentFetch(request, { signal: null }, unlimited)).toMatchObject({
+        tries: 1,
+      });
+    });
+
+    it('has no listener left after the call', async () => {
+      server.runSteps({ status: 503 }, created);
+      const { signal } = new AbortController();
+      const call = pay({ ...unlimited, backoffBaseMs: 1 }, signal);
+      expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+      await untilTimers(1);
+      jest.advanceTimersByTime(1);
+      await call;
+      expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+    });
+  });
+});
+
+describe("the server's codes", () => {
+  it.each(Object.entries(REJECTIONS))(
+    '%s suffices where an exception filter keeps nothing else',
+    async (code, { status, retryable }) => {
+      server.runSteps({
+        status,
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ code }),
+      });
+      await expect(
+        idempotentFetch(server.url, { method: 'POST' }, { maxTries: 1 }),
+      ).rejects.toMatchObject({ code, retryable });
+    },
+  );
+});
 
 const timeoutMs: IdempotentFetchOptions = { backoffBaseMs: 1, backoffCapMs: 1 };
 
@@ -210,4 +563,176 @@ describe('a fetch function of the caller', () => {
     );
     expect([tries, asked]).toEqual([2, ['/payments', '/payments']]);
   });
+});
+
+const now = Date.parse('Sun, 06 Nov 1994 08:49:07 GMT');
+
+function asked(retryAfter: string, date?: string): number | undefined {
+  const headers = new Headers({ 'retry-after': retryAfter });
+  if (date !== undefined) headers.set('date', date);
+  return retryAfterMs(headers, now);
+}
+
+describe('Retry-After', () => {
+  it('is undefined where the response has none', () => {
+    expect(retryAfterMs(new Headers(), now)).toBeUndefined();
+  });
+
+  it('is understood in seconds', () => {
+    fc.assert(
+      fc.property(fc.nat(1_000_000), (seconds) => {
+        expect(asked(String(seconds))).toBe(seconds * 1000);
+      }),
+    );
+  });
+
+  it('is understood as a date, to the second', () => {
+    fc.assert(
+      fc.property(fc.nat(1_000_000), (seconds) => {
+        const until = new Date(now + seconds * 1000).toUTCString();
+        expect(asked(until)).toBe(seconds * 1000);
+      }),
+    );
+  });
+
+  it.each([
+    ['IMF-fixdate', 'Sun, 06 Nov 1994 08:49:37 GMT'],
+    ['the form of RFC 850', 'Sunday, 06-Nov-94 08:49:37 GMT'],
+    ['the form of asctime', 'Sun Nov  6 08:49:37 1994'],
+  ])('is understood in %s', (_, date) => {
+    expect(asked(date)).toBe(30_000);
+  });
+
+  it('is the same in every time zone', async () => {
+    const source = await readFile(join(projectRoot, 'lib/client/retry-policy.ts'), 'utf8');
+    const { code } = await transform(source, { jsc: { parser: { syntax: 'typescript' } } });
+    const script = `${code}
+      const headers = new Headers({ 'retry-after': 'Sun Nov  6 08:49:37 1994' });
+      console.log(retryAfterMs(headers, ${now}))`;
+    const flags = ['--input-type=module', '--eval', script];
+    const env = { ...process.env, NODE_OPTIONS: '', TZ: 'Asia/Kathmandu' };
+    const { stdout } = await promisify(execFile)(process.execPath, flags, { env });
+    expect(stdout).toBe('30000\n');
+  });
+
+  it("is measured by the server's clock, where the response has a Date", () => {
+    const threeHoursOff = 'Sun, 06 Nov 1994 11:49:07 GMT';
+    expect(asked('Sun, 06 Nov 1994 11:49:12 GMT', threeHoursOff)).toBe(5_000);
+  });
+
+  it('is zero where the date has passed', () => {
+    expect(asked('Sun, 06 Nov 1994 08:00:00 GMT')).toBe(0);
+  });
+
+  it.each(['', 'soon', '-1', '1.5', '1e3', 'Sun, no such day', '2 s'])(
+    'is ignored where it is invalid: "%s"',
+    (value) => {
+      expect(asked(value)).toBeUndefined();
+    },
+  );
+});
+
+const backoff = fc.record({
+  backoffBaseMs: fc.integer({ min: 1, max: 10_000 }),
+  backoffCapMs: fc.integer({ min: 1, max: 100_000 }),
+});
+const tries = fc.integer({ min: 1, max: 5_000 });
+const drawn = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+
+describe('the pause between attempts', () => {
+  it('is between zero and the step, which doubles up to the cap', () => {
+    fc.assert(
+      fc.property(backoff, tries, drawn, (settings, count, random) => {
+        const pause = fullJitterMs(count, { ...settings, random: () => random });
+        const { backoffBaseMs, backoffCapMs } = settings;
+        const step = Math.min(backoffCapMs, backoffBaseMs * 2 ** Math.min(count - 1, 60));
+        expect(pause).toBeGreaterThanOrEqual(0);
+        expect(pause).toBeLessThan(step);
+        expect(pause).toBeCloseTo(random * step, 6);
+      }),
+    );
+  });
+
+  it('is spread over the whole step', () => {
+    const settings = { backoffBaseMs: 100, backoffCapMs: 10_000, random: Math.random };
+    const tenths = new Set<number>();
+    for (let draw = 0; draw < 2_000; draw += 1) {
+      tenths.add(Math.floor(fullJitterMs(3, settings) / 40));
+    }
+    expect([...tenths].sort((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  });
+});
+
+describe('a response without a stream', () => {
+  const replay: Step = {
+    status: 201,
+    headers: { 'idempotent-replayed': 'true' },
+    body: '{"charge":1}',
+  };
+
+  function pay(options: IdempotentFetchOptions = {}) {
+    const init = { method: 'POST', body: '{"amount":1200}' };
+    const fetch = fetchWithoutStreams();
+    return idempotentFetch(server.url, init, {
+      fetch,
+      backoffBaseMs: 1,
+      backoffCapMs: 1,
+      ...options,
+    });
+  }
+
+  it('belongs to the operation, and is readable', async () => {
+    server.runSteps(replay);
+    const { response, replayed } = await pay();
+    expect([await response.json(), replayed]).toEqual([{ charge: 1 }, true]);
+  });
+
+  it.each<[string, Step]>([
+    ['breaks off', 'break off in the body'],
+    ['says that the first attempt is in progress', problem(409, 'in-progress', '0')],
+    ['says that the store is unreachable', problem(503, 'store-unavailable', '0')],
+  ])('is followed by another attempt where it %s', async (_, step) => {
+    server.runSteps(step, step, replay);
+    expect(await pay()).toMatchObject({ response: { status: 201 }, replayed: true, tries: 3 });
+  });
+
+  it.each([
+    [400, 'key-missing'],
+    [409, 'outcome-unknown'],
+    [409, 'response-not-kept'],
+    [422, 'key-reused'],
+  ])("is not the operation's response where it is %i %s", async (status, slug) => {
+    server.runSteps(problem(status, slug));
+    await expect(pay()).rejects.toMatchObject({
+      name: 'IdempotencyProblemError',
+      code: `idempotency_${slug.replaceAll('-', '_')}`,
+      retryable: false,
+      tries: 1,
+    });
+  });
+
+  it('is read where Node has a stream of its own kind', async () => {
+    server.runSteps(problem(409, 'in-progress', '0'), replay);
+    const fetch = fetchWithoutStreams({ body: new PassThrough() });
+    expect(await pay({ fetch })).toMatchObject({ replayed: true, tries: 2 });
+  });
+
+  it.each([
+    ['known', 'content-length'],
+    ['unknown', 'transfer-encoding'],
+  ])(
+    'belongs to the operation where it is too long for a problem: its length is %s',
+    async (_, field) => {
+      const body = JSON.stringify({ code: 'idempotency_in_progress', list: 'x'.repeat(70_000) });
+      const value = field === 'content-length' ? String(body.length) : 'chunked';
+      const headers = { 'content-type': 'application/json', [field]: value };
+      server.runSteps({ status: 409, headers, body });
+      let read = 0;
+      const { response, tries } = await pay({
+        fetch: fetchWithoutStreams({ onText: () => (read += 1) }),
+      });
+      expect([read, tries, response.headers.get(field)]).toEqual([1, 1, value]);
+      expect(await response.text()).toBe(body);
+    },
+  );
 });

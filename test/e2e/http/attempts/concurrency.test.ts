@@ -1,27 +1,29 @@
-import {
-  Controller,
-  HttpException,
-  InternalServerErrorException,
-  Post,
-  StreamableFile,
-  type CallHandler,
-  type ExecutionContext,
-  type NestInterceptor,
-} from '@nestjs/common';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Idempotent, IdempotencyEvents } from 'nestjs-idempotency';
+import {
+  type CallHandler,
+  Controller,
+  type ExecutionContext,
+  HttpException,
+  InternalServerErrorException,
+  type NestInterceptor,
+  Post,
+  StreamableFile,
+} from '@nestjs/common';
+import { IdempotencyEvents, Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { defer, from, merge, mergeMap, take, throwError, type Observable } from 'rxjs';
+import { defer, from, merge, mergeMap, type Observable, take, throwError } from 'rxjs';
 import { combinations, platforms, useStores } from '../../../support/http/combinations.js';
 import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
-import { Gate } from '../../../support/waiting/gate.js';
 import { onceSettled } from '../../../support/http/once-settled.js';
 import { InScenario, Scenario, scenarioOf } from '../../../support/http/scenario.js';
 import { startApp, type StartAppOptions, type TestApp } from '../../../support/http/start-app.js';
+import { useServer } from '../../../support/servers/use-server.js';
+import { Gate } from '../../../support/waiting/gate.js';
 import { Tally } from '../../../support/waiting/tally.js';
 import { until } from '../../../support/waiting/until.js';
-import { useServer } from '../../../support/servers/use-server.js';
+
+const stores = useStores();
 
 /** A timeout interceptor for requests that ask for it. The scenario stands in for the timer. */
 class TimeoutInterceptor implements NestInterceptor {
@@ -92,8 +94,6 @@ class ConcurrencyController {
     return defer(() => this.create(scenario));
   }
 }
-
-const stores = useStores();
 
 describe.each(combinations)('concurrency on $platform with $store', ({ platform, store }) => {
   const started = (rest: Pick<StartAppOptions, 'options' | 'configure'> = {}) =>
@@ -298,5 +298,42 @@ describe.each(platforms)('waiting duplicates with different contents on %s', (pl
     expectReplay(await waitingForB.response, completed);
     expectProblem(await waitingForA.response, 'key-reused');
     expect(scenario.executions).toBe(3);
+  });
+});
+
+@Controller()
+class ShutdownController {
+  @Post('things')
+  @Idempotent()
+  async create(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+}
+
+describe.each(combinations)('the shutdown on $platform with $store', ({ platform, store }) => {
+  it('waits for the running handler and rejects new requests', async () => {
+    const app = await startApp({
+      platform,
+      store: stores.fresh(store),
+      controllers: [ShutdownController],
+    });
+    const running = app.scenario();
+    running.gate.close();
+    const pending = running.start('POST', '/things');
+    await running.started.reached(1);
+
+    const closed = app.nest.close();
+    let late = app.scenario();
+    let rejection = await late.post('/things');
+    while (rejection.status === 201) {
+      late = app.scenario();
+      rejection = await late.post('/things');
+    }
+    expectProblem(rejection, 'shutting-down');
+    expect(late.executions).toBe(0);
+
+    running.gate.open();
+    expect(await pending.response).toMatchObject({ status: 201, json: { execution: 1 } });
+    await closed;
   });
 });

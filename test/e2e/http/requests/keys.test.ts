@@ -1,14 +1,32 @@
-import { Body, Controller, Get, Post, type ExecutionContext } from '@nestjs/common';
-import { describe, expect, it } from '@jest/globals';
-import { Idempotent } from 'nestjs-idempotency';
-import { payloadField, payloadKey } from 'nestjs-idempotency/message';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import {
+  Body,
+  Controller,
+  type ExecutionContext,
+  Get,
+  Header,
+  Logger,
+  Post,
+  Res,
+} from '@nestjs/common';
+import {
+  type IdempotencyEvent,
+  IdempotencyEvents,
+  IdempotencyMeter,
+  Idempotent,
+  severityOf,
+} from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { payloadField, payloadKey } from 'nestjs-idempotency/message';
 import { Public } from '../../../support/http/callers.guard.js';
 import { platforms } from '../../../support/http/combinations.js';
 import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
+import type { ExpressResponse, FastifyReply } from '../../../support/http/reply.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
-import { startApp } from '../../../support/http/start-app.js';
+import { startApp, type TestApp } from '../../../support/http/start-app.js';
+import { LoggedLines } from '../../../support/nest/logged-lines.js';
 import { useServer } from '../../../support/servers/use-server.js';
+import { slowStore } from '../../../support/stores/slow-store.js';
 
 function headerNamed(name: string) {
   return (context: ExecutionContext): string | undefined =>
@@ -209,5 +227,329 @@ describe.each(platforms)('the key and the caller of a request on %s', (platform)
     const scenario = app.scenario();
     expectProblem(await scenario.post('/by-header'), 'caller-unknown');
     expect(scenario.executions).toBe(0);
+  });
+});
+
+interface Payment {
+  readonly amount: number;
+  readonly note?: string;
+}
+
+/** The `toJSON` of a value that `toJSON` returned is not called. */
+class Converted {
+  constructor(private readonly json: unknown) {}
+
+  toJSON() {
+    return this.json;
+  }
+}
+
+type Choosing = Readonly<Record<string, (payment: Payment & { ammount?: never }) => unknown>>;
+
+/** Functions that would compare nothing of any payment; canonical-json.test.ts lists the values that do so. */
+const SAYING_NOTHING: Choosing = {
+  'a missing member': ({ ammount }) => ammount,
+  'a nested promise': ({ amount }) => [Promise.resolve(amount)],
+  'a Set from a nested toJSON': ({ amount }) => ({
+    id: 1,
+    paid: new Converted([new Set([amount])]),
+  }),
+  'undefined from a nested toJSON': () => ({ id: 1, amount: new Converted(undefined) }),
+};
+
+/** Functions that find nothing to compare: a name is misspelt, or the client omitted the member. */
+const MISSING_ALL: Choosing = {
+  'only missing members': ({ ammount }) => ({ ammount }),
+  'a list of missing members': ({ ammount }) => [ammount],
+  'lists of missing members': ({ ammount }) => ({ all: [[ammount, { ammount }]] }),
+  'such a nested object': ({ ammount }) => ({ id: 1, paid: [{ ammount, to: ammount }] }),
+  'such an object from toJSON': ({ ammount }) => [1, new Converted({ ammount })],
+  'an invalid date': ({ ammount }) => ({ at: new Date(ammount!) }),
+};
+
+const chooser = (path: string): string => decodeURIComponent(path.split('/').at(-1)!);
+
+@Controller()
+class ComparingController {
+  @Post('missing-all/:what')
+  @Idempotent({ fingerprint: ({ path, body }) => MISSING_ALL[chooser(path)]!(body as Payment) })
+  async missAll(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Post('comparing-a-list')
+  @Idempotent({ fingerprint: ({ body }) => listed(body as Payment) })
+  async compareList(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Post('comparing-nothing/:what')
+  @Idempotent({ fingerprint: ({ path, body }) => SAYING_NOTHING[chooser(path)]!(body as Payment) })
+  async compareNothing(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Post('comparing-what-is-there')
+  @Idempotent({ fingerprint: ({ body }) => chosen(body as Payment) })
+  async compareWhatIsThere(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+}
+
+/** An optional member may be undefined; a date is compared as its text. */
+function chosen({ amount, note }: Payment): unknown {
+  return { amount, note, at: new Date(0) };
+}
+
+function listed({ amount, note }: Payment): unknown {
+  return [amount, note];
+}
+
+describe.each(platforms)('a function given as "fingerprint" on %s', (platform) => {
+  const logged = new LoggedLines();
+  const app = useServer(() =>
+    startApp({
+      platform,
+      store: slowStore(),
+      controllers: [ComparingController],
+      configure: (nest) => nest.useLogger(logged),
+    }),
+  );
+  afterAll(() => Logger.overrideLogger(false));
+
+  it.each(Object.keys(SAYING_NOTHING))(
+    'fails the request and logs the cause where it returns %s',
+    async (what) => {
+      const scenario = app.scenario();
+      logged.lines.length = 0;
+      for (const amount of [1, 1000]) {
+        const path = `/comparing-nothing/${encodeURIComponent(what)}`;
+        const response = await scenario.post(path, { json: { amount } });
+        expect(response).toMatchObject({ status: 500, replayed: false });
+      }
+      expect(scenario.executions).toBe(0);
+      const errors = logged.lines.filter(({ level }) => level === 'error');
+      expect(errors.map(({ message }) => message).join('\n')).toContain(
+        'option "fingerprint" of ComparingController.compareNothing returned',
+      );
+    },
+  );
+
+  it.each(Object.keys(MISSING_ALL))(
+    'finds %s: the request is rejected because its content cannot be compared',
+    async (what) => {
+      const scenario = app.scenario();
+      for (const amount of [1, 1000]) {
+        const path = `/missing-all/${encodeURIComponent(what)}`;
+        expectProblem(await scenario.post(path, { json: { amount } }), 'content-invalid');
+      }
+      expect(scenario.executions).toBe(0);
+    },
+  );
+
+  it('can list absent members, which are compared as null', async () => {
+    const scenario = app.scenario();
+    const path = '/comparing-a-list';
+    const first = await scenario.post(path, { json: { amount: 1 } });
+    expectReplay(await scenario.post(path, { json: { amount: 1, note: null } }), first);
+    expectProblem(await scenario.post(path, { json: { amount: 2 } }), 'key-reused');
+    expectProblem(await scenario.post(path, { json: { amount: 1, note: '' } }), 'key-reused');
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('can omit absent members', async () => {
+    const scenario = app.scenario();
+    const path = '/comparing-what-is-there';
+    const first = await scenario.post(path, { json: { amount: 1 } });
+    expectReplay(await scenario.post(path, { json: { amount: 1, other: 2 } }), first);
+    expectProblem(await scenario.post(path, { json: { amount: 2 } }), 'key-reused');
+    expectProblem(await scenario.post(path, { json: { amount: 1, note: '' } }), 'key-reused');
+    expect(scenario.executions).toBe(1);
+  });
+});
+
+let runs = 0;
+
+@Controller()
+class BypassController {
+  @Post('optional')
+  @Idempotent({ operation: 'optional', key: { required: false } })
+  optional() {
+    return { run: (runs += 1) };
+  }
+
+  @Post('required')
+  @Idempotent({ operation: 'required' })
+  required() {
+    return { run: (runs += 1) };
+  }
+
+  @Post('ignored')
+  @Idempotent({ operation: 'ignored', caller: { scope: () => undefined, anonymous: 'ignore' } })
+  ignored() {
+    return { run: (runs += 1) };
+  }
+
+  @Post('disabled')
+  @Idempotent({ operation: 'disabled', enabled: () => false })
+  disabled() {
+    return { run: (runs += 1) };
+  }
+
+  @Get('safe')
+  @Idempotent({ operation: 'safe', key: { required: false } })
+  safe() {
+    return { run: (runs += 1) };
+  }
+
+  @Post('own-name')
+  @Idempotent({ operation: 'own-name', key: { from: 'X-Order-Reference', required: false } })
+  ownName() {
+    return { run: (runs += 1) };
+  }
+
+  @Post('unclear-syntax')
+  @Idempotent({
+    operation: 'unclear-syntax',
+    key: { required: false, syntax: (() => undefined) as never },
+  })
+  unclearSyntax() {
+    return { run: (runs += 1) };
+  }
+
+  @Post('odd-fields')
+  @Header('X-Fixed', 'a')
+  @Idempotent({ operation: 'odd-fields' })
+  oddFields(@Res({ passthrough: true }) response: ExpressResponse | FastifyReply) {
+    const raw = 'raw' in response ? response.raw : response;
+    for (const [name, value] of [
+      ['x-bigint', 5n],
+      ['x-date', new Date(0)],
+      ['x-nan', NaN],
+    ] as const) {
+      raw.setHeader(name, value as never);
+    }
+    return { run: (runs += 1) };
+  }
+}
+
+describe.each(platforms)('a request without protection on %s', (platform) => {
+  const logger = new LoggedLines();
+  let app: TestApp;
+  let events: IdempotencyEvent[] = [];
+  beforeAll(async () => {
+    app = await startApp({
+      platform,
+      store: memoryStore(),
+      controllers: [BypassController],
+      guard: { canActivate: () => true },
+      options: { caller: { scope: () => 'alice' } },
+      configure: () => {
+        Logger.overrideLogger(logger);
+      },
+    });
+    app.nest.get(IdempotencyEvents, { strict: false }).subscribe((event) => {
+      events.push(event);
+    });
+  });
+  afterAll(() => app.close());
+  beforeEach(() => {
+    runs = 0;
+    events = [];
+    logger.lines.length = 0;
+  });
+
+  const send = async (path: string, headers: Record<string, string> = {}, method = 'POST') => {
+    const response = await fetch(`http://127.0.0.1:${app.port}/${path}`, { method, headers });
+    return { status: response.status, headers: response.headers, text: await response.text() };
+  };
+  const requests = (operation: string) =>
+    app.nest.get(IdempotencyMeter, { strict: false }).read().operations.get(operation)!.requests;
+
+  const countOf = (operation: string, reason: string): number =>
+    (requests(operation).http as Partial<Record<string, number>>)[`unprotected_${reason}`] ?? 0;
+
+  it.each([
+    ['optional', 'no_key', 'notice'],
+    ['ignored', 'no_caller', 'notice'],
+    ['disabled', 'disabled', 'info'],
+  ])('is an event and a number by its reason: %s [P30]', async (path, reason, severity) => {
+    const before = countOf(path, reason);
+    const headers = path === 'optional' ? {} : { 'idempotency-key': 'k' };
+    for (const run of [1, 2]) expect(JSON.parse((await send(path, headers)).text)).toEqual({ run });
+    const event = { type: 'unprotected', operation: path, transport: 'http', reason };
+    expect(events).toEqual([event, event]);
+    expect(events.map(severityOf)).toEqual([severity, severity]);
+    expect(requests(path)).toEqual({
+      http: { unprotected: 0, [`unprotected_${reason}`]: before + 2 },
+    });
+    expect(logger.own).toEqual([]);
+  });
+
+  it('is neither for a safe method', async () => {
+    await send('safe', {}, 'GET');
+    expect(runs).toBe(1);
+    expect(events).toEqual([]);
+  });
+
+  it.each([
+    ['required', 400, 'invalid_request'],
+    ['optional', 201, 'unprotected'],
+  ])(
+    'that has its key under another name is reported, once: %s [P28]',
+    async (path, status, type) => {
+      const near = [
+        ...['X-Idempotency-Key', 'Idempotency_Key', 'IdempotencyKey', 'Idempotent-Key'],
+        ...['X-Idempotent-Key', 'Idempotency-Key-', 'Idempotancy-Key', 'Idempotency-Token'],
+      ];
+      for (const name of [...near, ...near]) {
+        const response = await send(path, { [name]: 'the-secret-value' });
+        expect(response.status).toBe(status);
+      }
+      const found = events.flatMap((event) => (event.type === 'key_misnamed' ? event.name : []));
+      const names = near.map((name) => name.toLowerCase());
+      expect(found).toEqual([...names, ...names]);
+      expect(events.filter((event) => event.type === type)).toHaveLength(2 * near.length);
+      expect(logger.own).toHaveLength(near.length);
+      for (const name of names) {
+        expect(logger.own).toContainEqual(
+          expect.stringMatching(`^warn: key_misnamed in ${path}: .*"${name}"`),
+        );
+      }
+      expect(JSON.stringify([events, logger.lines])).not.toContain('the-secret-value');
+    },
+  );
+
+  it('that has no such name is not', async () => {
+    await send('optional', { 'x-request-id': 'a', 'idempotent-replayed': 'b', 'x-api-key': 'c' });
+    await send('own-name', { 'x-order-ref': 'a' });
+    expect(events.map(({ type }) => type)).toEqual(['unprotected', 'unprotected']);
+    await send('own-name', { 'x-order_reference': 'a' });
+    await send('own-name', { 'idempotency-key': 'a' });
+    const names = events.flatMap((event) => (event.type === 'key_misnamed' ? event.name : []));
+    expect(names).toEqual(['x-order_reference', 'idempotency-key']);
+  });
+
+  it('with a key is refused where "key.syntax" returns nothing, and does not run', async () => {
+    const error = jest.spyOn(Logger.prototype, 'error').mockReturnValue(undefined);
+    const response = await send('unclear-syntax', { 'idempotency-key': 'k' });
+    expect(response.status).toBe(500);
+    expect(response.text).toContain('idempotency_options_invalid');
+    expect(runs).toBe(0);
+    expect(error.mock.calls[0]![0]).toMatch(
+      /"key.syntax" must return true or false .*returned undefined/,
+    );
+    error.mockRestore();
+  });
+
+  it('is not what a replay of header fields is that are no strings: it has what Node sent', async () => {
+    const first = await send('odd-fields', { 'idempotency-key': 'odd' });
+    const again = await send('odd-fields', { 'idempotency-key': 'odd' });
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    for (const name of ['x-bigint', 'x-date', 'x-nan']) {
+      expect([name, again.headers.get(name)]).toEqual([name, first.headers.get(name)]);
+    }
+    expect(first.headers.get('x-bigint')).toBe('5');
+    expect(runs).toBe(1);
   });
 });

@@ -11,7 +11,5 @@ afterAll(() => {
   unsubscribe(CHANNEL, onCommand);
 });
 
-import './client-ownership.test.js';
-import './connection-loss.test.js';
-import './stalled-connections.test.js';
-import '../server-errors.test.js';
+import './losses.test.js';
+import '../server.test.js';

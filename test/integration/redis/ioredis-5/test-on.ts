@@ -13,10 +13,8 @@ export async function testOn(name: 'ioredis-5' | 'ioredis-5.4'): Promise<void> {
   });
 
   await import('../connections/own-commands.test.js');
-  await import('../connections/client-ownership.test.js');
-  await import('../connections/connection-loss.test.js');
-  await import('../connections/stalled-connections.test.js');
-  await import('../server-errors.test.js');
+  await import('../connections/losses.test.js');
+  await import('../server.test.js');
   const { redisOnOwnConnection } = await import('../../../conformance/redis-under-test.js');
   const { describeStoreConformance } = await import('nestjs-idempotency/testing/store');
   describeStoreConformance({ describe, it }, redisOnOwnConnection);

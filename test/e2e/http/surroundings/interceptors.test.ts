@@ -1,0 +1,544 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { describe, expect, it, jest } from '@jest/globals';
+import {
+  type ArgumentsHost,
+  BadRequestException,
+  type CallHandler,
+  Catch,
+  Controller,
+  HttpException,
+  Next,
+  Post,
+  Res,
+  StreamableFile,
+  UseFilters,
+} from '@nestjs/common';
+import {
+  currentIdempotencyContext,
+  IdempotencyContext,
+  IdempotencyEvents,
+  Idempotent,
+} from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { defer, EMPTY, from, ignoreElements, map, Observable, switchMap } from 'rxjs';
+import { Around, givingUp } from '../../../support/http/around.js';
+import { platforms } from '../../../support/http/combinations.js';
+import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
+import { onceSettled } from '../../../support/http/once-settled.js';
+import type { Reply } from '../../../support/http/reply.js';
+import { InScenario, Scenario } from '../../../support/http/scenario.js';
+import { startApp, type StartAppOptions } from '../../../support/http/start-app.js';
+import { IdempotencyInterceptor } from '../../../support/internals/nest.js';
+import { useServer } from '../../../support/servers/use-server.js';
+import { FaultyStore, heldReply } from '../../../support/stores/faulty-store.js';
+import { slowStore } from '../../../support/stores/slow-store.js';
+import { Gate } from '../../../support/waiting/gate.js';
+import { until } from '../../../support/waiting/until.js';
+
+const requests = new AsyncLocalStorage<string>();
+
+const passing = (next: CallHandler) => next.handle();
+
+@Controller()
+class PaymentsController {
+  @Post('alone')
+  @Idempotent()
+  alone(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+
+  @Post('declined')
+  @Idempotent()
+  async declined(@InScenario() scenario: Scenario) {
+    throw new HttpException({ execution: await scenario.run() }, 402);
+  }
+
+  @Post('context')
+  @Idempotent()
+  async context(@InScenario() scenario: Scenario) {
+    await scenario.run();
+    return contextNow();
+  }
+
+  @Post('context-of-stream')
+  @Idempotent()
+  contextOfStream(@InScenario() scenario: Scenario) {
+    return defer(async () => {
+      await scenario.run();
+      return contextNow();
+    });
+  }
+
+  @Post('broken')
+  @Idempotent()
+  async broken(@InScenario() scenario: Scenario) {
+    await scenario.run();
+    const chunks = async function* () {
+      yield 'half of ';
+      await scenario.timeout.pass();
+      throw new Error('planned');
+    };
+    return new StreamableFile(Readable.from(chunks()), { type: 'text/plain' });
+  }
+
+  @Post('inside')
+  @Around(passing)
+  @Idempotent()
+  inside(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+
+  @Post('outside')
+  @Idempotent()
+  @Around(passing)
+  outside(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+
+  @Post('switched-off')
+  @Idempotent({ http: { fastPath: false } })
+  switchedOff(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+}
+
+@Catch()
+class PassingFilter {
+  catch(_: unknown, host: ArgumentsHost) {
+    host.switchToHttp().getNext<() => void>()();
+  }
+}
+
+/** Two handlers of each path, the first of which passes the request on. Only Express can. */
+@Controller()
+@Idempotent()
+class PassingController {
+  @Post('failed')
+  @UseFilters(PassingFilter)
+  fail() {
+    throw new Error('not here');
+  }
+
+  @Post('failed')
+  afterFailure(@InScenario() scenario: Scenario) {
+    return withOperation(scenario);
+  }
+
+  @Post('called')
+  async call(@Res({ passthrough: true }) _: unknown, @Next() next: () => void) {
+    next();
+    await new Promise(() => undefined);
+  }
+
+  @Post('called')
+  afterCall(@InScenario() scenario: Scenario) {
+    return withOperation(scenario);
+  }
+}
+
+async function withOperation(scenario: Scenario) {
+  await scenario.run();
+  return { operation: currentIdempotencyContext()?.operation };
+}
+
+function contextNow() {
+  return { key: currentIdempotencyContext()?.key, request: requests.getStore() };
+}
+
+/** Whether the streams of a first request, and of its replay, were subscribed to. */
+async function streamsOf(path: string, scenario: Scenario) {
+  const subscribed = jest.spyOn(Observable.prototype, 'subscribe');
+  try {
+    const first = await scenario.post(path);
+    const isFirstStreamed = subscribed.mock.calls.length > 0;
+    subscribed.mockClear();
+    expectReplay(await scenario.post(path), first);
+    expect(scenario.executions).toBe(1);
+    return { first: isFirstStreamed, replay: subscribed.mock.calls.length > 0 };
+  } finally {
+    subscribed.mockRestore();
+  }
+}
+
+const NONE = { first: false, replay: false };
+const BOTH = { first: true, replay: true };
+
+describe.each(platforms)('the fast path on %s', (platform) => {
+  const start = (more: Pick<StartAppOptions, 'configure' | 'options'> = {}) =>
+    startApp({
+      platform,
+      controllers: [PaymentsController],
+      store: memoryStore(),
+      options: { http: { fastPath: true } },
+      ...more,
+    });
+
+  describe('where nothing else intercepts', () => {
+    const app = useServer(() =>
+      start({
+        configure: (nest) =>
+          nest.use((request: { headers: Record<string, string> }, _: unknown, next: () => void) => {
+            requests.run(String(request.headers['x-scenario']), next);
+          }),
+      }),
+    );
+
+    it('runs the handler, and replays its response, without a stream', async () => {
+      expect(await streamsOf('/alone', app.scenario())).toEqual(NONE);
+    });
+
+    it("keeps the handler's exception, without a stream", async () => {
+      expect(await streamsOf('/declined', app.scenario())).toEqual(NONE);
+    });
+
+    it('rejects without a stream', async () => {
+      const subscribed = jest.spyOn(Observable.prototype, 'subscribe');
+      expectProblem(await app.scenario().post('/alone', { key: null }), 'key-missing');
+      expect(subscribed).not.toHaveBeenCalled();
+      subscribed.mockRestore();
+    });
+
+    it.each(['/context', '/context-of-stream'])(
+      'runs the handler of %s in the context of its operation and its request',
+      async (path) => {
+        const scenario = app.scenario();
+        const { json } = await scenario.post(path);
+        expect(json).toEqual({ key: scenario.key, request: scenario.id });
+      },
+    );
+
+    it('keeps no response whose source breaks', async () => {
+      const scenario = app.scenario();
+      await scenario.post('/broken').catch(() => undefined);
+      const retry = await onceSettled(() => scenario.post('/broken'));
+      // On Fastify nothing had been sent: the whole error took the place of the file.
+      if (platform === 'fastify') expect(retry).toMatchObject({ status: 500, replayed: true });
+      else expectProblem(retry, 'response-not-kept');
+      expect(scenario.executions).toBe(1);
+    });
+
+    it.each(['/inside', '/outside', '/switched-off'])('is not taken by %s', async (path) => {
+      expect(await streamsOf(path, app.scenario())).toEqual(BOTH);
+    });
+
+    it('leaves each request to a tool that has wrapped intercept()', async () => {
+      // As the tracing of Sentry does when the class is decorated.
+      const traced = jest.spyOn(IdempotencyInterceptor.prototype, 'intercept');
+      try {
+        expect(await streamsOf('/alone', app.scenario())).toEqual(BOTH);
+        expect(traced).toHaveBeenCalledTimes(2);
+      } finally {
+        traced.mockRestore();
+      }
+    });
+  });
+
+  describe('where middleware responds while the store is asked', () => {
+    const store = new FaultyStore(memoryStore());
+    const responses = new Map<string, () => void>();
+    const app = useServer(() =>
+      startApp({
+        platform,
+        controllers: [PaymentsController],
+        store,
+        options: { http: { fastPath: true } },
+        configure: (nest) =>
+          nest.use((request: IncomingMessage, response: ServerResponse, next: () => void) => {
+            responses.set(String(request.headers['x-scenario']), () =>
+              response.writeHead(504).end('too slow'),
+            );
+            next();
+          }),
+      }),
+    );
+
+    it('does not run the handler, and frees the key', async () => {
+      const scenario = app.scenario();
+      const gate = Gate.closed();
+      store.next('begin', heldReply(gate));
+      const late = scenario.start('POST', '/alone');
+      await until(() => store.sentOf('begin').length > 0);
+      responses.get(scenario.id)!();
+      expect((await late.response).status).toBe(504);
+      gate.open();
+      await until(() => store.sentOf('release').length > 0);
+      expect(scenario.executions).toBe(0);
+      expect(await scenario.post('/alone')).toMatchObject({ status: 201, json: { execution: 1 } });
+    });
+  });
+
+  describe('in an application with a global interceptor', () => {
+    const app = useServer(() =>
+      start({
+        configure: (nest) => nest.useGlobalInterceptors({ intercept: (_, next) => passing(next) }),
+      }),
+    );
+
+    it('is not taken', async () => {
+      expect(await streamsOf('/alone', app.scenario())).toEqual(BOTH);
+    });
+  });
+
+  describe('switched off for the module', () => {
+    const app = useServer(() => start({ options: { http: { fastPath: false } } }));
+
+    it('is not taken', async () => {
+      expect(await streamsOf('/alone', app.scenario())).toEqual(BOTH);
+    });
+  });
+});
+
+describe.each([true, false])('a request that is passed on, with fastPath: %s', (fastPath) => {
+  const app = useServer(() =>
+    startApp({
+      platform: 'express',
+      controllers: [PassingController],
+      store: memoryStore(),
+      options: { http: { fastPath } },
+    }),
+  );
+
+  it.each([
+    ['/failed', 'PassingController.fail'],
+    ['/called', 'PassingController.call'],
+  ])('remains an operation of the first handler of %s', async (path, operation) => {
+    const scenario = app.scenario();
+    expect((await scenario.post(path)).json).toEqual({ operation });
+  });
+});
+
+/** Waits for a lookup before it calls the handler. */
+const lookingUp: Around = (next) =>
+  from(Promise.resolve('looked up')).pipe(switchMap(() => next.handle()));
+
+/** Throws on the handler's value, as envelopes and serializers may. */
+const stumbling: Around = (next) =>
+  next.handle().pipe(
+    map(() => {
+      throw new TypeError('cannot be wrapped');
+    }),
+  );
+
+@Controller()
+class InterceptedController {
+  @Post('looked-up')
+  @Around(lookingUp)
+  @Idempotent()
+  async lookedUp(
+    @InScenario() scenario: Scenario,
+    @IdempotencyContext() { key }: IdempotencyContext,
+  ) {
+    const execution = await scenario.run();
+    return { execution, key, fromBelow: currentIdempotencyContext()?.key };
+  }
+
+  @Post('looked-up-and-declined')
+  @Around(lookingUp)
+  @Idempotent()
+  async declined(@InScenario() scenario: Scenario) {
+    throw new HttpException({ execution: await scenario.run() }, 402);
+  }
+
+  @Post('emptied')
+  @Around((next) => next.handle().pipe(ignoreElements()))
+  @Idempotent()
+  async emptied(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Post('stumbled')
+  @Around(stumbling)
+  @Idempotent()
+  async stumbled(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Post('left-out')
+  @Around(() => EMPTY)
+  @Idempotent()
+  async leftOut(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+}
+
+@Controller('class')
+@Idempotent()
+class ProtectedAsAWholeController {
+  @Post('stumbled')
+  @Around(stumbling)
+  async stumbled(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Post('declined')
+  @Around((next) => next.handle().pipe(map((response: object) => ({ ...response, wrapped: true }))))
+  async declined(@InScenario() scenario: Scenario) {
+    const execution = await scenario.run();
+    if (scenario.planned(execution) === 'decline') throw new BadRequestException({ execution });
+    return { execution };
+  }
+}
+
+describe.each(platforms)('an inner interceptor on %s', (platform) => {
+  const app = useServer(() =>
+    startApp({
+      platform,
+      store: slowStore(),
+      controllers: [InterceptedController, ProtectedAsAWholeController],
+    }),
+  );
+
+  it('that calls the handler later calls it in its idempotency context', async () => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/looked-up');
+    expect(first).toMatchObject({
+      status: 201,
+      json: { execution: 1, key: scenario.key, fromBelow: scenario.key },
+    });
+    expectReplay(await scenario.post('/looked-up'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('C74 the handler’s 4xx is kept although an interceptor called the handler later', async () => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/looked-up-and-declined');
+    expect(first).toMatchObject({ status: 402, json: { execution: 1 } });
+    expectReplay(await scenario.post('/looked-up-and-declined'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('that drops the handler’s value does not cause a second execution', async () => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/emptied');
+    // Nest's own response to a stream without a value.
+    expect(first).toMatchObject({ status: 500, replayed: false });
+    expectReplay(await scenario.post('/emptied'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('that neither calls the handler nor emits a value frees the key', async () => {
+    const scenario = app.scenario();
+    for (let post = 1; post <= 2; post += 1) {
+      expect(await scenario.post('/left-out')).toMatchObject({ status: 500, replayed: false });
+    }
+    expect(scenario.executions).toBe(0);
+  });
+
+  it('that throws after a success is part of the operation, which has failed and runs again', async () => {
+    const scenario = app.scenario();
+    for (let post = 1; post <= 2; post += 1) {
+      expect(await scenario.post('/stumbled')).toMatchObject({ status: 500, replayed: false });
+      expect(scenario.executions).toBe(post);
+    }
+  });
+
+  it('that throws after a success is outside of it where the class is protected, and nothing runs again', async () => {
+    const scenario = app.scenario();
+    const reported: string[] = [];
+    const unsubscribe = app.nest
+      .get(IdempotencyEvents)
+      .subscribe(({ type }) => void reported.push(type));
+    const first = await scenario.post('/class/stumbled');
+    unsubscribe();
+    expect(first).toMatchObject({ status: 500, replayed: false });
+    expect(reported).toContain('response_diverged');
+    expectReplay(await scenario.post('/class/stumbled'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('C74 the handler’s 4xx is kept where the class is protected', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['decline'];
+    const first = await scenario.post('/class/declined');
+    expect(first).toMatchObject({ status: 400, json: { execution: 1 } });
+    expectReplay(await scenario.post('/class/declined'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('adds to the response, and the replay has it too, where the class is protected', async () => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/class/declined');
+    expect(first.json).toEqual({ execution: 1, wrapped: true });
+    expectReplay(await scenario.post('/class/declined'), first);
+    expect(scenario.executions).toBe(1);
+  });
+});
+
+async function runAsPlanned(scenario: Scenario) {
+  const execution = await scenario.run();
+  const plan = scenario.planned(execution);
+  if (plan === 'fail') throw new HttpException('planned', 500);
+  return { execution, isSilent: plan === 'stay silent' };
+}
+
+@Controller()
+class TimeoutController {
+  @Post('given-up-outside')
+  @Idempotent()
+  @Around(givingUp)
+  async outside(@InScenario() scenario: Scenario, @Res() reply: Reply) {
+    const { execution, isSilent } = await runAsPlanned(scenario);
+    if (!isSilent) reply.status(201).send({ execution });
+  }
+
+  @Post('given-up-inside')
+  @Around(givingUp)
+  @Idempotent()
+  async inside(@InScenario() scenario: Scenario, @Res() reply: Reply) {
+    const { execution, isSilent } = await runAsPlanned(scenario);
+    if (!isSilent) reply.status(201).send({ execution });
+  }
+}
+
+describe.each(platforms)('an abandoned native handler on %s', (platform) => {
+  const app = useServer(() =>
+    startApp({ platform, store: slowStore(), controllers: [TimeoutController] }),
+  );
+
+  describe.each(['/given-up-outside', '/given-up-inside'])('%s', (path) => {
+    async function giveUp(...plan: string[]) {
+      const scenario = app.scenario();
+      scenario.plan = plan;
+      scenario.gate.close();
+      scenario.timeout.close();
+      const pending = scenario.start('POST', path);
+      await scenario.started.reached(1);
+      scenario.timeout.open();
+      const first = await pending.response;
+      expect(first).toMatchObject({ status: 503, replayed: false });
+      return scenario;
+    }
+
+    it('keeps its key until it settles', async () => {
+      const scenario = await giveUp('stay silent');
+      expectProblem(await scenario.post(path), 'in-progress');
+      expectProblem(await scenario.post(path), 'in-progress');
+      expect(scenario.executions).toBe(1);
+    });
+
+    it('does not run again after a late success without a response', async () => {
+      const scenario = await giveUp('stay silent');
+      scenario.gate.open();
+      expectProblem(await onceSettled(() => scenario.post(path)), 'response-not-kept');
+      expect(scenario.executions).toBe(1);
+    });
+
+    it('does not run again after a success whose response comes too late for the client', async () => {
+      const scenario = await giveUp('succeed');
+      scenario.gate.open();
+      expectProblem(await onceSettled(() => scenario.post(path)), 'response-not-kept');
+      expect(scenario.executions).toBe(1);
+    });
+
+    it('frees its key when it fails late', async () => {
+      const scenario = await giveUp('fail');
+      scenario.gate.open();
+      const second = await onceSettled(() => scenario.post(path));
+      expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
+      expectReplay(await scenario.post(path), second);
+      expect(scenario.executions).toBe(2);
+    });
+  });
+});
