@@ -134,10 +134,10 @@ module.exports = {
       'They take the workers, the ledger and the oracle of lab/faults. A tool has its tests beside it.',
       {
         path: '^(test|examples)/',
-        // The pages show what these tools measured; the soak reads a process as `measure growth` does.
+        // The pages show what these tools measured.
         pathNot: [
-          '^test/(unit/bench/|project/(evidence|figures|planted-mistakes))',
-          '^test/(soak/|faults/messages/mutants|integration/postgres/support/janitor-load)',
+          '^test/project/',
+          '^test/(faults/messages/mutants|integration/postgres/support/janitor-load)',
           '^examples/migration/',
         ],
       },

@@ -26,7 +26,7 @@ export const subjects = {
   endurance: [
     'lab/measure/growth/*.endurance.all.test.ts',
     'test/e2e/http/responses/replay-endurance.test.ts',
-    'test/soak/*.all.test.ts',
+    'lab/soak/*.all.test.ts',
   ],
   failovers: ['test/faults/failover/**/*.all.test.ts'],
   faults: [
@@ -66,6 +66,7 @@ export const subjects = {
     'test/unit/http/idempotency-key.test.ts',
     'test/unit/message/keys/payload-key*.test.ts',
   ],
+  project: ['test/project/**/*.test.ts'],
   recipes: ['examples/*/*.all.test.ts', 'examples/saga/saga.test.ts'],
   simulation: ['lab/simulate/*.all.test.ts'],
   tools: ['lab/walk/*.all.test.ts'],
@@ -126,7 +127,7 @@ export default {
       ...shared,
       displayName: 'push',
       testMatch: ['<rootDir>/{test,lab,examples}/**/*.test.ts'],
-      testPathIgnorePatterns: ['/node_modules/', '\\.all\\.test\\.ts$'],
+      testPathIgnorePatterns: ['/node_modules/', '/test/project/', '\\.all\\.test\\.ts$'],
     },
     ...Object.entries(subjects).map(([displayName, files]) => ({
       ...shared,

@@ -22,13 +22,9 @@ const files = samples.filter(({ code }) => /^import /m.test(code));
 
 /** What is compiled, linted and run elsewhere, and shown as it is. */
 const recipes = new Set(
-  ['examples', 'test/e2e/testing/recipes'].flatMap((folder) => {
-    const root = join(projectRoot, folder);
-    const names = readdirSync(root, { recursive: true, encoding: 'utf8' });
-    return names
-      .filter((name) => name.endsWith('.ts'))
-      .map((name) => readFileSync(join(root, name), 'utf8'));
-  }),
+  readdirSync(join(projectRoot, 'examples'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => readFileSync(join(projectRoot, 'examples', name), 'utf8')),
 );
 
 /** The pages whose samples compile as they are, and what they leave to the reader. */

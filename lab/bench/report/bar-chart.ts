@@ -1,4 +1,4 @@
-import { drawing, line, rectangle, text, WIDTH } from '../../../test/support/docs/svg.js';
+import { drawing, line, rectangle, text, WIDTH } from './svg.js';
 
 export interface Bar {
   readonly name: string;

@@ -1,4 +1,4 @@
-import { at, drawing, line, text, WIDTH } from '../../../test/support/docs/svg.js';
+import { at, drawing, line, text, WIDTH } from './svg.js';
 
 export interface Series {
   readonly name: string;

@@ -13,9 +13,9 @@ import {
 import { connect } from 'amqplib';
 import { Idempotent } from 'nestjs-idempotency';
 import { finalize } from 'rxjs';
-import { until } from '../../support/waiting/until.js';
-import { queueLength } from '../../support/rabbitmq/rabbitmq-queues.js';
-import { TcpRelay } from '../../support/servers/tcp-relay.js';
+import { until } from '../../../test/support/waiting/until.js';
+import { queueLength } from '../../../test/support/rabbitmq/rabbitmq-queues.js';
+import { TcpRelay } from '../../../test/support/servers/tcp-relay.js';
 import { addOperations, inner, optionsOf, outer, work, type Order } from '../operations.js';
 import type { Way, WaySettings } from '../setup.js';
 import { appModule } from './start.js';

@@ -1,6 +1,6 @@
-import { Child } from '../support/processes/child.js';
-import { until } from '../support/waiting/until.js';
-import type { Reading } from '../../lab/measure/growth/reading.js';
+import { Child } from '../../test/support/processes/child.js';
+import { until } from '../../test/support/waiting/until.js';
+import type { Reading } from '../measure/growth/reading.js';
 import type { SoakSetup } from './setup.js';
 
 /** What the soaked process holds after this many requests, and how they have ended so far. */

@@ -4,7 +4,10 @@ import { IoAdapter } from '@nestjs/platform-socket.io';
 import { WsAdapter } from '@nestjs/platform-ws';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { Idempotent } from 'nestjs-idempotency';
-import { connectClient, type SocketPlatform } from '../../e2e/socket/support/socket-client.js';
+import {
+  connectClient,
+  type SocketPlatform,
+} from '../../../test/e2e/socket/support/socket-client.js';
 import { MOST_AT_ONCE } from '../load.js';
 import { addOperations, inner, optionsOf, work, type Order } from '../operations.js';
 import { Pool } from '../pool.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { Child } from '../support/processes/child.js';
-import { useRabbitMq } from '../support/rabbitmq/use-rabbitmq.js';
-import { useRedis } from '../support/redis/use-redis.js';
+import { Child } from '../../test/support/processes/child.js';
+import { useRabbitMq } from '../../test/support/rabbitmq/use-rabbitmq.js';
+import { useRedis } from '../../test/support/redis/use-redis.js';
 import { WAYS, type SoakSetup, type WayName } from './setup.js';
 import { endedAttempts } from './soak.js';
 

@@ -1,4 +1,4 @@
-import type { Leak } from '../../lab/measure/growth/leaks.js';
+import type { Leak } from '../measure/growth/leaks.js';
 import type { EventEmitter } from 'node:events';
 import type { INestApplicationContext } from '@nestjs/common';
 import type { IdempotencyStore } from 'nestjs-idempotency';

@@ -9,15 +9,15 @@ import {
   type Sample,
   spreadsOf,
   together,
-} from '../../../lab/bench/measuring/interleave.js';
-import { median, pairedRatio, spreadOf } from '../../../lab/bench/measuring/statistics.js';
-import { BUDGET, budgetRows, judge } from '../../../lab/bench/report/budget.js';
-import { chartsOf } from '../../../lab/bench/report/charts.js';
-import { compareCounts } from '../../../lab/bench/report/compare-counts.js';
-import { measuredPages, pageWith } from '../../../lab/bench/report/page.js';
-import type { PartResult, Results } from '../../../lab/bench/report/result.js';
-import { loadResults, measurementsFolder } from '../../../lab/bench/report/results-file.js';
-import { tablesOf } from '../../../lab/bench/report/tables.js';
+} from './measuring/interleave.js';
+import { median, pairedRatio, spreadOf } from './measuring/statistics.js';
+import { BUDGET, budgetRows, judge } from './report/budget.js';
+import { chartsOf } from './report/charts.js';
+import { compareCounts } from './report/compare-counts.js';
+import { measuredPages, pageWith } from './report/page.js';
+import type { PartResult, Results } from './report/result.js';
+import { loadResults, measurementsFolder } from './report/results-file.js';
+import { tablesOf } from './report/tables.js';
 
 const kept = loadResults();
 

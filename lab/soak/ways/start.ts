@@ -5,7 +5,7 @@ import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { IdempotencyModule } from 'nestjs-idempotency';
-import type { Platform } from '../../support/http/combinations.js';
+import type { Platform } from '../../../test/support/http/combinations.js';
 import { outer } from '../operations.js';
 import type { Way, WaySettings } from '../setup.js';
 

@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Body, Controller, Post, UseInterceptors } from '@nestjs/common';
 import { Idempotent } from 'nestjs-idempotency';
-import type { Platform } from '../../support/http/combinations.js';
+import type { Platform } from '../../../test/support/http/combinations.js';
 import {
   KeepAliveConnection,
   sendRaw,
   type RawRequest,
-} from '../../support/http/wire/raw-client.js';
+} from '../../../test/support/http/wire/raw-client.js';
 import { MOST_AT_ONCE } from '../load.js';
 import { addOperations, inner, optionsOf, work, type Order } from '../operations.js';
 import { Pool } from '../pool.js';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { CallHandler, ExecutionContext, NestInterceptor, Type } from '@nestjs/common';
 import { currentIdempotencyContext } from 'nestjs-idempotency';
-import type { ProtocolOptions } from '../support/internals/core.js';
+import type { ProtocolOptions } from '../../test/support/internals/core.js';
 import { map, race, timer, type Observable } from 'rxjs';
 
 /** What the operations of a soak do; each transport has one of each kind, of that name. */

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { growthsIn } from '../../lab/measure/growth/reading.js';
-import { startRabbitMq } from '../support/rabbitmq/rabbitmq-server.js';
-import { startRedis } from '../support/redis/redis-server.js';
-import { useServer } from '../support/servers/use-server.js';
+import { growthsIn } from '../measure/growth/reading.js';
+import { startRabbitMq } from '../../test/support/rabbitmq/rabbitmq-server.js';
+import { startRedis } from '../../test/support/redis/redis-server.js';
+import { useServer } from '../../test/support/servers/use-server.js';
 import { WAYS, type SoakSetup, type WayName } from './setup.js';
 import { soak } from './soak.js';
 
