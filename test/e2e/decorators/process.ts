@@ -18,7 +18,8 @@ import {
 } from './support/packages.js';
 
 // Jest cannot load CommonJS packages that require() Nest 12, so applications and clients run in this process. It
-// prints one line with the results of one decorator in one place.
+// prints one line with the results of one decorator in one place: each is a controller of its own in the
+// applications of its platform.
 
 const PLATFORMS: readonly Platform[] = ['express', 'fastify'];
 
@@ -31,6 +32,15 @@ const PLACES: Readonly<Record<string, Place>> = {
   'below @Post(), with @Idempotent() on the class': { below: true, onClass: true },
 };
 
+/** One decorator in one place. */
+interface Charged {
+  readonly path: string;
+  readonly platform: Platform;
+  readonly decorator: OtherDecorator;
+  readonly where: string;
+  readonly place: Place;
+}
+
 const said = ({ status, replayed, json }: RawResponse) => ({ status, replayed, json });
 
 class Stories {
@@ -41,7 +51,7 @@ class Stories {
     private readonly letTimePass: (ms: number) => void,
   ) {}
 
-  static async start(platform: Platform, decorator: OtherDecorator, place: Place) {
+  static async start(platform: Platform, charged: readonly Charged[]) {
     let now = Date.UTC(2026, 0, 1);
     const memory = memoryStore({ now: () => now });
     const start = (store: IdempotencyStore, options: { readonly unitOfWork?: UnitOfWork } = {}) =>
@@ -49,7 +59,9 @@ class Stories {
         platform,
         store,
         options: { storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 }, ...options },
-        controllers: [chargesController(decorator, place, options.unitOfWork !== undefined)],
+        controllers: charged.map(({ path, decorator, place }) =>
+          chargesController(path, decorator, place, options.unitOfWork !== undefined),
+        ),
         imports: [clsModule()],
       });
     const letTimePass = (ms: number) => void (now += ms);
@@ -67,18 +79,19 @@ class Stories {
     await this.transactional.close();
   }
 
-  async reported() {
+  async of({ path }: Charged) {
+    const charges = `/${path}/charges`;
     return {
-      kept: await this.twice('/charges', []),
-      declined: await this.twice('/charges', ['decline']),
-      piped: await this.twice('/piped', []),
-      timedOut: await this.timedOut([]),
-      timedOutAndFailed: await this.timedOut(['fail']),
-      takenOver: await this.takenOver(),
+      kept: await this.twice(charges, []),
+      declined: await this.twice(charges, ['decline']),
+      piped: await this.twice(`/${path}/piped`, []),
+      timedOut: await this.timedOut(`/${path}/timed`, []),
+      timedOutAndFailed: await this.timedOut(`/${path}/timed`, ['fail']),
+      takenOver: await this.takenOver(`/${path}/recovered`),
       transaction: {
-        kept: await this.twice('/charges', [], this.transactional),
-        declined: await this.twice('/charges', ['decline'], this.transactional),
-        failed: await this.twice('/charges', ['fail'], this.transactional),
+        kept: await this.twice(charges, [], this.transactional),
+        declined: await this.twice(charges, ['decline'], this.transactional),
+        failed: await this.twice(charges, ['fail'], this.transactional),
       },
     };
   }
@@ -91,19 +104,19 @@ class Stories {
   }
 
   /** An interceptor inside of `@Idempotent()` abandons the handler, which ends later. */
-  private async timedOut(plan: readonly string[]) {
+  private async timedOut(path: string, plan: readonly string[]) {
     const scenario = this.app.scenario();
     scenario.plan = plan;
     scenario.timeout.close();
     scenario.gate.close();
-    const pending = scenario.start('POST', '/timed');
+    const pending = scenario.start('POST', path);
     await scenario.started.reached(1);
     scenario.timeout.open();
     const first = (await pending.response).status;
-    const meanwhile = (await scenario.post('/timed')).json.code;
+    const meanwhile = (await scenario.post(path)).json.code;
     scenario.gate.open();
     for (let post = 1; post <= 500; post += 1) {
-      const { status, json } = await scenario.post('/timed');
+      const { status, json } = await scenario.post(path);
       if (json.code === meanwhile) continue;
       const later = json.code ?? status;
       return { first, meanwhile, later, ...(await effects(scenario)) };
@@ -112,13 +125,13 @@ class Stories {
   }
 
   /** The lease of an attempt in another process expires. */
-  private async takenOver() {
+  private async takenOver(path: string) {
     const [owner, taker] = [this.app.scenario(), this.other.scenario()];
     owner.gate.close();
-    const pending = owner.start('POST', '/recovered');
+    const pending = owner.start('POST', path);
     await owner.started.reached(1);
     this.letTimePass(LEASE_MS);
-    const response = said(await taker.post('/recovered', { key: owner.key }));
+    const response = said(await taker.post(path, { key: owner.key }));
     owner.gate.open();
     await pending.response;
     return { response, executions: taker.executions };
@@ -129,35 +142,39 @@ async function effects(scenario: Scenario) {
   return { executions: scenario.executions, committed: await committed(scenario) };
 }
 
-async function report(
-  platform: Platform,
-  decorator: OtherDecorator,
-  place: Place,
-): Promise<object> {
-  let stories: Stories;
+/** The error with which an application does not start that has this controller alone. */
+async function rejected(platform: Platform, charged: Charged): Promise<object> {
   try {
-    stories = await Stories.start(platform, decorator, place);
+    await (await Stories.start(platform, [charged])).close();
+    return {};
   } catch (error) {
     const { code, message } = error as Error & { code?: string };
     return { rejected: { code, message } };
-  }
-  try {
-    return await stories.reported();
-  } finally {
-    await stories.close();
   }
 }
 
 const [url = '', round] = process.argv.slice(2);
 await migrate({ url });
 const disconnect = await connectPackages(url);
-for (const [row, decorator] of otherDecorators.entries()) {
-  for (const [column, [where, place]] of Object.entries(PLACES).entries()) {
+const all = otherDecorators.flatMap((decorator, row) =>
+  Object.entries(PLACES).map(([where, place], column): Charged => {
     // The platforms alternate: each decorator and each place runs on both.
     const platform = PLATFORMS[(row + column + Number(round)) % PLATFORMS.length]!;
-    const { name, isTransaction } = decorator;
-    const reported = await report(platform, decorator, place);
-    console.log(JSON.stringify({ platform, name, where, isTransaction, ...reported }));
-  }
+    return { path: `${row}-${column}`, decorator, where, place, platform };
+  }),
+);
+const print = ({ platform, decorator, where }: Charged, reported: object) => {
+  const { name, isTransaction } = decorator;
+  console.log(JSON.stringify({ platform, name, where, isTransaction, ...reported }));
+};
+for (const platform of PLATFORMS) {
+  const charged = all.filter((one) => one.platform === platform);
+  const hidesMetadata = ({ decorator, place }: Charged) =>
+    !decorator.copiesMetadata && (place.above === true || place.onTop === true);
+  for (const one of charged.filter(hidesMetadata)) print(one, await rejected(platform, one));
+  const others = charged.filter((one) => !hidesMetadata(one));
+  const stories = await Stories.start(platform, others);
+  for (const one of others) print(one, await stories.of(one));
+  await stories.close();
 }
 await disconnect();

@@ -19,13 +19,14 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { from, map, of, switchMap, throwError } from 'rxjs';
 import { GraphQLError } from 'graphql';
 import { Around, givingUp } from '../../support/http/around.js';
-import { platforms } from '../../support/http/combinations.js';
+import { type Platform, platforms } from '../../support/http/combinations.js';
 import { expectProblem, expectReplay } from '../../support/http/expectations.js';
 import type { Reply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { afterTest } from '../../support/jest/after-test.js';
+import { until } from '../../support/waiting/until.js';
 import { callingApp, type CallingApp, rejection } from '../../support/nest/calling-app.js';
 import { declared } from '../../integration/nest/support/declared.js';
 import { useBank } from '../transactional/support/bank.js';
@@ -199,10 +200,7 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
   async function givenUpAt(note: string, path: string, scenario: Scenario) {
     scenario.timeout.close();
     const pending = scenario.start('POST', path);
-    for (let iteration = 0; !scenario.notes.includes(note); iteration += 1) {
-      if (iteration === 500) throw new Error(`the scenario has no note ${note}`);
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
+    await until(() => scenario.notes.includes(note));
     scenario.timeout.open();
     expect((await pending.response).status).toBe(503);
   }
@@ -466,8 +464,8 @@ function payments(replace: Replace): Type {
 }
 
 /** A controller that is created for each request. */
-function scoped(replace: Replace): Type {
-  @Controller()
+function scoped(replace: Replace, path: string): Type {
+  @Controller(path)
   class Payments {
     constructor(@Inject(REQUEST) _request: unknown) {
       return replace(this) as this;
@@ -500,8 +498,8 @@ function mixIn(target: Type, source: Type): void {
 }
 
 /** Copies only the methods, without the class's own metadata. */
-function mixed(replace: Replace): Type {
-  @Controller()
+function mixed(replace: Replace, path: string): Type {
+  @Controller(path)
   class Mixed {
     constructor(@Inject(REQUEST) _request: unknown) {
       return replace(this);
@@ -514,67 +512,62 @@ function mixed(replace: Replace): Type {
   return Mixed;
 }
 
+async function listening(controller: Type, platform: Platform = 'express'): Promise<TestApp> {
+  const app = await startApp({ platform, store: memoryStore(), controllers: [controller] });
+  afterTest(() => app.close());
+  return app;
+}
+
 describe.each(platforms)('instances on %s', (platform) => {
-  async function listening(controller: Type) {
-    const app = await startApp({ platform, store: memoryStore(), controllers: [controller] });
-    afterTest(() => app.close());
-    return app;
+  const controllers: Type[] = [];
+  const app = useServer(() => startApp({ platform, store: memoryStore(), controllers }));
+  const unchanged: Replace = (instance) => instance as object;
+
+  /** Adds a controller to the application. @returns its path. */
+  function pathOf(define: typeof scoped, replace: Replace): string {
+    const name = `Payments${controllers.length}`;
+    controllers.push(Object.defineProperty(define(replace, name), 'name', { value: name }));
+    return `/${name}`;
   }
 
   it.each(replacing)('the start fails where an instance has %s', async (_, replace) => {
-    const error = await rejection(listening(payments(replace)));
+    const error = await rejection(listening(payments(replace), platform));
     expect(error.code).toBe('idempotency_options_invalid');
     expect(error.message).toMatch(/^@Idempotent\(\) on Payments\.pay cannot protect it: the inst/);
   });
 
-  it.each(replacing)('nothing runs where a request’s instance has %s', async (_, replace) => {
-    const app = await listening(scoped(replace));
+  it.each([
+    ...replacing.map(([name, replace]) => [`has ${name}`, pathOf(scoped, replace)]),
+    // A proxy around such an instance is not detected, as Nest injects nothing into it.
+    ...replacing
+      .slice(0, 3)
+      .map(([name, replace]) => [`of a mixin has ${name}`, pathOf(mixed, replace)]),
+  ] as [string, string][])('nothing runs where a request’s instance %s', async (_, path) => {
     const scenario = app.scenario();
-    expect((await scenario.post('/')).status).toBe(500);
+    expect((await scenario.post(path)).status).toBe(500);
     expect(scenario.executions).toBe(0);
   });
 
-  // A proxy around such an instance is not detected, as Nest injects nothing into it.
-  it.each(replacing.slice(0, 3))(
-    'nothing runs where a request’s instance of a mixin has %s',
-    async (_, replace) => {
-      const app = await listening(mixed(replace));
-      const scenario = app.scenario();
-      expect((await scenario.post('/')).status).toBe(500);
-      expect(scenario.executions).toBe(0);
-    },
-  );
-
   it.each([
-    ['a class', scoped],
-    ['a mixin', mixed],
-  ])('a request’s instance of %s that replaces nothing is protected', async (_, define) => {
-    const app = await listening(define((instance) => instance as object));
+    ['a class', pathOf(scoped, unchanged)],
+    ['a mixin', pathOf(mixed, unchanged)],
+  ])('a request’s instance of %s that replaces nothing is protected', async (_, path) => {
     const scenario = app.scenario();
-    const first = await scenario.post('/');
-    expectReplay(await scenario.post('/'), first);
+    const first = await scenario.post(path);
+    expectReplay(await scenario.post(path), first);
     expect(scenario.executions).toBe(1);
   });
 
+  const path = pathOf(scoped, unchanged);
   it('other code calls a handler as a plain method', async () => {
-    const app = await listening(scoped((instance) => instance as object));
     const scenario = app.scenario();
-    expect((await scenario.post('/plain')).status).toBe(201);
+    expect((await scenario.post(`${path}/plain`)).status).toBe(201);
     const [, bind] = replacing[0]!;
     const instance = new (payments(bind))() as { pay(scenario: Scenario): unknown };
     expect(await instance.pay(scenario)).toEqual({ execution: 2 });
   });
 
   it('a retrying decorator around a method that a mixin copied is part of the operation', async () => {
-    const retrying = Wrapping(async (run, [scenario]) => {
-      try {
-        return await run();
-      } catch {
-        scenario.notes.push('retrying');
-        await scenario.gate.pass();
-        return await run();
-      }
-    });
     class Trait {
       @retrying
       @Post()
@@ -588,19 +581,16 @@ describe.each(platforms)('instances on %s', (platform) => {
     @Controller()
     class Payments {}
     mixIn(Payments, Trait);
-    const app = await listening(Payments);
-    const scenario = app.scenario();
+    const app = await listening(Payments, platform);
+    const scenario = Object.assign(app.scenario(), { pause: app.scenario().gate });
     scenario.timeout.close();
-    scenario.gate.close();
+    scenario.pause.close();
     const pending = scenario.start('POST', '/');
-    for (let iteration = 0; scenario.notes.length === 0; iteration += 1) {
-      if (iteration === 500) throw new Error('the decorator did not retry');
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
+    await until(() => scenario.notes.includes('retrying'));
     scenario.timeout.open();
     expect((await pending.response).status).toBe(503);
     expectProblem(await scenario.post('/'), 'in-progress');
-    scenario.gate.open();
+    scenario.pause.open();
   });
 });
 
@@ -610,16 +600,6 @@ const copying = Wrapping((run) => run() as unknown);
 async function initialised(controller: Type, providers: Type[] = []): Promise<CallingApp> {
   const app = await callingApp({ controllers: [controller], providers });
   afterTest(() => app.nest.close());
-  return app;
-}
-
-async function listening(controller: Type): Promise<TestApp> {
-  const app = await startApp({
-    platform: 'express',
-    store: memoryStore(),
-    controllers: [controller],
-  });
-  afterTest(() => app.close());
   return app;
 }
 
@@ -694,6 +674,13 @@ describe('the start fails where the metadata of @Idempotent() does not reach Nes
 });
 
 describe('the start succeeds where', () => {
+  async function expectProtected(controller: Type): Promise<void> {
+    const scenario = (await listening(controller)).scenario();
+    const first = await scenario.post('/');
+    expectReplay(await scenario.post('/'), first);
+    expect(scenario.executions).toBe(1);
+  }
+
   it('a derived class overrides a protected route without protecting it', async () => {
     class Base {
       @Post()
@@ -738,11 +725,7 @@ describe('the start succeeds where', () => {
     @Derived
     @Controller()
     class Payments extends Payable() {}
-    const app = await listening(Payments);
-    const scenario = app.scenario();
-    const first = await scenario.post('/');
-    expectReplay(await scenario.post('/'), first);
-    expect(scenario.executions).toBe(1);
+    await expectProtected(Payments);
   });
 
   it('a class decorator wraps all methods', async () => {
@@ -765,11 +748,7 @@ describe('the start succeeds where', () => {
         return scenario.response();
       }
     }
-    const app = await listening(Payments);
-    const scenario = app.scenario();
-    const first = await scenario.post('/');
-    expectReplay(await scenario.post('/'), first);
-    expect(scenario.executions).toBe(1);
+    await expectProtected(Payments);
   });
 
   it.each(['the class', 'the instance'])('a test spies on %s', async (where) => {

@@ -198,13 +198,252 @@ class OrdersResolver {
   }
 }
 
+/** Collects the error lines instead of printing them. */
+class ErrorLog extends ConsoleLogger {
+  readonly lines: string[] = [];
+  protected override printMessages(messages: unknown[], _context = '', level = 'log'): void {
+    if (level === 'error') this.lines.push(...messages.map(String));
+  }
+}
+
+@Catch()
+class Conflicts implements ExceptionFilter {
+  catch(exception: unknown): unknown {
+    if (!isIdempotencyError(exception)) return exception;
+    return new GraphQLError('from a filter', { extensions: { of: exception.code } });
+  }
+}
+
+/** The errors that a resolver can throw, by name. */
+const ERRORS: Readonly<Record<string, () => Error>> = {
+  graphql: () =>
+    new GraphQLError('no cover', { extensions: { code: 'NO_COVER', limit: { eur: 100 } } }),
+  notFound: () => new NotFoundException('no such account'),
+  badRequest: () => new BadRequestException({ statusCode: 400, error: 'of its own' }),
+  plain: () => new Error('the database said something secret'),
+};
+
+@Resolver()
+class FailingResolver {
+  constructor(private readonly service: IdempotencyService) {}
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  async fails(@InScenario() scenario: Scenario, @Args('error') error: string) {
+    const execution = await scenario.run();
+    if (scenario.planned(execution) === 'fail') throw ERRORS[error]!();
+    return { execution };
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ outcome: () => true })
+  async failsForGood(@InScenario() scenario: Scenario, @Args('error') error: string) {
+    await scenario.run();
+    throw ERRORS[error]!();
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  async returnsItsError(@InScenario() scenario: Scenario) {
+    await scenario.run();
+    return ERRORS.graphql!();
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  async returnsWhatCannotBeStored(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run(), at: new Date() };
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ outcome: { storeBody: false } })
+  async isNotStored(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ enabled: (() => 'yes') as unknown as (context: ExecutionContext) => boolean })
+  async isMisconfigured(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @UseFilters(Conflicts)
+  @Idempotent()
+  async isFiltered(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  async callsTheService(@InScenario() scenario: Scenario, @Args('amount') amount: string) {
+    return this.service.run(
+      { operation: 'receipts', key: scenario.key, scope: 'all-callers', payload: amount },
+      async () => ({ execution: await scenario.run() }),
+    );
+  }
+}
+
+interface Named {
+  readonly amount: number;
+}
+
+/** Records each request, and adds to its value. */
+const passing = (name: string, addend: number) => {
+  @Injectable()
+  class Passing implements NestInterceptor {
+    intercept(context: ExecutionContext, next: CallHandler<Named>): Observable<Named> {
+      const { notes } = scenarioOf(requestIn(context));
+      notes.push(`${name} before`);
+      return next.handle().pipe(
+        map((value) => {
+          notes.push(`${name} after`);
+          return { ...value, amount: value.amount + addend };
+        }),
+      );
+    }
+  }
+  return Passing;
+};
+
+@Injectable()
+class Retrying implements NestInterceptor {
+  intercept(_: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle().pipe(retry(1));
+  }
+}
+
+@Injectable()
+class ExactAmount implements PipeTransform {
+  transform(value: unknown): unknown {
+    if (value === 13) throw new BadRequestException('an unlucky amount');
+    return value;
+  }
+}
+
+const amountArgument = { type: () => Int, defaultValue: 0 };
+
+@Resolver()
+class PipelineResolver {
+  // Decorators apply from the bottom: this interceptor runs outside; the one of the next method runs inside.
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  @UseInterceptors(passing('outer', 1_000))
+  around(@InScenario() scenario: Scenario, @Args('amount', amountArgument) amount: number) {
+    scenario.notes.push('resolver');
+    return charged(scenario, amount);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @UseInterceptors(passing('inner', 10))
+  @Idempotent()
+  inside(@InScenario() scenario: Scenario, @Args('amount', amountArgument) amount: number) {
+    scenario.notes.push('resolver');
+    return charged(scenario, amount);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  @UseInterceptors(Retrying)
+  async retried(@InScenario() scenario: Scenario) {
+    const execution = await scenario.run();
+    if (scenario.planned(execution) === 'fail') throw new Error('of the first attempt');
+    return { execution, amount: requireIdempotencyContext().attempt };
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @UsePipes(ExactAmount)
+  @Idempotent({ outcome: () => true, fingerprint: false })
+  piped(@InScenario() scenario: Scenario, @Args('amount', amountArgument) amount: number) {
+    return charged(scenario, amount);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ enabled: (context) => requestIn(context).headers['x-unprotected'] === undefined })
+  switched(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => String, { nullable: true })
+  @Idempotent()
+  async contextual(
+    @InScenario() scenario: Scenario,
+    @IdempotencyContext() context: IdempotencyContext,
+    @Args('idempotencyKey', { type: () => String, nullable: true }) _key: string | null,
+  ) {
+    await scenario.run();
+    const { key, scope, operation, attempt, isTakeover, isProtected } = context;
+    scenario.notes.push({ key, scope, operation, attempt, isTakeover, isProtected });
+    return requireIdempotencyContext().key;
+  }
+}
+
+let instances = 0;
+
+@Resolver()
+@Injectable({ scope: Scope.REQUEST })
+class RequestScopedResolver {
+  private readonly instance = (instances += 1);
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  async perRequest(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run(), amount: this.instance };
+  }
+}
+
+@Resolver(() => Charge)
+@Idempotent()
+class ProtectedResolver {
+  @Query(() => Charge)
+  async charges(@InScenario() scenario: Scenario): Promise<Charge> {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  protectedByClass(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ key: { required: false } })
+  protectedByBoth(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @ResolveField(() => Int)
+  requests(@Context() { req }: { req: Parameters<typeof scenarioOf>[0] }): number {
+    return scenarioOf(req).arrived.count;
+  }
+}
+
+const log = new ErrorLog();
 const stores = useStores();
+let store: FaultyStore;
+const app = useServer(() => {
+  store = new FaultyStore(stores.fresh('redis'));
+  return startGraphqlApp({
+    store,
+    resolvers: [
+      OrdersResolver,
+      PaymentsResolver,
+      FailingResolver,
+      PipelineResolver,
+      RequestScopedResolver,
+      ProtectedResolver,
+    ],
+    options: { storeErrors: { commandTimeoutMs: 5_000 } },
+    configure: (nest) => nest.useLogger(log),
+  });
+});
+afterEach(() => {
+  store.heal();
+  log.lines.length = 0;
+});
+
+const charge = (field: string) => `mutation { field: ${field} { execution amount } }`;
 
 describe('the value of a mutation', () => {
-  const app = useServer(() =>
-    startGraphqlApp({ store: memoryStore(), resolvers: [OrdersResolver] }),
-  );
-
   const askFor = (scenario: Scenario, field: string, selection = '') =>
     ask(scenario, `mutation { field: ${field} ${selection} }`);
 
@@ -295,32 +534,13 @@ describe('the value of a mutation', () => {
   });
 });
 
-@Resolver()
-class WaitingResolver {
-  @Mutation(() => Charge)
-  @Idempotent({ duplicates: { mode: 'wait', timeoutMs: 20_000 } })
-  waitingCharge(
-    @InScenario() scenario: Scenario,
-    @Args('amount', { type: () => Int }) amount: number,
-  ) {
-    return charged(scenario, amount);
-  }
-}
-
 describe('duplicates of a mutation', () => {
-  const app = useServer(() =>
-    startGraphqlApp({
-      store: memoryStore(),
-      resolvers: [PaymentsResolver],
-    }),
-  );
-
-  const charge = 'mutation { charge(amount: 5) { execution amount } }';
+  const document = 'mutation { charge(amount: 5) { execution amount } }';
 
   it('execute once when twenty arrive concurrently, and later ones get the stored value [P04]', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
-    const responses = Array.from({ length: 20 }, () => ask(scenario, charge));
+    const responses = Array.from({ length: 20 }, () => ask(scenario, document));
     await scenario.arrived.reached(20);
     scenario.gate.open();
     const settled = await Promise.all(responses);
@@ -331,7 +551,7 @@ describe('duplicates of a mutation', () => {
       expect(codesIn(response)).toEqual({ charge: 'idempotency_in_progress' });
     }
     expect(done.length).toBeGreaterThan(0);
-    expect(await ask(scenario, charge)).toEqual(done[0]);
+    expect(await ask(scenario, document)).toEqual(done[0]);
     expect(scenario.executions).toBe(1);
   });
 
@@ -370,219 +590,8 @@ describe('duplicates of a mutation', () => {
   });
 });
 
-describe('a waiting duplicate whose client has disconnected', () => {
-  const store = new FaultyStore(memoryStore());
-  const app = useServer(() =>
-    startGraphqlApp({
-      store,
-      resolvers: [WaitingResolver],
-      options: { limits: { maxWaiters: 1 } },
-    }),
-  );
-
-  /** Resolves once the store has received `begin` for that many requests. */
-  const begun = (requests: number) =>
-    until(() => new Set(store.sentOf('begin').map(({ token }) => token)).size >= requests);
-
-  it('frees its place for another duplicate', async () => {
-    const scenario = app.scenario();
-    const document = 'mutation { waitingCharge(amount: 5) { execution } }';
-    scenario.gate.close();
-    const first = ask(scenario, document);
-    await begun(1);
-    const leaving = scenario.start('POST', '/graphql', { json: { query: document } });
-    await begun(2);
-    // No place is free for a third one yet.
-    const rejected = await ask(scenario, document);
-    expect(rejected.errors![0]!.extensions.code).toBe('idempotency_in_progress');
-    leaving.abandon();
-    await scenario.disconnected.reached(2);
-    const staying = ask(scenario, document);
-    await begun(4);
-    scenario.gate.open();
-    expect((await staying).data).toEqual({ waitingCharge: { execution: 1 } });
-    expect((await first).data).toEqual({ waitingCharge: { execution: 1 } });
-    expect(scenario.executions).toBe(1);
-  });
-});
-
-const LEASE_MS = 60_000;
-const AFTER_MS = 300_000;
-
-/** The charges that the payment provider has recorded. */
-@Injectable()
-class Provider {
-  readonly paid = new Map<string, number>();
-}
-
-const lookUp: Recover = ({ key }, services) => ({
-  value: { execution: 0, amount: services.get(Provider).paid.get(key) },
-});
-
-@Resolver()
-class TakeoverResolver {
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ lease: { durationMs: LEASE_MS, onTakeover: lookUp } })
-  looksUpFirst(@InScenario() scenario: Scenario) {
-    return charged(scenario, 5);
-  }
-}
-
-describe('a mutation whose owner was lost', () => {
-  let now = Date.UTC(2026, 0, 1);
-  let app: TestApp;
-  /** Another process. `app` takes over its attempts. */
-  let owner: TestApp;
-
-  beforeAll(async () => {
-    const options = {
-      store: memoryStore({ now: () => now }),
-      resolvers: [TakeoverResolver, Provider],
-    };
-    [app, owner] = [await startGraphqlApp(options), await startGraphqlApp(options)];
-  });
-  afterAll(() => Promise.all([app.close(), owner.close()]));
-
-  async function abandoned() {
-    const scenario = app.scenario();
-    scenario.gate.close();
-    const document = 'mutation { looksUpFirst { execution amount } }';
-    void ask(scenario, document, { port: owner.port });
-    await scenario.started.reached(1);
-    app.nest.get(Provider).paid.set(`looksUpFirst ${scenario.key}`, 5);
-    return { scenario, document };
-  }
-
-  it('gets the outcome that "lease.onTakeover" finds', async () => {
-    const { scenario, document } = await abandoned();
-    now += LEASE_MS;
-    const second = await ask(scenario, document);
-    expect(second.data).toEqual({ looksUpFirst: { execution: 0, amount: 5 } });
-    expect(await ask(scenario, document)).toEqual(second);
-    expect(scenario.executions).toBe(1);
-  });
-
-  it('gets the outcome that the reconciler finds when no client retries', async () => {
-    const { scenario, document } = await abandoned();
-    now += LEASE_MS + AFTER_MS;
-    const reconciler = app.nest.get(IdempotencyReconciler, { strict: false });
-    expect(await reconciler.reconcile()).toMatchObject({ completed: 1 });
-    const second = await ask(scenario, document);
-    expect(second.data).toEqual({ looksUpFirst: { execution: 0, amount: 5 } });
-    expect(scenario.executions).toBe(1);
-  });
-});
-
+// Before the applications below, whose start takes Nest's logger away from this one.
 describe('an error', () => {
-  /** Collects the error lines instead of printing them. */
-  class ErrorLog extends ConsoleLogger {
-    readonly lines: string[] = [];
-    protected override printMessages(messages: unknown[], _context = '', level = 'log'): void {
-      if (level === 'error') this.lines.push(...messages.map(String));
-    }
-  }
-
-  @Catch()
-  class Conflicts implements ExceptionFilter {
-    catch(exception: unknown): unknown {
-      if (!isIdempotencyError(exception)) return exception;
-      return new GraphQLError('from a filter', { extensions: { of: exception.code } });
-    }
-  }
-
-  @ObjectType()
-  class Receipt {
-    @Field(() => Int)
-    execution!: number;
-  }
-
-  /** The errors that a resolver can throw, by name. */
-  const ERRORS: Readonly<Record<string, () => Error>> = {
-    graphql: () =>
-      new GraphQLError('no cover', { extensions: { code: 'NO_COVER', limit: { eur: 100 } } }),
-    notFound: () => new NotFoundException('no such account'),
-    badRequest: () => new BadRequestException({ statusCode: 400, error: 'of its own' }),
-    plain: () => new Error('the database said something secret'),
-  };
-
-  @Resolver()
-  class FailingResolver {
-    constructor(private readonly service: IdempotencyService) {}
-
-    @Mutation(() => Receipt, { nullable: true })
-    @Idempotent()
-    async fails(@InScenario() scenario: Scenario, @Args('error') error: string) {
-      const execution = await scenario.run();
-      if (scenario.planned(execution) === 'fail') throw ERRORS[error]!();
-      return { execution };
-    }
-
-    @Mutation(() => Receipt, { nullable: true })
-    @Idempotent({ outcome: () => true })
-    async failsForGood(@InScenario() scenario: Scenario, @Args('error') error: string) {
-      await scenario.run();
-      throw ERRORS[error]!();
-    }
-
-    @Mutation(() => Receipt, { nullable: true })
-    @Idempotent()
-    async returnsItsError(@InScenario() scenario: Scenario) {
-      await scenario.run();
-      return ERRORS.graphql!();
-    }
-
-    @Mutation(() => Receipt, { nullable: true })
-    @Idempotent()
-    async returnsWhatCannotBeStored(@InScenario() scenario: Scenario) {
-      return { execution: await scenario.run(), at: new Date() };
-    }
-
-    @Mutation(() => Receipt, { nullable: true })
-    @Idempotent({ outcome: { storeBody: false } })
-    async isNotStored(@InScenario() scenario: Scenario) {
-      return { execution: await scenario.run() };
-    }
-
-    @Mutation(() => Receipt, { nullable: true })
-    @Idempotent({ enabled: (() => 'yes') as unknown as (context: ExecutionContext) => boolean })
-    async isMisconfigured(@InScenario() scenario: Scenario) {
-      return { execution: await scenario.run() };
-    }
-
-    @Mutation(() => Receipt, { nullable: true })
-    @UseFilters(Conflicts)
-    @Idempotent()
-    async isFiltered(@InScenario() scenario: Scenario) {
-      return { execution: await scenario.run() };
-    }
-
-    @Mutation(() => Receipt, { nullable: true })
-    @Idempotent()
-    async callsTheService(@InScenario() scenario: Scenario, @Args('amount') amount: string) {
-      return this.service.run(
-        { operation: 'receipts', key: scenario.key, scope: 'all-callers', payload: amount },
-        async () => ({ execution: await scenario.run() }),
-      );
-    }
-  }
-
-  const log = new ErrorLog();
-  const store = new FaultyStore(memoryStore());
-
-  const app = useServer(() =>
-    startGraphqlApp({
-      store,
-      resolvers: [PaymentsResolver, FailingResolver],
-      configure: (nest) => {
-        nest.useLogger(log);
-      },
-    }),
-  );
-  afterEach(() => {
-    store.heal();
-    log.lines.length = 0;
-  });
-
   const mutation = (field: string) => `mutation { field: ${field} { execution } }`;
 
   const codeOf = (response: GraphqlResponse) => codesIn(response).field;
@@ -738,151 +747,124 @@ describe('an error', () => {
   });
 });
 
-interface Named {
-  readonly amount: number;
-}
-
-/** Records each request, and adds to its value. */
-const passing = (name: string, addend: number) => {
-  @Injectable()
-  class Passing implements NestInterceptor {
-    intercept(context: ExecutionContext, next: CallHandler<Named>): Observable<Named> {
-      const { notes } = scenarioOf(requestIn(context));
-      notes.push(`${name} before`);
-      return next.handle().pipe(
-        map((value) => {
-          notes.push(`${name} after`);
-          return { ...value, amount: value.amount + addend };
-        }),
-      );
-    }
-  }
-  return Passing;
-};
-
-@Injectable()
-class Retrying implements NestInterceptor {
-  intercept(_: ExecutionContext, next: CallHandler): Observable<unknown> {
-    return next.handle().pipe(retry(1));
-  }
-}
-
-@Injectable()
-class ExactAmount implements PipeTransform {
-  transform(value: unknown): unknown {
-    if (value === 13) throw new BadRequestException('an unlucky amount');
-    return value;
-  }
-}
-
-const amountArgument = { type: () => Int, defaultValue: 0 };
-
 @Resolver()
-class PipelineResolver {
-  // Decorators apply from the bottom: this interceptor runs outside; the one of the next method runs inside.
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent()
-  @UseInterceptors(passing('outer', 1_000))
-  around(@InScenario() scenario: Scenario, @Args('amount', amountArgument) amount: number) {
-    scenario.notes.push('resolver');
-    return charged(scenario, amount);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @UseInterceptors(passing('inner', 10))
-  @Idempotent()
-  inside(@InScenario() scenario: Scenario, @Args('amount', amountArgument) amount: number) {
-    scenario.notes.push('resolver');
-    return charged(scenario, amount);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent()
-  @UseInterceptors(Retrying)
-  async retried(@InScenario() scenario: Scenario) {
-    const execution = await scenario.run();
-    if (scenario.planned(execution) === 'fail') throw new Error('of the first attempt');
-    return { execution, amount: requireIdempotencyContext().attempt };
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @UsePipes(ExactAmount)
-  @Idempotent({ outcome: () => true, fingerprint: false })
-  piped(@InScenario() scenario: Scenario, @Args('amount', amountArgument) amount: number) {
-    return charged(scenario, amount);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ enabled: (context) => requestIn(context).headers['x-unprotected'] === undefined })
-  switched(@InScenario() scenario: Scenario) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => String, { nullable: true })
-  @Idempotent()
-  async contextual(
+class WaitingResolver {
+  @Mutation(() => Charge)
+  @Idempotent({ duplicates: { mode: 'wait', timeoutMs: 20_000 } })
+  waitingCharge(
     @InScenario() scenario: Scenario,
-    @IdempotencyContext() context: IdempotencyContext,
-    @Args('idempotencyKey', { type: () => String, nullable: true }) _key: string | null,
+    @Args('amount', { type: () => Int }) amount: number,
   ) {
-    await scenario.run();
-    const { key, scope, operation, attempt, isTakeover, isProtected } = context;
-    scenario.notes.push({ key, scope, operation, attempt, isTakeover, isProtected });
-    return requireIdempotencyContext().key;
+    return charged(scenario, amount);
   }
 }
 
-let instances = 0;
+describe('a waiting duplicate whose client has disconnected', () => {
+  const store = new FaultyStore(memoryStore());
+  const app = useServer(() =>
+    startGraphqlApp({
+      store,
+      resolvers: [WaitingResolver],
+      options: { limits: { maxWaiters: 1 } },
+    }),
+  );
+
+  /** Resolves once the store has received `begin` for that many requests. */
+  const begun = (requests: number) =>
+    until(() => new Set(store.sentOf('begin').map(({ token }) => token)).size >= requests);
+
+  it('frees its place for another duplicate', async () => {
+    const scenario = app.scenario();
+    const document = 'mutation { waitingCharge(amount: 5) { execution } }';
+    scenario.gate.close();
+    const first = ask(scenario, document);
+    await begun(1);
+    const leaving = scenario.start('POST', '/graphql', { json: { query: document } });
+    await begun(2);
+    // No place is free for a third one yet.
+    const rejected = await ask(scenario, document);
+    expect(rejected.errors![0]!.extensions.code).toBe('idempotency_in_progress');
+    leaving.abandon();
+    await scenario.disconnected.reached(2);
+    const staying = ask(scenario, document);
+    await begun(4);
+    scenario.gate.open();
+    expect((await staying).data).toEqual({ waitingCharge: { execution: 1 } });
+    expect((await first).data).toEqual({ waitingCharge: { execution: 1 } });
+    expect(scenario.executions).toBe(1);
+  });
+});
+
+const LEASE_MS = 60_000;
+const AFTER_MS = 300_000;
+
+/** The charges that the payment provider has recorded. */
+@Injectable()
+class Provider {
+  readonly paid = new Map<string, number>();
+}
+
+const lookUp: Recover = ({ key }, services) => ({
+  value: { execution: 0, amount: services.get(Provider).paid.get(key) },
+});
 
 @Resolver()
-@Injectable({ scope: Scope.REQUEST })
-class RequestScopedResolver {
-  private readonly instance = (instances += 1);
-
+class TakeoverResolver {
   @Mutation(() => Charge, { nullable: true })
-  @Idempotent()
-  async perRequest(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run(), amount: this.instance };
+  @Idempotent({ lease: { durationMs: LEASE_MS, onTakeover: lookUp } })
+  looksUpFirst(@InScenario() scenario: Scenario) {
+    return charged(scenario, 5);
   }
 }
 
-@Resolver(() => Charge)
-@Idempotent()
-class ProtectedResolver {
-  @Query(() => Charge)
-  async charges(@InScenario() scenario: Scenario): Promise<Charge> {
-    return charged(scenario, 0);
+describe('a mutation whose owner was lost', () => {
+  let now = Date.UTC(2026, 0, 1);
+  let app: TestApp;
+  /** Another process. `app` takes over its attempts. */
+  let owner: TestApp;
+
+  beforeAll(async () => {
+    const options = {
+      store: memoryStore({ now: () => now }),
+      resolvers: [TakeoverResolver, Provider],
+    };
+    [app, owner] = [await startGraphqlApp(options), await startGraphqlApp(options)];
+  });
+  afterAll(() => Promise.all([app.close(), owner.close()]));
+
+  async function abandoned() {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const document = 'mutation { looksUpFirst { execution amount } }';
+    void ask(scenario, document, { port: owner.port });
+    await scenario.started.reached(1);
+    app.nest.get(Provider).paid.set(`looksUpFirst ${scenario.key}`, 5);
+    return { scenario, document };
   }
 
-  @Mutation(() => Charge, { nullable: true })
-  protectedByClass(@InScenario() scenario: Scenario) {
-    return charged(scenario, 0);
-  }
+  it('gets the outcome that "lease.onTakeover" finds', async () => {
+    const { scenario, document } = await abandoned();
+    now += LEASE_MS;
+    const second = await ask(scenario, document);
+    expect(second.data).toEqual({ looksUpFirst: { execution: 0, amount: 5 } });
+    expect(await ask(scenario, document)).toEqual(second);
+    expect(scenario.executions).toBe(1);
+  });
 
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ key: { required: false } })
-  protectedByBoth(@InScenario() scenario: Scenario) {
-    return charged(scenario, 0);
-  }
-
-  @ResolveField(() => Int)
-  requests(@Context() { req }: { req: Parameters<typeof scenarioOf>[0] }): number {
-    return scenarioOf(req).arrived.count;
-  }
-}
-const server = useServer(() =>
-  startGraphqlApp({
-    store: stores.fresh('redis'),
-    resolvers: [PipelineResolver, RequestScopedResolver, ProtectedResolver],
-    options: { storeErrors: { commandTimeoutMs: 5_000 } },
-  }),
-);
-
-const charge = (field: string) => `mutation { field: ${field} { execution amount } }`;
+  it('gets the outcome that the reconciler finds when no client retries', async () => {
+    const { scenario, document } = await abandoned();
+    now += LEASE_MS + AFTER_MS;
+    const reconciler = app.nest.get(IdempotencyReconciler, { strict: false });
+    expect(await reconciler.reconcile()).toMatchObject({ completed: 1 });
+    const second = await ask(scenario, document);
+    expect(second.data).toEqual({ looksUpFirst: { execution: 0, amount: 5 } });
+    expect(scenario.executions).toBe(1);
+  });
+});
 
 describe('around a mutation', () => {
   it('guards run before its record is read, also for retries', async () => {
-    const scenario = server.scenario();
+    const scenario = app.scenario();
     await ask(scenario, charge('around(amount: 1)'));
     scenario.forbidden.add('alice');
     const response = await ask(scenario, charge('around(amount: 1)'));
@@ -891,7 +873,7 @@ describe('around a mutation', () => {
   });
 
   it('outer interceptors see every retry, and their changes are not stored', async () => {
-    const scenario = server.scenario();
+    const scenario = app.scenario();
     const first = await ask(scenario, charge('around(amount: 1)'));
     expect(first.data).toEqual({ field: { execution: 1, amount: 1_001 } });
     expect(await ask(scenario, charge('around(amount: 1)'))).toEqual(first);
@@ -905,7 +887,7 @@ describe('around a mutation', () => {
   });
 
   it('inner interceptors are part of it', async () => {
-    const scenario = server.scenario();
+    const scenario = app.scenario();
     const first = await ask(scenario, charge('inside(amount: 1)'));
     expect(first.data).toEqual({ field: { execution: 1, amount: 11 } });
     expect(await ask(scenario, charge('inside(amount: 1)'))).toEqual(first);
@@ -913,7 +895,7 @@ describe('around a mutation', () => {
   });
 
   it('an outer interceptor may retry, which is a new attempt', async () => {
-    const scenario = server.scenario();
+    const scenario = app.scenario();
     scenario.plan = ['fail'];
     const { data } = await ask(scenario, charge('retried'));
     expect(data).toEqual({ field: { execution: 2, amount: 2 } });
@@ -922,7 +904,7 @@ describe('around a mutation', () => {
   });
 
   it('a rejection by a pipe is not an outcome, whatever is kept', async () => {
-    const scenario = server.scenario();
+    const scenario = app.scenario();
     const rejected = await ask(scenario, charge('piped(amount: 13)'));
     expect(codesIn(rejected)).toEqual({ field: 'BAD_REQUEST' });
     const { data } = await ask(scenario, charge('piped(amount: 14)'));
@@ -932,7 +914,7 @@ describe('around a mutation', () => {
 
 describe('a mutation', () => {
   it('knows its key, its caller and its attempt', async () => {
-    const scenario = server.scenario();
+    const scenario = app.scenario();
     const { key } = scenario;
     const byArgument = await ask(scenario, `mutation { contextual(idempotencyKey: "${key}") }`);
     expect(byArgument.data).toEqual({ contextual: key });
@@ -949,7 +931,7 @@ describe('a mutation', () => {
   });
 
   it('is unprotected when the option "enabled" returns false', async () => {
-    const scenario = server.scenario();
+    const scenario = app.scenario();
     const headers = [['X-Unprotected', 'yes']] as const;
     await ask(scenario, charge('switched'), { headers });
     await ask(scenario, charge('switched'), { headers });
@@ -960,19 +942,19 @@ describe('a mutation', () => {
   });
 
   it('of a request-scoped resolver is protected like any other', async () => {
-    const scenario = server.scenario();
+    const scenario = app.scenario();
     const first = await ask(scenario, charge('perRequest'));
     const second = await ask(scenario, charge('perRequest'));
     expect(first.data.field).toEqual({ execution: 1, amount: instances - 1 });
     expect(second).toEqual(first);
-    const other = server.scenario();
+    const other = app.scenario();
     expect((await ask(other, charge('perRequest'))).data.field.amount).toBe(instances);
   });
 });
 
 describe('@Idempotent() on a resolver’s class', () => {
   it('protects its mutations', async () => {
-    const scenario = server.scenario();
+    const scenario = app.scenario();
     const unkeyed = await ask(scenario, 'mutation { protectedByClass { execution } }', {
       key: null,
     });
@@ -983,7 +965,7 @@ describe('@Idempotent() on a resolver’s class', () => {
   });
 
   it('is merged with the one on a method', async () => {
-    const scenario = server.scenario();
+    const scenario = app.scenario();
     await ask(scenario, 'mutation { protectedByBoth { execution } }', { key: null });
     await ask(scenario, charge('protectedByBoth'));
     await ask(scenario, charge('protectedByBoth'));
@@ -991,7 +973,7 @@ describe('@Idempotent() on a resolver’s class', () => {
   });
 
   it('leaves queries and fields unprotected', async () => {
-    const scenario = server.scenario();
+    const scenario = app.scenario();
     const asked = () => ask(scenario, '{ charges { execution requests } }');
     expect((await asked()).data).toEqual({ charges: { execution: 1, requests: 1 } });
     expect((await asked()).data).toEqual({ charges: { execution: 2, requests: 2 } });

@@ -1,7 +1,17 @@
+import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
 import { once } from 'node:events';
-import type { ExecutionContext } from '@nestjs/common';
+import { readFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import {
+  ClassSerializerInterceptor,
+  type ExecutionContext,
+  type Type,
+  UseInterceptors,
+} from '@nestjs/common';
 import {
   Args,
   type CustomScalar,
@@ -9,16 +19,26 @@ import {
   InputType,
   Int,
   Mutation,
+  ObjectType,
+  Query,
+  ResolveField,
   Resolver,
+  ResolveReference,
   Scalar,
+  Subscription,
 } from '@nestjs/graphql';
 import { describe, expect, it } from '@jest/globals';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { Idempotent } from 'nestjs-idempotency';
+import { buildSchema, parse, validate } from 'graphql';
 import type { Context } from 'graphql-ws';
 import { type RawData, WebSocket } from 'ws';
 import { type Scenario, SCENARIO_HEADER } from '../../support/http/scenario.js';
+import { outsideEnvironment } from '../../support/processes/processes.js';
+import { projectRoot } from '../../support/project-root.js';
 import { useServer } from '../../support/servers/use-server.js';
+import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
+import { declared } from '../../integration/nest/support/declared.js';
 import {
   ask,
   type Asking,
@@ -30,8 +50,213 @@ import {
 } from './support/graphql-app.js';
 import { Charge, charged, PaymentsResolver } from './support/payments.resolver.js';
 
+const tenantAndUser = (context: ExecutionContext) => {
+  const { tenant, id } = requestIn(context).user as { tenant: string; id: string };
+  return [tenant, id];
+};
+
+@Resolver()
+class CallersResolver {
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  byUser(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ caller: { scope: tenantAndUser } })
+  byTenant(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ caller: { anonymous: 'ignore' } })
+  unprotected(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ caller: { anonymous: 'shared' } })
+  shared(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ key: { uniqueFor: 'principal' } })
+  overAllOperations(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ key: { uniqueFor: 'principal' } })
+  overAllOperationsToo(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+}
+
+/** Yields a promise of each file, as graphql-upload does. */
+class UploadedFile {
+  readonly name!: string;
+}
+
+@Scalar('Upload', () => UploadedFile)
+class UploadScalar implements CustomScalar<unknown, unknown> {
+  parseValue = (name: unknown) => Promise.resolve({ name });
+  parseLiteral = () => Promise.resolve({ name: 'literal' });
+  serialize = (value: unknown) => value;
+}
+
+class AnyJson {
+  readonly value: unknown;
+}
+
+/** Parses an object to a Map, as some scalars do. */
+@Scalar('Json', () => AnyJson)
+class JsonScalar implements CustomScalar<unknown, unknown> {
+  parseValue = (value: unknown) =>
+    Array.isArray(value) ? value : new Map(Object.entries(value as object));
+  parseLiteral = () => null;
+  serialize = (value: unknown) => value;
+}
+
+/** Holds its amount in a private field, as money libraries do. */
+class Money {
+  readonly #cents: number;
+
+  constructor(cents: number) {
+    this.#cents = cents;
+  }
+
+  get cents() {
+    return this.#cents;
+  }
+
+  get idempotencyKey() {
+    return undefined;
+  }
+}
+
+@Scalar('Money', () => Money)
+class MoneyScalar implements CustomScalar<unknown, unknown> {
+  parseValue = (cents: unknown) => new Money(cents as number);
+  parseLiteral = () => null;
+  serialize = (value: unknown) => value;
+}
+
+const money = { type: () => Money };
+
+@InputType()
+class LineInput {
+  @Field(() => String)
+  sku!: string;
+
+  @Field(() => Int, { defaultValue: 1 })
+  count!: number;
+}
+
+@InputType()
+class OrderInput {
+  @Field(() => [LineInput])
+  lines!: LineInput[];
+
+  @Field(() => String, { nullable: true })
+  sentAt?: string;
+
+  @Field(() => String, { nullable: true })
+  idempotencyKey?: string;
+}
+
+const file = { type: () => UploadedFile };
+
+@Resolver()
+class OrdersResolver {
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  order(
+    @InScenario() scenario: Scenario,
+    @Args('input') _: OrderInput,
+    @Args('idempotencyKey', { type: () => String, nullable: true }) _key: string | null,
+  ) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ fingerprint: { exclude: ['input.sentAt'] } })
+  orderWhenever(@InScenario() scenario: Scenario, @Args('input') _: OrderInput) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ fingerprint: ({ path, body }) => [path, Object.keys(body as object)] })
+  orderWhatever(@InScenario() scenario: Scenario, @Args('input') _: OrderInput) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ fingerprint: ({ body }) => (body as { lines?: unknown }).lines })
+  orderNothing(@InScenario() scenario: Scenario, @Args('input') _: OrderInput) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  upload(@InScenario() scenario: Scenario, @Args('file', file) _: unknown) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ fingerprint: { exclude: ['file'] } })
+  uploadAny(
+    @InScenario() scenario: Scenario,
+    @Args('file', file) _: unknown,
+    @Args('digest') _digest: string,
+  ) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  remind(@InScenario() scenario: Scenario, @Args('at', { type: () => Date }) _: Date) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  pay(@InScenario() scenario: Scenario, @Args('input', money) _: Money) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ fingerprint: { exclude: ['input.note'] } })
+  payWithoutNote(@InScenario() scenario: Scenario, @Args('input', money) _: Money) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ fingerprint: { include: ['input.amount'] } })
+  payAmount(@InScenario() scenario: Scenario, @Args('input', money) _: Money) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  note(@InScenario() scenario: Scenario, @Args('json', { type: () => AnyJson }) _: unknown) {
+    return charged(scenario, 0);
+  }
+}
+
 const app = useServer(() =>
-  startGraphqlApp({ store: memoryStore(), resolvers: [PaymentsResolver] }),
+  startGraphqlApp({
+    store: memoryStore(),
+    resolvers: [
+      PaymentsResolver,
+      CallersResolver,
+      OrdersResolver,
+      UploadScalar,
+      JsonScalar,
+      MoneyScalar,
+    ],
+  }),
 );
 
 /** Sends the document twice, without a key header unless one is given, and returns both responses. */
@@ -301,55 +526,7 @@ describe('the key in the header', () => {
   });
 });
 
-const tenantAndUser = (context: ExecutionContext) => {
-  const { tenant, id } = requestIn(context).user as { tenant: string; id: string };
-  return [tenant, id];
-};
-
-@Resolver()
-class CallersResolver {
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent()
-  byUser(@InScenario() scenario: Scenario) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ caller: { scope: tenantAndUser } })
-  byTenant(@InScenario() scenario: Scenario) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ caller: { anonymous: 'ignore' } })
-  unprotected(@InScenario() scenario: Scenario) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ caller: { anonymous: 'shared' } })
-  shared(@InScenario() scenario: Scenario) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ key: { uniqueFor: 'principal' } })
-  overAllOperations(@InScenario() scenario: Scenario) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ key: { uniqueFor: 'principal' } })
-  overAllOperationsToo(@InScenario() scenario: Scenario) {
-    return charged(scenario, 0);
-  }
-}
-
 describe('the caller of a mutation', () => {
-  const app = useServer(() =>
-    startGraphqlApp({ store: memoryStore(), resolvers: [CallersResolver] }),
-  );
-
   async function execution(scenario: Scenario, field: string, as: string | null): Promise<number> {
     const document = `mutation { field: ${field} { execution } }`;
     const { data } = await ask(scenario, document, { as });
@@ -395,11 +572,9 @@ describe('the caller of a mutation', () => {
     const other = await ask(scenario, 'mutation { field: overAllOperationsToo { execution } }');
     expect(codesIn(other)).toEqual({ field: 'idempotency_key_reused' });
   });
-});
 
-describe('the caller in a custom context', () => {
-  it('is the user of that context', async () => {
-    const app = await startGraphqlApp({
+  it('is the user of a custom context', async () => {
+    const other = await startGraphqlApp({
       store: memoryStore(),
       resolvers: [CallersResolver],
       guard: { canActivate: () => true },
@@ -411,176 +586,16 @@ describe('the caller in a custom context', () => {
       },
     });
     try {
-      const scenario = app.scenario();
-      const document = 'mutation { byUser { execution } }';
-      const asked = async (as: string) =>
-        (await ask(scenario, document, { as })).data.byUser.execution as number;
+      const scenario = other.scenario();
+      const asked = (as: string) => execution(scenario, 'byUser', as);
       expect([await asked('carol'), await asked('dave'), await asked('carol')]).toEqual([1, 2, 1]);
     } finally {
-      await app.close();
+      await other.close();
     }
   });
 });
 
-/** Yields a promise of each file, as graphql-upload does. */
-class UploadedFile {
-  readonly name!: string;
-}
-
-@Scalar('Upload', () => UploadedFile)
-class UploadScalar implements CustomScalar<unknown, unknown> {
-  parseValue = (name: unknown) => Promise.resolve({ name });
-  parseLiteral = () => Promise.resolve({ name: 'literal' });
-  serialize = (value: unknown) => value;
-}
-
-class AnyJson {
-  readonly value: unknown;
-}
-
-/** Parses an object to a Map, as some scalars do. */
-@Scalar('Json', () => AnyJson)
-class JsonScalar implements CustomScalar<unknown, unknown> {
-  parseValue = (value: unknown) =>
-    Array.isArray(value) ? value : new Map(Object.entries(value as object));
-  parseLiteral = () => null;
-  serialize = (value: unknown) => value;
-}
-
-/** Holds its amount in a private field, as money libraries do. */
-class Money {
-  readonly #cents: number;
-
-  constructor(cents: number) {
-    this.#cents = cents;
-  }
-
-  get cents() {
-    return this.#cents;
-  }
-
-  get idempotencyKey() {
-    return undefined;
-  }
-}
-
-@Scalar('Money', () => Money)
-class MoneyScalar implements CustomScalar<unknown, unknown> {
-  parseValue = (cents: unknown) => new Money(cents as number);
-  parseLiteral = () => null;
-  serialize = (value: unknown) => value;
-}
-
-const money = { type: () => Money };
-
-@InputType()
-class LineInput {
-  @Field(() => String)
-  sku!: string;
-
-  @Field(() => Int, { defaultValue: 1 })
-  count!: number;
-}
-
-@InputType()
-class OrderInput {
-  @Field(() => [LineInput])
-  lines!: LineInput[];
-
-  @Field(() => String, { nullable: true })
-  sentAt?: string;
-
-  @Field(() => String, { nullable: true })
-  idempotencyKey?: string;
-}
-
-const file = { type: () => UploadedFile };
-
-@Resolver()
-class OrdersResolver {
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent()
-  order(
-    @InScenario() scenario: Scenario,
-    @Args('input') _: OrderInput,
-    @Args('idempotencyKey', { type: () => String, nullable: true }) _key: string | null,
-  ) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ fingerprint: { exclude: ['input.sentAt'] } })
-  orderWhenever(@InScenario() scenario: Scenario, @Args('input') _: OrderInput) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ fingerprint: ({ path, body }) => [path, Object.keys(body as object)] })
-  orderWhatever(@InScenario() scenario: Scenario, @Args('input') _: OrderInput) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ fingerprint: ({ body }) => (body as { lines?: unknown }).lines })
-  orderNothing(@InScenario() scenario: Scenario, @Args('input') _: OrderInput) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent()
-  upload(@InScenario() scenario: Scenario, @Args('file', file) _: unknown) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ fingerprint: { exclude: ['file'] } })
-  uploadAny(
-    @InScenario() scenario: Scenario,
-    @Args('file', file) _: unknown,
-    @Args('digest') _digest: string,
-  ) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent()
-  remind(@InScenario() scenario: Scenario, @Args('at', { type: () => Date }) _: Date) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent()
-  pay(@InScenario() scenario: Scenario, @Args('input', money) _: Money) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ fingerprint: { exclude: ['input.note'] } })
-  payWithoutNote(@InScenario() scenario: Scenario, @Args('input', money) _: Money) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ fingerprint: { include: ['input.amount'] } })
-  payAmount(@InScenario() scenario: Scenario, @Args('input', money) _: Money) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent()
-  note(@InScenario() scenario: Scenario, @Args('json', { type: () => AnyJson }) _: unknown) {
-    return charged(scenario, 0);
-  }
-}
-
 describe('the content of a mutation', () => {
-  const app = useServer(() =>
-    startGraphqlApp({
-      store: memoryStore(),
-      resolvers: [OrdersResolver, UploadScalar, JsonScalar, MoneyScalar],
-    }),
-  );
-
   const order = (scenario: Scenario, lines: string, more = '', name = 'order') =>
     ask(scenario, `mutation { field: ${name}(input: { lines: ${lines} ${more} }) { execution } }`);
 
@@ -796,5 +811,134 @@ describe('a mutation over a WebSocket', () => {
     expect(codesIn(response)).toEqual({ charge: 'idempotency_key_missing' });
     expect(scenario.executions).toBe(0);
     await socket.close();
+  });
+});
+
+@ObjectType()
+class Thing {
+  @Field(() => Int)
+  id!: number;
+}
+
+/** A resolver with one method. */
+const resolver = (name: string, method: string, ...decorators: MethodDecorator[]) =>
+  declared(name, [Resolver()], { [method]: decorators });
+
+@Resolver(() => Thing)
+class FieldResolver {
+  @Query(() => Thing)
+  thing(): Thing {
+    return { id: 1 };
+  }
+
+  @ResolveField(() => Int)
+  @Idempotent()
+  size(): number {
+    return 1;
+  }
+}
+
+@Idempotent()
+class ProtectedBase {}
+
+@Resolver()
+class InheritingResolver extends ProtectedBase {
+  @Mutation(() => Int)
+  make(): number {
+    return 1;
+  }
+}
+
+const mutation = Mutation(() => Int);
+const named = Idempotent({ operation: 'things.make' });
+
+describe('the application does not start', () => {
+  const not = (member: string) => `${member} has @Idempotent(), but is not a mutation`;
+  const query = Query(() => Int);
+  const subscription = Subscription(() => Int);
+  it.each<[string, Type[], string]>([
+    [
+      'with @Idempotent() on a query',
+      [resolver('QueryResolver', 'count', query, Idempotent())],
+      not('QueryResolver.count'),
+    ],
+    [
+      'with @Idempotent() on a subscription',
+      [resolver('SubscriptionResolver', 'counts', Idempotent(), subscription)],
+      not('SubscriptionResolver.counts'),
+    ],
+    ['with @Idempotent() on a field of a type', [FieldResolver], not('FieldResolver.size')],
+    [
+      'with @Idempotent() on a reference resolver',
+      [resolver('ReferenceResolver', 'resolveReference', Idempotent(), ResolveReference())],
+      not('ReferenceResolver.resolveReference'),
+    ],
+    [
+      'with two mutations of one name',
+      [
+        resolver('OneResolver', 'makeOne', mutation, named),
+        resolver('OtherResolver', 'makeOther', mutation, named),
+      ],
+      'Two operations are named "things.make": OneResolver.makeOne (in ',
+    ],
+    [
+      'with a serializer that would no longer receive class instances',
+      [
+        declared('SerializedResolver', [Resolver(), UseInterceptors(ClassSerializerInterceptor)], {
+          makeSerialized: [mutation, Idempotent()],
+        }),
+      ],
+      'SerializedResolver.makeSerialized returns its value to a ClassSerializerInterceptor',
+    ],
+    [
+      'with an invalid option',
+      [resolver('OptionResolver', 'make', mutation, Idempotent({ key: { maxLength: 0 } }))],
+      '"key.maxLength"',
+    ],
+    [
+      'with a mutation that only inherits the decorator of its class',
+      [InheritingResolver],
+      'InheritingResolver.make inherits',
+    ],
+  ])('%s', async (_, resolvers, message) => {
+    const end = await startGraphqlApp({ store: memoryStore(), resolvers }).then(
+      (app) => app.close(),
+      (error: unknown) => error,
+    );
+    expect(end).toMatchObject({
+      name: 'IdempotencyOptionsError',
+      message: expect.stringContaining(message),
+    });
+  });
+});
+
+const SCHEMA = buildSchema(`
+  input ChargeInput { amount: Int! }
+  type Charge { id: ID! amount: Int! }
+  type Query { charges: [Charge!]! }
+  type Mutation { charge(input: ChargeInput!, idempotencyKey: String!): Charge }
+`);
+
+it('the GraphQL page has valid documents only', () => {
+  const page = readFileSync(join(projectRoot, 'docs/guides/graphql.md'), 'utf8');
+  const documents = [...page.matchAll(/```graphql\n(.*?)```/gs)].map(([, text = '']) => text);
+  expect(documents).toHaveLength(1);
+  for (const document of documents) expect(validate(SCHEMA, parse(document))).toEqual([]);
+});
+
+it('an application without GraphQL runs without its packages', async () => {
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    [
+      ...typescriptNodeOptions,
+      '--import',
+      new URL('support/no-graphql.mjs', import.meta.url).href,
+      fileURLToPath(new URL('support/http-only.ts', import.meta.url)),
+    ],
+    { env: outsideEnvironment() },
+  );
+  expect(JSON.parse(stdout)).toEqual({
+    graphql: 'graphql is not installed',
+    responses: [{ charge: 1 }, { charge: 1 }],
   });
 });

@@ -37,29 +37,40 @@ import { startConsumer } from './support/start-consumer.js';
 let app: INestMicroservice | undefined;
 afterEach(() => app?.close());
 
+/** Handles an event and a request, of these patterns. */
+function ordersOf(
+  { placed, price }: { readonly placed: string; readonly price: string },
+  handle: (order: { id: number }) => unknown,
+  options: IdempotencyOptions,
+): Type {
+  const own = { ...options, message: { consumer: 'billing', ...options.message } };
+  @Controller()
+  class Orders {
+    @Idempotent(own)
+    @EventPattern([placed])
+    place(@Payload() order: { id: number }): unknown {
+      return handle(order);
+    }
+
+    @Idempotent(own)
+    @MessagePattern(price)
+    price(@Payload() order: { id: number }): unknown {
+      return handle(order);
+    }
+  }
+  return Orders;
+}
+
 async function start(
   handle: (order: { id: number }) => unknown,
   options: IdempotencyOptions = {},
   store = new FaultyStore(memoryStore()),
 ) {
-  @Controller()
-  class Orders {
-    @Idempotent({ ...options, message: { consumer: 'billing-group', ...options.message } })
-    @EventPattern(['orders.placed'])
-    place(@Payload() order: { id: number }): unknown {
-      return handle(order);
-    }
-
-    @Idempotent({ ...options, message: { consumer: 'billing-group', ...options.message } })
-    @MessagePattern('orders.price')
-    price(@Payload() order: { id: number }): unknown {
-      return handle(order);
-    }
-  }
+  const controller = ordersOf({ placed: 'orders.placed', price: 'orders.price' }, handle, options);
   const server = new ServerWithoutBroker({});
   app = await startConsumer(
     { strategy: server },
-    { controllers: [Orders as Type], options: { store } },
+    { controllers: [controller], options: { store } },
   );
   const events: IdempotencyEvent[] = [];
   app.get(IdempotencyEvents).subscribe((event) => events.push(event), { replacesLog: true });
@@ -295,22 +306,8 @@ describe.each(Object.keys(transports))('on %s', (name) => {
     options: IdempotencyOptions = {},
     store = new FaultyStore(memoryStore()),
   ): Promise<FaultyStore> {
-    @Controller()
-    class Orders {
-      @Idempotent({ ...options, message: { consumer: 'billing', ...options.message } })
-      @EventPattern([PLACED])
-      place(@Payload() order: { id: number }): unknown {
-        return handle(order);
-      }
-
-      @Idempotent({ ...options, message: { consumer: 'billing', ...options.message } })
-      @MessagePattern(PRICE)
-      price(@Payload() order: { id: number }): unknown {
-        return handle(order);
-      }
-    }
     app = await startConsumer(transport.options, {
-      controllers: [Orders as Type],
+      controllers: [ordersOf({ placed: PLACED, price: PRICE }, handle, options)],
       options: { store },
     });
     events = [];

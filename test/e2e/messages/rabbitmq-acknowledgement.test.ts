@@ -7,6 +7,7 @@ import {
   type INestMicroservice,
   Logger,
   Module,
+  type NestInterceptor,
   type Type,
 } from '@nestjs/common';
 import {
@@ -27,12 +28,21 @@ import {
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { EMPTY, map, type Observable, tap, timeout } from 'rxjs';
+import { map, NEVER, type Observable, tap, timeout } from 'rxjs';
+import { DrivenTime } from '../../support/clocks/driven-time.js';
+import { storyOf } from '../../support/engine/attempt-ends.js';
 import { until } from '../../support/waiting/until.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { useRedis } from '../../support/redis/use-redis.js';
-import { type Channel, type Delivered, deliveredIn, emitOrder, orders } from './support/orders.js';
+import {
+  type Channel,
+  type Delivered,
+  deliveredIn,
+  emitOrder,
+  Noting,
+  orders,
+} from './support/orders.js';
 import { useBroker } from './support/use-broker.js';
 import { startConsumer } from './support/start-consumer.js';
 
@@ -48,6 +58,8 @@ interface Acknowledging {
   readonly late?: Action;
   /** What the broker gets for each delivery of the message. */
   readonly broker: readonly ('acked' | 'requeued' | 'discarded')[];
+  /** Which method of AMQP does it, where that is the application's choice. */
+  readonly methods?: readonly ('nack' | 'reject')[];
   readonly runs: number;
   readonly warning?: string;
 }
@@ -146,8 +158,18 @@ const CASES: Readonly<Record<string, Acknowledging>> = {
     broker: ['acked'],
     runs: 1,
   },
-  'a handler that dead-letters by nack': { handle: discard, broker: ['discarded'], runs: 1 },
-  'a handler that dead-letters by reject': { handle: reject, broker: ['discarded'], runs: 1 },
+  'a handler that dead-letters by nack': {
+    handle: discard,
+    broker: ['discarded'],
+    methods: ['nack'],
+    runs: 1,
+  },
+  'a handler that dead-letters by reject': {
+    handle: reject,
+    broker: ['discarded'],
+    methods: ['reject'],
+    runs: 1,
+  },
   'a handler that dead-letters, unprotected': {
     handle: discard,
     options: unprotected,
@@ -158,6 +180,7 @@ const CASES: Readonly<Record<string, Acknowledging>> = {
     handle: (delivered, run) => run === 1 && requeue(delivered),
     options: { outcome: () => true },
     broker: ['requeued', 'acked'],
+    methods: ['nack'],
     runs: 2,
   },
   'a handler whose batch is dead-lettered by a timer': {
@@ -233,6 +256,7 @@ const CASES: Readonly<Record<string, Acknowledging>> = {
     options: { message: { onFailure: 'dead-letter' } },
     configure: filter(requeue),
     broker: ['requeued', 'acked'],
+    methods: ['nack'],
     runs: 2,
   },
   'a filter that dead-letters a failure late, and again before the redelivery is requeued': {
@@ -278,7 +302,7 @@ afterEach(() => warn.mockRestore());
 
 describe("a message's acks reach the broker once, and its channel stays open", () => {
   it.each(Object.entries(CASES))('%s', async (operation, acknowledging) => {
-    const { handle, options, configure, late, broker, runs, warning } = acknowledging;
+    const { handle, options, configure, late, broker, methods = [], runs, warning } = acknowledging;
     const queue = await openQueue();
     const { log, connection } = await openRelay();
     const received: Delivered[] = [];
@@ -306,6 +330,7 @@ describe("a message's acks reach the broker once, and its channel stays open", (
       ...broker.map((end) => ['m1', end]),
       ['m2', 'acked'],
     ]);
+    expect(log.deliveries.slice(0, methods.length).map(({ method }) => method)).toEqual(methods);
     expect(log.closes).toEqual([]);
     expect(received).toHaveLength(runs);
     const warnings = warn.mock.calls.map(([line]) => String(line));
@@ -342,8 +367,6 @@ describe('the broker gets', () => {
       { handle: (delivered) => (putBack(delivered), fail()) },
     ],
     'a reject of a filter': ['reject', { handle: fail, configure: filter(putBack) }],
-    'a nack of its handler': ['nack', { handle: requeue }],
-    'a nack of a filter': ['nack', { handle: fail, configure: filter(requeue) }],
     'an operation within that may be repeated': ['nack', { handle: conflicts }],
     'a store that is unavailable': [
       'nack',
@@ -359,8 +382,6 @@ describe('the broker gets', () => {
       { handle: fail, options: { message: { onFailure: 'dead-letter' } } },
     ],
     'a failure that is kept': ['reject', { handle: fail, options: { outcome: () => true } }],
-    'a handler that dead-letters by nack': ['nack', { handle: discard }],
-    'a handler that dead-letters by reject': ['reject', { handle: reject }],
   };
 
   const rowsOf = (cases: typeof REQUEUES) =>
@@ -484,14 +505,7 @@ const redis = useRedis();
 describe('a message that cannot be handled', () => {
   it('because it has no key fails with a remedy, and is not lost', async () => {
     const { queue, deadLettered } = await openLimitedQueue();
-    const errors: unknown[] = [];
-    @Catch()
-    class Noting {
-      catch(error: unknown): Observable<never> {
-        errors.push(error);
-        return EMPTY;
-      }
-    }
+    const filter = new Noting();
     let runs = 0;
     const controller = orders(() => {
       runs += 1;
@@ -500,13 +514,13 @@ describe('a message that cannot be handled', () => {
       queue,
       controller,
       { store: memoryStore() },
-      { configure: (app) => app.useGlobalFilters(new Noting()) },
+      { configure: (app) => app.useGlobalFilters(filter) },
     );
     await queue.emit('order.placed', { id: 1 });
     await deadLettered.holds(1);
     expect(runs).toBe(0);
-    expect(errors[0]).toMatchObject({ code: 'idempotency_key_missing' });
-    expect(String(errors[0])).toMatch(/messageId.*payloadKey.*required/s);
+    expect(filter.errors[0]).toMatchObject({ code: 'idempotency_key_missing' });
+    expect(String(filter.errors[0])).toMatch(/messageId.*payloadKey.*required/s);
   });
 
   it('because it has no key is handled unprotected, and acknowledged, with required: false', async () => {
@@ -679,5 +693,209 @@ describe('the application does not start', () => {
     const queue = await openQueue();
     await consumers.start(queue, Unprotected, { store: memoryStore() }, { noAck: true });
     await queue.isConsumed();
+  });
+});
+
+describe('in driven time', () => {
+  const time = new DrivenTime();
+  beforeEach(() => time.start());
+  afterEach(() => time.stop());
+
+  const now = () => time.now();
+
+  /** An interceptor inside @Idempotent() that times out before the handler ends, the first time. */
+  function withShortTimeout(): NestInterceptor {
+    let isFirst = true;
+    return {
+      intercept: (_, next) => {
+        const wasFirst = isFirst;
+        isFirst = false;
+        return wasFirst ? next.handle().pipe(timeout(30)) : next.handle();
+      },
+    };
+  }
+
+  /** A handler that waits at its gate. It counts its executions, in total and at the same time. */
+  class SlowWork {
+    readonly gate = new Gate();
+    runs = 0;
+    most = 0;
+    private atIt = 0;
+
+    constructor() {
+      this.gate.close();
+    }
+
+    async run(): Promise<void> {
+      this.runs += 1;
+      this.atIt += 1;
+      this.most = Math.max(this.most, this.atIt);
+      await this.gate.pass();
+      this.atIt -= 1;
+    }
+  }
+
+  /** Counts the deliveries that reach the interceptor. */
+  function arrivals() {
+    const counted = { count: 0 };
+    const guard = {
+      canActivate: () => {
+        counted.count += 1;
+        return true;
+      },
+    };
+    return { counted, guard };
+  }
+
+  describe('a handler that continues after an inner interceptor has timed out', () => {
+    it('does not run concurrently with itself, and its success counts: each copy is acknowledged', async () => {
+      const queue = await openQueue();
+      const work = new SlowWork();
+      const { counted, guard } = arrivals();
+      const { events } = await consumers.start(
+        queue,
+        orders(() => work.run(), {}, withShortTimeout()),
+        { store: memoryStore() },
+        { configure: (app) => app.useGlobalGuards(guard) },
+      );
+      await emitOrder(queue, 1);
+      // It is redelivered, and waits.
+      await until(() => counted.count >= 2);
+      await emitOrder(queue, 1);
+      await until(() => counted.count >= 3);
+      expect(work.runs).toBe(1);
+      work.gate.open();
+      await queue.isEmpty();
+      expect(work.runs).toBe(1);
+      const types = events.map(({ type }) => type);
+      expect(types.filter((type) => type === 'completed')).toHaveLength(1);
+      expect(types.filter((type) => type === 'replayed')).toHaveLength(2);
+      expect(types).not.toContain('released');
+    });
+
+    it('and then fails runs again, and not before', async () => {
+      const queue = await openQueue();
+      const work = new SlowWork();
+      const { counted, guard } = arrivals();
+      const controller = orders(
+        async () => {
+          await work.run();
+          if (work.runs === 1) throw new Error('planned');
+        },
+        {},
+        withShortTimeout(),
+      );
+      const { events } = await consumers.start(
+        queue,
+        controller,
+        { store: memoryStore() },
+        { configure: (app) => app.useGlobalGuards(guard) },
+      );
+      await emitOrder(queue, 1);
+      await until(() => counted.count >= 2);
+      expect(work.runs).toBe(1);
+      work.gate.open();
+      await until(() => work.runs === 2);
+      await queue.isEmpty();
+      expect(work.most).toBe(1);
+      const types = storyOf(events);
+      expect(types.filter((type) => type !== 'waited')).toEqual([
+        'acquired',
+        'released',
+        'acquired',
+        'completed',
+      ]);
+    });
+  });
+
+  /** Less than two heartbeats of the connection, whose timers are driven too. */
+  const ENDING_MS = 2_000;
+  /** The lease and the attempt expire at the same time. */
+  const ENDING = { lease: { durationMs: ENDING_MS, maxExecutionMs: ENDING_MS } };
+
+  describe('a message whose handler is still running at its deadline', () => {
+    it.each(['before', 'after'] as const)(
+      'is acknowledged if the handler acknowledges %s it, and no longer blocks the queue',
+      async (when) => {
+        const queue = await openQueue();
+        const runs: number[] = [];
+        const gate = new Gate();
+        if (when === 'after') gate.close();
+        const controller = orders(({ id, channel, message }) => {
+          runs.push(id);
+          if (id !== 1) return undefined;
+          void gate.pass().then(() => channel.ack(message));
+          return NEVER;
+        }, ENDING);
+        const { events } = await consumers.start(
+          queue,
+          controller,
+          { store: memoryStore({ now }), limits: { shutdownTimeoutMs: 0 } },
+          { prefetch: 1 },
+        );
+        await emitOrder(queue, 1);
+        await emitOrder(queue, 2);
+        await until(() => runs.length === 1);
+        expect(await queue.depth()).toMatchObject({ ready: 1, unacked: 1 });
+        await time.pass(ENDING_MS);
+        await until(() => events.some(({ type }) => type === 'lease_lost'));
+        gate.open();
+        await until(() => runs.includes(2));
+        await queue.isEmpty();
+        expect(runs).toEqual([1, 2]);
+      },
+    );
+
+    it('stays unacknowledged, and is not handled concurrently', async () => {
+      const queue = await openQueue();
+      const work = new SlowWork();
+      const { counted, guard } = arrivals();
+      const { events } = await consumers.start(
+        queue,
+        orders(() => work.run(), ENDING),
+        { store: memoryStore({ now }) },
+        { configure: (app) => app.useGlobalGuards(guard) },
+      );
+      await emitOrder(queue, 1);
+      await until(() => work.runs === 1);
+      await time.pass(ENDING_MS);
+      await until(() => events.some(({ type }) => type === 'lease_lost'));
+      expect(await queue.depth()).toMatchObject({ ready: 0, unacked: 1 });
+      work.gate.open();
+      await queue.isEmpty();
+      expect(counted.count).toBe(1);
+      expect(work.runs).toBe(1);
+      expect(events).toContainEqual(expect.objectContaining({ type: 'completed', late: true }));
+    });
+  });
+
+  describe('a handler that acknowledges late', () => {
+    it('and requeues its message after an interceptor has timed out gets it again', async () => {
+      const queue = await openQueue();
+      const gate = Gate.closed();
+      const { counted, guard } = arrivals();
+      let runs = 0;
+      const controller = orders(
+        async (delivered) => {
+          runs += 1;
+          if (runs > 1) return;
+          await gate.pass();
+          requeue(delivered);
+        },
+        {},
+        withShortTimeout(),
+      );
+      await consumers.start(
+        queue,
+        controller,
+        { store: memoryStore() },
+        { configure: (app) => app.useGlobalGuards(guard) },
+      );
+      await emitOrder(queue, 1);
+      await until(() => counted.count >= 2);
+      gate.open();
+      await queue.isEmpty();
+      expect(runs).toBe(2);
+    });
   });
 });

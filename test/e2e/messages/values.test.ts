@@ -1,6 +1,5 @@
 import {
   type CallHandler,
-  Catch,
   ClassSerializerInterceptor,
   Controller,
   type DynamicModule,
@@ -40,7 +39,7 @@ import {
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { messageHeader, messageId, payloadField, payloadKey } from 'nestjs-idempotency/message';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { EMPTY, from, lastValueFrom, map, merge, type Observable, take } from 'rxjs';
+import { from, lastValueFrom, map, merge, type Observable, take } from 'rxjs';
 import { Exclude } from 'class-transformer';
 import { until } from '../../support/waiting/until.js';
 import { freePort } from '../../support/servers/free-port.js';
@@ -49,7 +48,7 @@ import { Tally } from '../../support/waiting/tally.js';
 import { useRedis, useRedisClient } from '../../support/redis/use-redis.js';
 import { startConsumer } from './support/start-consumer.js';
 import { useBroker } from './support/use-broker.js';
-import { emitOrder } from './support/orders.js';
+import { emitOrder, Noting } from './support/orders.js';
 
 let app: INestMicroservice | undefined;
 let client: ClientProxy | undefined;
@@ -57,17 +56,6 @@ afterEach(async () => {
   await client?.close();
   await app?.close();
 });
-
-/** Records what a handler's own exception filter receives. */
-@Catch()
-class Noting {
-  readonly errors: unknown[] = [];
-
-  catch(error: unknown): Observable<never> {
-    this.errors.push(error);
-    return EMPTY;
-  }
-}
 
 async function start(
   reply: () => unknown,

@@ -14,12 +14,8 @@ import {
   WebSocketGateway,
   WsException,
 } from '@nestjs/websockets';
-import { afterEach, describe, expect, it } from '@jest/globals';
-import {
-  type IdempotencyModuleOptions,
-  IdempotencyOptionsError,
-  Idempotent,
-} from 'nestjs-idempotency';
+import { describe, expect, it } from '@jest/globals';
+import { IdempotencyOptionsError, Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { payloadField } from 'nestjs-idempotency/message';
 import { Exclude } from 'class-transformer';
@@ -225,19 +221,15 @@ class NotedCallers {
 }
 
 describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: SocketPlatform) => {
-  let app: SocketApp;
+  const start = (
+    gateway: StartSocketAppOptions['gateways'][number],
+    options: StartSocketAppOptions['options'] = {},
+  ) => startSocketApp({ platform, store: memoryStore(), gateways: [gateway], options });
 
-  const start = async (
-    options: Omit<IdempotencyModuleOptions, 'store'> = {},
-    gateways: Parameters<typeof startSocketApp>[0]['gateways'] = [CalledPayments],
-  ) => {
-    app = await startSocketApp({ platform, store: memoryStore(), gateways, options });
-  };
-
-  afterEach(() => app.close());
+  const app: SocketApp = useServer(() => start(CalledPayments));
+  const noted: SocketApp = useServer(() => start(NotedCallers));
 
   it('get separate responses for the same key', async () => {
-    await start();
     const scenario = app.scenario();
     const [alice, bob] = [await app.connect('alice'), await app.connect('bob')];
     expect(await alice.ask('pay', payloadOf(scenario))).toMatchObject({ data: { execution: 1 } });
@@ -254,11 +246,10 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
     ['request.user', { request: { user: { id: 'eve' } } }],
     ['user, before data.user', { user: { id: 'eve' }, data: { user: { id: 'mallory' } } }],
   ])('are identified by client.%s', async (_, members) => {
-    await start({}, [NotedCallers]);
-    const scenario = app.scenario();
-    const eve = await app.connect(JSON.stringify({ user: { id: 'eve' } }));
+    const scenario = noted.scenario();
+    const eve = await noted.connect(JSON.stringify({ user: { id: 'eve' } }));
     await eve.ask('pay', payloadOf(scenario));
-    const caller = await app.connect(JSON.stringify(members));
+    const caller = await noted.connect(JSON.stringify(members));
     expect(await caller.ask('pay', payloadOf(scenario))).toEqual({
       event: 'paid',
       data: { execution: 1 },
@@ -266,7 +257,6 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
   });
 
   it('are rejected when they cannot be determined', async () => {
-    await start();
     const scenario = app.scenario();
     const stranger = await app.connect();
     expect(await stranger.ask('pay', payloadOf(scenario))).toMatchObject({
@@ -281,12 +271,12 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
       context.switchToWs().getData<{ tenant: string }>().tenant,
       'all',
     ];
-    await start({
+    const scoped = await start(CalledPayments, {
       caller: { scope },
       fingerprint: { exclude: ['tenant'] },
     });
-    const scenario = app.scenario();
-    const client = await app.connect();
+    const scenario = scoped.scenario();
+    const client = await scoped.connect();
     const ask = (tenant?: string) => client.ask('pay', payloadOf(scenario, { tenant }));
     expect(await ask('acme')).toMatchObject({ data: { execution: 1 } });
     expect(await ask('other')).toMatchObject({ data: { execution: 2 } });
@@ -294,17 +284,19 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
     // A part is missing, which is the application's mistake and no client's.
     expect(await ask()).toMatchObject({ data: { message: 'Internal server error' } });
     expect(scenario.executions).toBe(2);
+    await scoped.close();
   });
 
   it("have one key for all operations with key.uniqueFor: 'principal'", async () => {
-    await start({ key: { uniqueFor: 'principal' } });
-    const scenario = app.scenario();
-    const client = await app.connect('alice');
+    const overall = await start(CalledPayments, { key: { uniqueFor: 'principal' } });
+    const scenario = overall.scenario();
+    const client = await overall.connect('alice');
     await client.ask('pay', payloadOf(scenario));
     expect(await client.ask('refund', payloadOf(scenario))).toMatchObject({
       data: { code: 'idempotency_key_reused' },
     });
     expect(scenario.executions).toBe(1);
+    await overall.close();
   });
 });
 

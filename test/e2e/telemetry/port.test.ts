@@ -25,9 +25,9 @@ import { AlwaysOffSampler } from '@opentelemetry/sdk-trace-node';
 import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
 import { FaultyStore, misconfigured } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
-import { platforms } from '../../support/http/combinations.js';
+import { type Platform, platforms } from '../../support/http/combinations.js';
 import { InScenario, type Scenario } from '../../support/http/scenario.js';
-import { startApp } from '../../support/http/start-app.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { SentCommands } from '../../support/redis/sent-commands.js';
 import { useRedis, useRedisClient } from '../../support/redis/use-redis.js';
 import { TestSdk, traceRequests } from '../../support/telemetry/test-sdk.js';
@@ -359,15 +359,14 @@ class Payments {
 const redis = useRedis();
 const client = useRedisClient(redis);
 
-describe.each(platforms)('on %s', (platform) => {
+describe('with traces', () => {
   let sdk: TestSdk;
-  beforeEach(async () => {
+  beforeEach(() => {
     sdk = TestSdk.start();
-    await client.flushdb();
   });
   afterEach(() => sdk.stop());
 
-  const start = (telemetry: IdempotencyModuleOptions['telemetry']) =>
+  const startOn = (platform: Platform, telemetry: IdempotencyModuleOptions['telemetry']) =>
     startApp({
       platform,
       store: redisStore({ url: redis.url, push: false }),
@@ -376,8 +375,8 @@ describe.each(platforms)('on %s', (platform) => {
       configure: traceRequests,
     });
 
-  it('with everything on, the store sends as many commands as without', async () => {
-    const app = await start(openTelemetry({ spans: 'always' }));
+  it.each(platforms)('the store sends as many commands as without, on %s', async (platform) => {
+    const app = await startOn(platform, openTelemetry({ spans: 'always' }));
     const commands = await SentCommands.to(redis);
     try {
       const warm = app.scenario();
@@ -405,28 +404,34 @@ describe.each(platforms)('on %s', (platform) => {
     }
   });
 
-  /** The length of a finished record. */
-  async function recordBytes(telemetry: IdempotencyModuleOptions['telemetry']): Promise<number> {
-    await client.flushdb();
-    const app = await start(telemetry);
-    try {
-      await app.scenario().post('/payments');
-    } finally {
-      await app.close();
-    }
-    const [name = ''] = await client.keys('*');
-    return client.strlen(name);
-  }
-
   it('a record has the trace of a sampled execution, and without links it is not a byte larger', async () => {
-    const without = await recordBytes(undefined);
-    expect(await recordBytes(openTelemetry())).toBe(without + NOTE_BYTES);
-    expect(await recordBytes(openTelemetry({ links: false }))).toBe(without);
-    expect(await recordBytes(openTelemetry({ spans: false }))).toBe(without);
-    await sdk.stop();
-    expect(await recordBytes(openTelemetry())).toBe(without);
-    sdk = TestSdk.start(new AlwaysOffSampler());
-    expect(await recordBytes(openTelemetry())).toBe(without);
+    /** The length of a finished record. */
+    const bytesOf = async (app: TestApp) => {
+      await client.flushdb();
+      await app.scenario().post('/payments');
+      const [name = ''] = await client.keys('*');
+      return client.strlen(name);
+    };
+    const kinds = [
+      undefined,
+      openTelemetry(),
+      openTelemetry({ links: false }),
+      openTelemetry({ spans: false }),
+    ];
+    const apps = await Promise.all(kinds.map((telemetry) => startOn('express', telemetry)));
+    const [plain, traced, unlinked, spanless] = apps as [TestApp, TestApp, TestApp, TestApp];
+    try {
+      const without = await bytesOf(plain);
+      expect(await bytesOf(traced)).toBe(without + NOTE_BYTES);
+      expect(await bytesOf(unlinked)).toBe(without);
+      expect(await bytesOf(spanless)).toBe(without);
+      await sdk.stop();
+      expect(await bytesOf(traced)).toBe(without);
+      sdk = TestSdk.start(new AlwaysOffSampler());
+      expect(await bytesOf(traced)).toBe(without);
+    } finally {
+      await Promise.all(apps.map((app) => app.close()));
+    }
   });
 });
 
@@ -435,42 +440,42 @@ const [, instrumentation = ''] = samplesOf('docs/operations/telemetry.md');
 const resultOf = ({ attributes }: OtlpSpan) =>
   attributes.find(({ key }) => key === 'idempotency.result')?.value.stringValue;
 
-it.each(platforms)(
-  'the instrumentation.ts of the docs exports the spans of requests on %s',
-  async (platform) => {
-    expect(instrumentation).toContain('// instrumentation.ts');
-    const folder = await mkdtemp(join(projectRoot, 'test/.tmp-telemetry-'));
-    const collector = await startCollector();
-    const file = join(folder, 'instrumentation.ts');
-    await writeFile(file, instrumentation);
-    const app = await Child.start(new URL('support/traced-app.ts', import.meta.url), {
-      env: {
-        PLATFORM: platform,
-        OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-        OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
-        OTEL_METRICS_EXPORTER: 'none',
-        OTEL_LOGS_EXPORTER: 'none',
-        OTEL_BSP_SCHEDULE_DELAY: '10',
-      },
-      nodeOptions: ['--import', pathToFileURL(file).href],
-    });
-    try {
-      const port = await app.call<number>('port');
+it('the instrumentation.ts of the docs exports the spans of requests on Express and on Fastify', async () => {
+  expect(instrumentation).toContain('// instrumentation.ts');
+  const folder = await mkdtemp(join(projectRoot, 'test/.tmp-telemetry-'));
+  const collector = await startCollector();
+  const file = join(folder, 'instrumentation.ts');
+  await writeFile(file, instrumentation);
+  const app = await Child.start(new URL('support/traced-app.ts', import.meta.url), {
+    env: {
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
+      OTEL_METRICS_EXPORTER: 'none',
+      OTEL_LOGS_EXPORTER: 'none',
+      OTEL_BSP_SCHEDULE_DELAY: '10',
+    },
+    nodeOptions: ['--import', pathToFileURL(file).href],
+  });
+  try {
+    for (const platform of platforms) {
+      const port = await app.call<number>('portOf', platform);
       const post = async () => {
         const headers = { 'idempotency-key': 'one-payment' };
         const url = `http://127.0.0.1:${String(port)}/payments`;
         return (await fetch(url, { method: 'POST', headers })).status;
       };
+      const before = collector.spans.length;
       expect([await post(), await post()]).toEqual([201, 201]);
-      const requests = () => collector.spans.filter(({ name }) => name.startsWith('POST'));
+      const requests = () =>
+        collector.spans.slice(before).filter(({ name }) => name.startsWith('POST'));
       await until(() => requests().length === 2);
       const [first, replay] = requests() as [OtlpSpan, OtlpSpan];
       expect([first, replay].map(resultOf)).toEqual(['executed', 'replayed']);
       expect(replay.links).toMatchObject([{ traceId: first.traceId, spanId: first.spanId }]);
-    } finally {
-      await app.stop();
-      await collector.close();
-      await rm(folder, { recursive: true });
     }
-  },
-);
+  } finally {
+    await app.stop();
+    await collector.close();
+    await rm(folder, { recursive: true });
+  }
+});

@@ -42,6 +42,7 @@ import {
   traceRequests,
   written,
 } from '../../support/telemetry/test-sdk.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { freePort } from '../../support/servers/free-port.js';
 import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
 import { abandon, LEASE_MS } from '../../support/engine/abandon.js';
@@ -98,13 +99,14 @@ describe('a span of a request', () => {
   });
 
   describe.each(platforms)('on %s', (platform) => {
-    let store: FaultyStore;
-    beforeEach(() => {
-      store = new FaultyStore(memoryStore({ now: () => now }));
+    const store = new FaultyStore(memoryStore({ now: () => now }));
+    afterEach(() => {
+      store.heal();
+      store.sent.length = 0;
     });
 
-    async function start(options: OpenTelemetryOptions = {}, isTraced = true): Promise<TestApp> {
-      const app = await startApp({
+    async function open(options: OpenTelemetryOptions = {}, isTraced = true): Promise<TestApp> {
+      return startApp({
         platform,
         store,
         controllers: [Payments],
@@ -113,8 +115,13 @@ describe('a span of a request', () => {
           if (isTraced) traceRequests(nest);
         },
       });
-      apps.push(app);
-      return app;
+    }
+    const app = useServer(() => open());
+
+    async function start(...given: Parameters<typeof open>): Promise<TestApp> {
+      const started = await open(...given);
+      apps.push(started);
+      return started;
     }
 
     const subjectOf = ({ key }: Scenario, operation = OPERATION) => ({
@@ -147,7 +154,7 @@ describe('a span of a request', () => {
       status.code === SpanStatusCode.UNSET && events.length === 0;
 
     it('an execution is written on the span of its request, and a replay links to it', async () => {
-      const scenario = (await start()).scenario();
+      const scenario = app.scenario();
       const post = () => scenario.post('/payments');
       const { spans, statuses } = await spansOf(post, post);
       expect(statuses).toEqual([201, 201]);
@@ -166,7 +173,7 @@ describe('a span of a request', () => {
     });
 
     it('a conflict links to the attempt that runs; a mismatch has no link; neither is an error', async () => {
-      const scenario = (await start()).scenario();
+      const scenario = app.scenario();
       scenario.gate.close();
       const running = scenario.post('/payments');
       await scenario.started.reached(1);
@@ -193,7 +200,7 @@ describe('a span of a request', () => {
     });
 
     it('a takeover links to the attempt before it, and a replay to the takeover', async () => {
-      const scenario = (await start()).scenario();
+      const scenario = app.scenario();
       scenario.gate.close();
       const late = scenario.post('/payments');
       await scenario.started.reached(1);
@@ -224,7 +231,7 @@ describe('a span of a request', () => {
       ['not recorded', new AlwaysOffSampler()],
       ['recorded, but not sampled', RECORDED_ONLY],
     ])('an execution that is %s is not linked to', async (_, sampler) => {
-      const scenario = (await start()).scenario();
+      const scenario = app.scenario();
       await sdk.stop();
       sdk = TestSdk.start(sampler);
       await scenario.post('/payments');
@@ -239,7 +246,7 @@ describe('a span of a request', () => {
     });
 
     it('without the store, the span has an error', async () => {
-      const scenario = (await start()).scenario();
+      const scenario = app.scenario();
       store.always(unavailable, 'begin');
       const { spans, statuses } = await spansOf(() => scenario.post('/payments'));
       expect(statuses).toEqual([503]);
@@ -252,7 +259,7 @@ describe('a span of a request', () => {
     });
 
     it('a request without a key has the reason, and a failing handler how its attempt ended', async () => {
-      const scenario = (await start()).scenario();
+      const scenario = app.scenario();
       const { spans, statuses } = await spansOf(
         () => scenario.post('/payments', { key: null }),
         () => scenario.post('/failing'),
@@ -321,7 +328,7 @@ describe('a span of a request', () => {
     });
 
     it('with links: false, a replay has no link to an execution that another process noted', async () => {
-      const other = (await start()).scenario();
+      const other = app.scenario();
       const port = (await start({ links: false })).port;
       const posts = [() => other.post('/payments'), () => other.post('/payments', { port })];
       const [first, replay] = (await spansOf(...posts)).spans as [ReadableSpan, ReadableSpan];

@@ -48,13 +48,6 @@ describe('A transactional call', () => {
     await transaction.query('INSERT INTO transfers VALUES ($1, $2)', [key, attempt]);
   }
 
-  async function committed(key: string): Promise<number[]> {
-    const { rows } = await bank.observer.query('SELECT execution FROM transfers WHERE key = $1', [
-      key,
-    ]);
-    return rows.map(({ execution }) => execution as number);
-  }
-
   it("commits the operation's writes together with its outcome", async () => {
     const key = randomUUID();
     const run = () =>
@@ -64,7 +57,7 @@ describe('A transactional call', () => {
       });
     expect(await run()).toEqual({ attempt: 1 });
     expect(await run()).toEqual({ attempt: 1 });
-    expect(await committed(key)).toEqual([1]);
+    expect(await bank.committed({ key })).toEqual([1]);
   });
 
   it('rolls back when the operation throws, and may run again', async () => {
@@ -74,9 +67,9 @@ describe('A transactional call', () => {
       throw new Error('no cover');
     });
     await expect(failing).rejects.toThrow('no cover');
-    expect(await committed(key)).toEqual([]);
+    expect(await bank.committed({ key })).toEqual([]);
     await service.run(callOf(key), book);
-    expect(await committed(key)).toEqual([2]);
+    expect(await bank.committed({ key })).toEqual([2]);
   });
 
   it('rolls back a failure that is kept', async () => {
@@ -88,7 +81,7 @@ describe('A transactional call', () => {
       });
     await expect(failing()).rejects.toThrow('no cover');
     await expect(failing()).rejects.toMatchObject({ code: 'idempotency_failure_replayed' });
-    expect(await committed(key)).toEqual([]);
+    expect(await bank.committed({ key })).toEqual([]);
   });
 
   it('rolls back when the value cannot be stored', async () => {
@@ -101,7 +94,7 @@ describe('A transactional call', () => {
       code: 'idempotency_value_not_storable',
       message: expect.stringContaining('was rolled back'),
     });
-    expect(await committed(key)).toEqual([]);
+    expect(await bank.committed({ key })).toEqual([]);
   });
 
   it('reports a conflict as retryable', async () => {
@@ -114,7 +107,7 @@ describe('A transactional call', () => {
       code: 'idempotency_transaction_conflict',
       retryable: true,
     });
-    expect(await committed(key)).toEqual([]);
+    expect(await bank.committed({ key })).toEqual([]);
   });
 
   it('runs again after a conflict, up to "transaction.conflictRetries" times', async () => {
@@ -131,23 +124,18 @@ describe('A transactional call', () => {
     expect(runs).toBe(2);
     expect(await run(3)).toBe(4);
     // The runs of one attempt.
-    expect(await committed(key)).toEqual([2]);
+    expect(await bank.committed({ key })).toEqual([2]);
   });
 
   it('runs again after a conflict at the commit, as often in total', async () => {
     let commits = 0;
     let failing = 2;
-    const unitOfWork = Object.create(bank.unitOfWork, {
-      run: {
-        value: (options: TransactionOptions, work: (opened: OpenTransaction) => Promise<unknown>) =>
-          bank.unitOfWork.run(options, async (opened) => {
-            const result = await work(opened);
-            commits += 1;
-            if (commits <= failing) throw Object.assign(new Error(), { code: '40001' });
-            return result;
-          }),
-      },
-    }) as typeof bank.unitOfWork;
+    const unitOfWork = working(async (work, opened) => {
+      const result = await work(opened);
+      commits += 1;
+      if (commits <= failing) throw Object.assign(new Error(), { code: '40001' });
+      return result;
+    });
     await withUnitOfWork(unitOfWork, async (calls) => {
       const key = randomUUID();
       let runs = 0;
@@ -159,10 +147,10 @@ describe('A transactional call', () => {
         });
       await expect(run()).rejects.toMatchObject({ code: 'idempotency_transaction_conflict' });
       expect(runs).toBe(2);
-      expect(await committed(key)).toEqual([]);
+      expect(await bank.committed({ key })).toEqual([]);
       failing = commits + 1;
       expect(await run()).toBe(4);
-      expect(await committed(key)).toHaveLength(1);
+      expect(await bank.committed({ key })).toHaveLength(1);
     });
   });
 
@@ -182,7 +170,7 @@ describe('A transactional call', () => {
       retryable: true,
     });
     expect(await run()).toBe(2);
-    expect(await committed(key)).toEqual([2]);
+    expect(await bank.committed({ key })).toEqual([2]);
   });
 
   it('releases the key when the unit of work cannot classify an error', async () => {
@@ -202,18 +190,13 @@ describe('A transactional call', () => {
       });
       await expect(failing).rejects.toThrow('no cover');
       await calls.run(callOf(key), book);
-      expect(await committed(key)).toEqual([2]);
+      expect(await bank.committed({ key })).toEqual([2]);
     });
   });
 
   it('removes its listener from a connection that its transaction has released', async () => {
     const connection = new AbortController();
-    const unitOfWork = Object.create(bank.unitOfWork, {
-      run: {
-        value: (options: TransactionOptions, work: (opened: OpenTransaction) => Promise<unknown>) =>
-          bank.unitOfWork.run(options, (opened) => work({ ...opened, lost: connection.signal })),
-      },
-    }) as typeof bank.unitOfWork;
+    const unitOfWork = working((work, opened) => work({ ...opened, lost: connection.signal }));
     await withUnitOfWork(unitOfWork, async (calls) => {
       const listeners = () => getEventListeners(connection.signal, 'abort').length;
       await calls.run(callOf(randomUUID()), async (context) => {
@@ -227,6 +210,17 @@ describe('A transactional call', () => {
       expect(listeners()).toBe(0);
     });
   });
+
+  type Work = (opened: OpenTransaction) => Promise<unknown>;
+
+  /** The bank's unit of work, with another way to do the work of a transaction. */
+  const working = (how: (work: Work, opened: OpenTransaction) => Promise<unknown>) =>
+    Object.create(bank.unitOfWork, {
+      run: {
+        value: (options: TransactionOptions, work: Work) =>
+          bank.unitOfWork.run(options, (opened) => how(work, opened)),
+      },
+    }) as typeof bank.unitOfWork;
 
   async function withUnitOfWork(
     unitOfWork: typeof bank.unitOfWork,
@@ -318,11 +312,6 @@ describe('A transactional message handler', () => {
     };
   });
 
-  async function committed(key: string): Promise<number> {
-    const text = 'SELECT FROM transfers WHERE key = $1';
-    return (await bank.observer.query(text, [key])).rowCount ?? 0;
-  }
-
   it.each([
     ['commits its writes with its outcome', false, 'booked', 1],
     [
@@ -335,7 +324,7 @@ describe('A transactional message handler', () => {
     const key = randomUUID();
     const before = runs;
     expect(await consumer.book(key, fails)).toBe(value);
-    expect(await committed(key)).toBe(rows);
+    expect(await bank.committed({ key })).toHaveLength(rows);
     expect(await consumer.book(key, fails)).toBe(value);
     expect(runs).toBe(before + 1);
   });

@@ -1,4 +1,13 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  jest,
+} from '@jest/globals';
 import { Controller, Injectable, Post, Res } from '@nestjs/common';
 import {
   currentIdempotencyContext,
@@ -28,7 +37,6 @@ import {
   endsOf,
   EndsOfAttempts,
   storyOf,
-  wrongEnds,
 } from '../../support/engine/attempt-ends.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem, expectReplay } from '../../support/http/expectations.js';
@@ -72,13 +80,57 @@ class FaultyUnitOfWork extends PostgresUnitOfWork<Transaction> {
   }
 }
 
+/** An application whose transactions are those of the bank, if the options do not say otherwise. */
+const startTransfers = (options: Omit<IdempotencyModuleOptions, 'store'> = {}) =>
+  startApp({
+    platform: 'express',
+    controllers: [TransfersController],
+    providers: [Transfers],
+    store: bank.newStore(),
+    options: {
+      unitOfWork: bank.unitOfWork,
+      ...options,
+      storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000, ...options.storeErrors },
+    },
+  });
+
+const RETENTION_MS = 60_000;
+
+const brokenConnection = () => {
+  throw new Error('Connection terminated unexpectedly');
+};
+
 describe('A commit of a transactional operation', () => {
-  let app: TestApp;
   const events: IdempotencyEvent[] = [];
+  const reported = () => storyOf(events);
+  let attempts: EndsOfAttempts;
   const ends = new Set<AttemptEnd>();
+  const unitOfWork = new FaultyUnitOfWork();
+
+  async function start(
+    given: UnitOfWork,
+    options: Omit<IdempotencyModuleOptions, 'store' | 'unitOfWork'> = {},
+  ): Promise<TestApp> {
+    const started = await startTransfers({ unitOfWork: given, ...options });
+    started.nest.get(IdempotencyEvents, { strict: false }).subscribe(
+      (event) => {
+        events.push(event);
+        attempts.add(event);
+      },
+      { replacesLog: true },
+    );
+    return started;
+  }
+  const app = useServer(() => start(unitOfWork, { outcome: { retentionMs: RETENTION_MS } }));
+
+  beforeEach(() => {
+    events.length = 0;
+    attempts = new EndsOfAttempts();
+    unitOfWork.beforeCommit = unitOfWork.afterCommit = () => undefined;
+  });
   afterEach(async () => {
-    await app.close();
-    expect(wrongEnds(events)).toEqual([]);
+    await until(() => attempts.unended.length === 0);
+    expect(attempts.objections).toEqual([]);
     for (const how of endsOf(events)) ends.add(how);
   });
   afterAll(() => {
@@ -86,34 +138,8 @@ describe('A commit of a transactional operation', () => {
     expect([...ends].sort()).toEqual(all);
   });
 
-  async function start(
-    unitOfWork: UnitOfWork,
-    options: Omit<IdempotencyModuleOptions, 'store' | 'unitOfWork'> = {},
-  ): Promise<void> {
-    app = await startApp({
-      platform: 'express',
-      controllers: [TransfersController],
-      providers: [Transfers],
-      store: bank.newStore(),
-      options: {
-        unitOfWork,
-        ...options,
-        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000, ...options.storeErrors },
-      },
-    });
-    events.length = 0;
-    app.nest
-      .get(IdempotencyEvents, { strict: false })
-      .subscribe((event) => events.push(event), { replacesLog: true });
-  }
-  const reported = () => storyOf(events);
-
   it('that happened counts, even if the connection then fails [P69]', async () => {
-    const unitOfWork = new FaultyUnitOfWork();
-    await start(unitOfWork);
-    unitOfWork.afterCommit = () => {
-      throw new Error('Connection terminated unexpectedly');
-    };
+    unitOfWork.afterCommit = brokenConnection;
     const scenario = app.scenario();
     const first = await scenario.post('/transfers');
     expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
@@ -124,11 +150,7 @@ describe('A commit of a transactional operation', () => {
   });
 
   it('that did not happen does not count: the request gets 503, and the next one runs [P69]', async () => {
-    const unitOfWork = new FaultyUnitOfWork();
-    await start(unitOfWork);
-    unitOfWork.beforeCommit = () => {
-      throw new Error('Connection terminated unexpectedly');
-    };
+    unitOfWork.beforeCommit = brokenConnection;
     const scenario = app.scenario();
     expectProblem(await scenario.post('/transfers'), 'store-unavailable');
     expect(await bank.committed(scenario)).toEqual([]);
@@ -140,8 +162,6 @@ describe('A commit of a transactional operation', () => {
   });
 
   it('whose connection returns replies of other statements is reported as such, and the next request runs', async () => {
-    const unitOfWork = new FaultyUnitOfWork();
-    await start(unitOfWork);
     unitOfWork.beforeCommit = () => {
       throw new StoreReplyMismatchedError('PostgreSQL');
     };
@@ -154,16 +174,14 @@ describe('A commit of a transactional operation', () => {
   });
 
   it('that fails frees the key where the unit of work cannot say why', async () => {
-    const unitOfWork = new FaultyUnitOfWork();
-    unitOfWork.isReplyMismatch = () => {
+    const isReplyMismatch = jest.spyOn(unitOfWork, 'isReplyMismatch');
+    isReplyMismatch.mockImplementation(() => {
       throw new Error('planned');
-    };
-    await start(unitOfWork);
-    unitOfWork.beforeCommit = () => {
-      throw new Error('Connection terminated unexpectedly');
-    };
+    });
+    unitOfWork.beforeCommit = brokenConnection;
     const scenario = app.scenario();
     expectProblem(await scenario.post('/transfers'), 'store-unavailable');
+    isReplyMismatch.mockRestore();
     expect(reported()).toEqual(['acquired', 'option_failed', 'rolled_back', 'released']);
     unitOfWork.beforeCommit = () => undefined;
     expect((await scenario.post('/transfers')).status).toBe(201);
@@ -171,11 +189,9 @@ describe('A commit of a transactional operation', () => {
   });
 
   it('whose record has expired meanwhile has an unknown outcome, which is reported', async () => {
-    const unitOfWork = new FaultyUnitOfWork();
-    await start(unitOfWork, { outcome: { retentionMs: 60_000 } });
     unitOfWork.afterCommit = async () => {
-      await bank.passTime(60_000);
-      throw new Error('Connection terminated unexpectedly');
+      await bank.passTime(RETENTION_MS);
+      brokenConnection();
     };
     const scenario = app.scenario();
     expectProblem(await scenario.post('/transfers'), 'store-unavailable');
@@ -183,8 +199,6 @@ describe('A commit of a transactional operation', () => {
   });
 
   it('of a deferred conflict is reported as a conflict', async () => {
-    const unitOfWork = new FaultyUnitOfWork();
-    await start(unitOfWork);
     unitOfWork.beforeCommit = () => {
       throw Object.assign(new Error('could not serialize access'), { code: '40001' });
     };
@@ -193,21 +207,16 @@ describe('A commit of a transactional operation', () => {
     expect(reported()).toEqual(['acquired', 'conflicted', 'released']);
   });
 
-  it.each([
+  it.each<[string, () => void, number[], boolean]>([
     ['happens', () => undefined, [1], true],
-    [
-      'fails',
-      () => {
-        throw new Error('Connection terminated unexpectedly');
-      },
-      [],
-      false,
-    ],
-  ] as [string, () => void, number[], boolean][])(
+    ['fails', brokenConnection, [], false],
+  ])(
     'that exceeds "storeErrors.saveTimeoutMs" gets 503, and its later outcome counts: it %s',
     async (_, end, rows, isReplay) => {
-      const unitOfWork = new FaultyUnitOfWork();
-      await start(unitOfWork, { storeErrors: { saveTimeoutMs: 1_000, commandTimeoutMs: 1_000 } });
+      const app = await start(unitOfWork, {
+        storeErrors: { saveTimeoutMs: 1_000, commandTimeoutMs: 1_000 },
+      });
+      afterTest(() => app.close());
       const commit = Gate.closed();
       unitOfWork.beforeCommit = async () => {
         await commit.pass();
@@ -228,7 +237,11 @@ describe('A commit of a transactional operation', () => {
 
   it('is not reached when no connection is free in time: the request gets 503, and nothing has run', async () => {
     const pool = openPostgresPool(bank.url, { max: 1 });
-    await start(pgUnitOfWork(pool), { lease: { durationMs: 500, maxExecutionMs: 60_000 } });
+    afterTest(() => pool.end());
+    const app = await start(pgUnitOfWork(pool), {
+      lease: { durationMs: 500, maxExecutionMs: 60_000 },
+    });
+    afterTest(() => app.close());
     const holder = await pool.connect();
     const scenario = app.scenario();
     expectProblem(await scenario.post('/transfers'), 'store-unavailable');
@@ -236,12 +249,11 @@ describe('A commit of a transactional operation', () => {
     holder.release();
     expect((await scenario.post('/transfers')).status).toBe(201);
     expect(await bank.committed(scenario)).toEqual([1]);
-    await app.close();
-    await pool.end();
   });
 
   it('delays the shutdown until its hooks end', async () => {
-    await start(bank.unitOfWork);
+    const app = await start(bank.unitOfWork);
+    afterTest(() => app.close());
     const scenario = app.scenario();
     scenario.plan = ['succeed', 'hook waits'];
     scenario.timeout.close();
@@ -261,22 +273,9 @@ describe('The connections of transactional operations', () => {
   let pool: Pool;
   async function start(max: number, options: Pick<IdempotencyModuleOptions, 'lease' | 'limits'>) {
     pool = openPostgresPool(bank.url, { application_name: 'bank', max });
-    app = await startApp({
-      platform: 'express',
-      controllers: [TransfersController],
-      providers: [Transfers],
-      store: bank.newStore(),
-      options: {
-        unitOfWork: pgUnitOfWork(pool),
-        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
-        ...options,
-      },
-    });
-    const [ownApp, ownPool] = [app, pool];
-    afterTest(async () => {
-      await ownApp.close();
-      await ownPool.end();
-    });
+    afterTest(() => pool.end());
+    app = await startTransfers({ unitOfWork: pgUnitOfWork(pool), ...options });
+    afterTest(() => app.close());
   }
 
   it('are released when one is lost, whatever its handler waits for', async () => {
@@ -900,61 +899,58 @@ class NativeController {
 }
 
 describe('The application does not start with a transactional route', () => {
-  const starting = (
-    options: Partial<IdempotencyModuleOptions>,
-    controller: new () => object = TransactionalController,
-  ) =>
-    startApp({
-      platform: 'express',
-      controllers: [controller],
-      store: options.store ?? bank.newStore(),
-      options: { unitOfWork: bank.unitOfWork, ...options },
-    });
+  const halfUnitOfWork = { run: () => Promise.reject(new Error('planned')) };
 
-  it('without a unit of work', async () => {
-    await expect(starting({ unitOfWork: undefined as unknown as UnitOfWork })).rejects.toThrow(
-      'The option "transaction" needs the module option "unitOfWork"',
-    );
-  });
-
-  it('with a value that is not a unit of work', async () => {
-    await expect(starting({ unitOfWork: {} as UnitOfWork })).rejects.toThrow(
-      'The option "unitOfWork" must be a UnitOfWork, such as pgUnitOfWork(pool)',
-    );
-  });
-
-  it('with a unit of work that implements "run" only', async () => {
-    const unitOfWork = { run: () => Promise.reject(new Error('planned')) } as unknown as UnitOfWork;
-    await expect(starting({ unitOfWork })).rejects.toThrow(
-      'pgUnitOfWork(pool), with isConflict(), isInterruption(), isReplyMismatch()',
-    );
-  });
-
-  it('on a store that cannot take part in a transaction', async () => {
-    await expect(starting({ store: memoryStore() })).rejects.toThrow(
-      'The option "transaction" needs a "store" in the database of its transactions',
-    );
-  });
-
-  it('that may run without the store', async () => {
-    await expect(starting({ storeErrors: { whenUnavailable: 'execute' } })).rejects.toThrow(
-      `"transaction" contradicts "storeErrors.whenUnavailable": 'execute'`,
-    );
-  });
-
-  it('whose handler sends its response itself', async () => {
-    await expect(starting({}, NativeController)).rejects.toThrow(
-      'NativeController.create uses @Res() to send its response',
-    );
-  });
-
-  it.each([
-    [{ transaction: 'yes' }, 'The option "transaction" must be true, false or an object'],
+  it.each<[string, object, string, (new () => object)?]>([
     [
+      'without a unit of work',
+      { unitOfWork: undefined },
+      'The option "transaction" needs the module option "unitOfWork"',
+    ],
+    [
+      'with a value that is not a unit of work',
+      { unitOfWork: {} },
+      'The option "unitOfWork" must be a UnitOfWork, such as pgUnitOfWork(pool)',
+    ],
+    [
+      'with a unit of work that implements "run" only',
+      { unitOfWork: halfUnitOfWork },
+      'pgUnitOfWork(pool), with isConflict(), isInterruption(), isReplyMismatch()',
+    ],
+    [
+      'on a store that cannot take part in a transaction',
+      { store: memoryStore() },
+      'The option "transaction" needs a "store" in the database of its transactions',
+    ],
+    [
+      'that may run without the store',
+      { storeErrors: { whenUnavailable: 'execute' } },
+      `"transaction" contradicts "storeErrors.whenUnavailable": 'execute'`,
+    ],
+    [
+      'whose handler sends its response itself',
+      {},
+      'NativeController.create uses @Res() to send its response',
+      NativeController,
+    ],
+    [
+      'with neither true, false nor an object',
+      { transaction: 'yes' },
+      'The option "transaction" must be true, false or an object',
+    ],
+    [
+      'with an unknown isolation',
       { transaction: { isolation: 'snapshot' } },
       'The option "transaction.isolation" must be "default", "read committed"',
     ],
-  ])('with %j', async (options, message) => {
-    await expect(starting(options as never)).rejects.toThrow(message);
+  ])('%s', async (_, options, message, controller = TransactionalController) => {
+    const { store = bank.newStore(), ...rest } = options as Partial<IdempotencyModuleOptions>;
+    const starting = startApp({
+      platform: 'express',
+      controllers: [controller],
+      store,
+      options: { unitOfWork: bank.unitOfWork, ...rest },
+    });
+    await expect(starting).rejects.toThrow(message);
   });
 });

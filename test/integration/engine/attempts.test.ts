@@ -351,10 +351,11 @@ describe('event details', () => {
     const time = inFakeTime();
     const options = { duplicates: { mode: 'wait', timeoutMs: 2_000 } } as const;
 
-    async function waiting(signal?: AbortSignal) {
+    async function waiting() {
       const owner = time.worker();
       const worker = time.worker();
-      const request = { ...newRequest(options), clientSignal: signal };
+      const caller = new AbortController();
+      const request = { ...newRequest(options), clientSignal: caller.signal };
       const attempt = await owner.run(request);
       const decided = worker.begin(request);
       await time.pass(100);
@@ -363,41 +364,19 @@ describe('event details', () => {
         await decided;
         return worker.eventsOf('waited').map(({ end: how }) => how);
       };
-      return { worker, attempt, end };
+      return { worker, attempt, caller, end };
     }
 
-    it('outcome, for one that is stored', async () => {
-      const { attempt, end } = await waiting();
-      await attempt.complete({
-        state: 'completed',
-        outcome: outcomeOf('paid'),
-        retentionMs: 1_000,
-      });
-      expect(await end()).toEqual(['outcome']);
-    });
-
-    it('released, for a key that is free', async () => {
-      const { attempt, end } = await waiting();
-      await attempt.release();
-      expect(await end()).toEqual(['released']);
-    });
-
-    it('timeout', async () => {
-      const { end } = await waiting();
-      expect(await end()).toEqual(['timeout']);
-    });
-
-    it('caller_gone', async () => {
-      const caller = new AbortController();
-      const { end } = await waiting(caller.signal);
-      caller.abort();
-      expect(await end()).toEqual(['caller_gone']);
-    });
-
-    it('shutdown', async () => {
-      const { worker, end } = await waiting();
-      void worker.engine.drain();
-      expect(await end()).toEqual(['shutdown']);
+    it.each<[string, (scene: Awaited<ReturnType<typeof waiting>>) => unknown]>([
+      ['outcome', ({ attempt }) => attempt.complete(success('paid'))],
+      ['released', ({ attempt }) => attempt.release()],
+      ['timeout', () => undefined],
+      ['caller_gone', ({ caller }) => caller.abort()],
+      ['shutdown', ({ worker }) => void worker.engine.drain()],
+    ])('%s', async (how, cause) => {
+      const scene = await waiting();
+      await cause(scene);
+      expect(await scene.end()).toEqual([how]);
     });
   });
 });
@@ -677,12 +656,18 @@ describe('own attempts', () => {
     return worker;
   }
 
+  /** An attempt whose lease has run out. */
+  async function expired(options: ProtocolOptions = {}) {
+    const worker = losesItsLeases();
+    const request = newRequest(OPTIONS, options);
+    const attempt = await worker.run(request);
+    await time.pass(LEASE_MS);
+    return { worker, request, attempt };
+  }
+
   describe('An attempt whose lease ran out, in the process that runs it,', () => {
     it('stays in progress until its hard deadline, then loses its key', async () => {
-      const worker = losesItsLeases();
-      const request = newRequest(OPTIONS);
-      await worker.run(request);
-      await time.pass(LEASE_MS);
+      const { worker, request } = await expired();
       expect(await worker.begin(request)).toEqual(IN_PROGRESS);
       await time.pass(MAX_EXECUTION_MS - LEASE_MS - 1);
       expect(await worker.begin(request)).toEqual(IN_PROGRESS);
@@ -691,10 +676,7 @@ describe('own attempts', () => {
     });
 
     it('can complete, and is replayed', async () => {
-      const worker = losesItsLeases();
-      const request = newRequest(OPTIONS);
-      const attempt = await worker.run(request);
-      await time.pass(LEASE_MS);
+      const { worker, request, attempt } = await expired();
       await worker.begin(request);
       expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
       expect(outcomeAsText(await worker.begin(request))).toMatchObject({ outcome: 'paid' });
@@ -717,10 +699,7 @@ describe('own attempts', () => {
     });
 
     it('keeps waiting duplicates waiting for its outcome', async () => {
-      const worker = losesItsLeases();
-      const request = newRequest(OPTIONS, { duplicates: 'wait' });
-      const attempt = await worker.run(request);
-      await time.pass(LEASE_MS);
+      const { worker, request, attempt } = await expired({ duplicates: 'wait' });
       const waiting = worker.begin(request);
       await time.pass(1_000);
       await attempt.complete(success('paid'));
@@ -744,13 +723,10 @@ describe('own attempts', () => {
     });
 
     it('is taken over by a duplicate with a recovery once its operation is over', async () => {
-      const worker = losesItsLeases();
-      const request = newRequest(OPTIONS, {
+      const { worker, request, attempt } = await expired({
         storeErrors: { saveTimeoutMs: 1 },
         lease: { onTakeover: () => 'run' },
       });
-      const attempt = await worker.run(request);
-      await time.pass(LEASE_MS);
       expect(await worker.begin(request)).toEqual(IN_PROGRESS);
       worker.store.always(unavailable, 'complete');
       const settled = attempt.complete(success('paid'));
@@ -760,10 +736,7 @@ describe('own attempts', () => {
     });
 
     it("has an unknown outcome with onTakeover: 'reject' only past its hard deadline", async () => {
-      const worker = losesItsLeases();
-      const request = newRequest(OPTIONS, { lease: { onTakeover: 'reject' } });
-      await worker.run(request);
-      await time.pass(LEASE_MS);
+      const { worker, request } = await expired({ lease: { onTakeover: 'reject' } });
       expect(await worker.begin(request)).toEqual(IN_PROGRESS);
       expect(await time.worker().begin(request)).toEqual(OUTCOME_UNKNOWN);
       await time.pass(MAX_EXECUTION_MS - LEASE_MS);
@@ -783,18 +756,13 @@ describe('own attempts', () => {
     });
 
     it('is taken over by another process', async () => {
-      const request = newRequest(OPTIONS);
-      await losesItsLeases().run(request);
-      await time.pass(LEASE_MS);
+      const { request } = await expired();
       expect(await time.worker().run(request)).toMatchObject({ isTakeover: true });
     });
 
     it('loses the key once another process that took it over has died', async () => {
-      const worker = losesItsLeases();
+      const { worker, request } = await expired();
       const dead = losesItsLeases();
-      const request = newRequest(OPTIONS);
-      await worker.run(request);
-      await time.pass(LEASE_MS);
       await dead.run(request);
       expect(await worker.begin(request)).toEqual(IN_PROGRESS);
       await time.pass(LEASE_MS);
@@ -857,9 +825,7 @@ describe('own attempts', () => {
 
     it('does not block a duplicate when it fails', async () => {
       const worker = time.worker();
-      const request = newRequest(OPTIONS);
-      await losesItsLeases().run(request);
-      await time.pass(LEASE_MS);
+      const { request } = await expired();
       worker.store.next('begin', unavailable);
       const [failed, duplicate] = await Promise.all([worker.begin(request), worker.begin(request)]);
       expect(failed).toEqual({ kind: 'reject', reason: 'store_unavailable' });
@@ -868,9 +834,7 @@ describe('own attempts', () => {
 
     it('is taken over only once when concurrent duplicates find the record of a dead process', async () => {
       const worker = time.worker();
-      const request = newRequest(OPTIONS);
-      await losesItsLeases().run(request);
-      await time.pass(LEASE_MS);
+      const { request } = await expired();
       const decisions = await Promise.all(Array.from({ length: 10 }, () => worker.begin(request)));
       expect(decisions.filter(({ kind }) => kind === 'run')).toHaveLength(1);
       expect(worker.reported.filter((type) => type === 'takeover')).toHaveLength(1);

@@ -83,7 +83,7 @@ describe('begins', () => {
       expect(notAfters(worker)[2]).toBe(serverNow + COMMAND_TIMEOUT_MS);
     });
 
-    it('rejects the request when it is passed twice in a row', async () => {
+    it('rejects the request when it is passed twice in a row, and says why', async () => {
       const worker = time.worker();
       await worker.run(newRequest());
       const jump: Fault = (execute) => {
@@ -94,6 +94,16 @@ describe('begins', () => {
       const request = newRequest();
       expect(await worker.begin(request)).toEqual(STORE_UNAVAILABLE);
       expect(worker.store.sentOf('begin')).toHaveLength(3);
+      expect(worker.events.slice(1)).toMatchObject([
+        {
+          type: 'store_unavailable',
+          error: {
+            code: 'idempotency_store_unavailable',
+            message: expect.stringContaining('commandTimeoutMs'),
+          },
+        },
+        { type: 'rejected', reason: 'store_unavailable' },
+      ]);
       expect(await time.worker().run(request)).toMatchObject({ number: 1 });
     });
 

@@ -15,7 +15,7 @@ import {
   withOtherPayload,
   Worker,
 } from '../../support/engine/worker.js';
-import type { Attempt } from '../../support/internals/core.js';
+import type { Attempt, ProtocolOptions } from '../../support/internals/core.js';
 import {
   type Fault,
   heldReply,
@@ -223,9 +223,15 @@ describe('saves', () => {
     storeErrors: { saveTimeoutMs: SAVE_TIMEOUT_MS },
   };
 
-  describe('saving an outcome', () => {
-    const time = inFakeTime();
+  const time = inFakeTime();
 
+  async function running(options: ProtocolOptions = {}) {
+    const worker = time.worker();
+    const request = newRequest(OPTIONS, options);
+    return { worker, request, attempt: await worker.run(request) };
+  }
+
+  describe('saving an outcome', () => {
     /** Resolves to the settlement and its time. */
     function timed<Result>(settling: Promise<Result>) {
       return settling.then((settlement) => ({ settlement, at: time.elapsed }));
@@ -235,8 +241,7 @@ describe('saves', () => {
       ['the request', lostRequest],
       ['the reply', lostReply],
     ])('is retried when %s was lost, and the response waits for it', async (_, fault) => {
-      const worker = time.worker();
-      const attempt = await worker.run(newRequest(OPTIONS));
+      const { worker, attempt } = await running();
       worker.store.next('complete', fault, unavailable);
       const settled = timed(attempt.complete(success('paid')));
       await time.pass(SAVE_TIMEOUT_MS);
@@ -248,8 +253,7 @@ describe('saves', () => {
     });
 
     it('sends the same command every time', async () => {
-      const worker = time.worker();
-      const attempt = await worker.run(newRequest(OPTIONS));
+      const { worker, attempt } = await running();
       worker.store.next('complete', unavailable, lostRequest);
       void attempt.complete(success('paid'));
       await time.pass(SAVE_TIMEOUT_MS);
@@ -262,10 +266,7 @@ describe('saves', () => {
     });
 
     it('never exceeds the time left for the response', async () => {
-      const worker = time.worker();
-      const attempt = await worker.run(
-        newRequest(OPTIONS, { storeErrors: { commandTimeoutMs: 700 } }),
-      );
+      const { worker, attempt } = await running({ storeErrors: { commandTimeoutMs: 700 } });
       worker.store.always(unavailable, 'complete');
       void attempt.complete(success('paid'));
       await time.pass(SAVE_TIMEOUT_MS - 1);
@@ -280,8 +281,7 @@ describe('saves', () => {
 
     describe('while the store is down', () => {
       it("returns the outcome after saveTimeoutMs with whenNotSaved: 'respond'", async () => {
-        const worker = time.worker();
-        const attempt = await worker.run(newRequest(OPTIONS));
+        const { worker, attempt } = await running();
         worker.store.always(unavailable, 'complete');
         const settled = timed(attempt.complete(success('paid')));
         await time.pass(SAVE_TIMEOUT_MS - 1);
@@ -292,10 +292,7 @@ describe('saves', () => {
       });
 
       it("returns unsaved after saveTimeoutMs with whenNotSaved: 'error'", async () => {
-        const worker = time.worker();
-        const attempt = await worker.run(
-          newRequest(OPTIONS, { storeErrors: { whenNotSaved: 'error' } }),
-        );
+        const { worker, attempt } = await running({ storeErrors: { whenNotSaved: 'error' } });
         worker.store.always(unavailable, 'complete');
         const settled = timed(attempt.complete(success('paid')));
         await time.pass(SAVE_TIMEOUT_MS + 1);
@@ -304,8 +301,7 @@ describe('saves', () => {
       });
 
       it('also retries after a configuration error: the effect has happened', async () => {
-        const worker = time.worker();
-        const attempt = await worker.run(newRequest(OPTIONS));
+        const { worker, attempt } = await running();
         worker.store.next('complete', misconfigured);
         const settled = timed(attempt.complete(success('paid')));
         await time.pass(SAVE_TIMEOUT_MS);
@@ -318,9 +314,7 @@ describe('saves', () => {
       'continues in the background with %s',
       (whenNotSaved) => {
         async function unsaved() {
-          const worker = time.worker();
-          const request = newRequest(OPTIONS, { storeErrors: { whenNotSaved } });
-          const attempt = await worker.run(request);
+          const { worker, request, attempt } = await running({ storeErrors: { whenNotSaved } });
           worker.store.always(unavailable, 'complete');
           void attempt.complete(success('paid'));
           await time.pass(SAVE_TIMEOUT_MS + 1);
@@ -393,9 +387,7 @@ describe('saves', () => {
     );
 
     it('keeps the lease while it waits for the first confirmation', async () => {
-      const worker = time.worker();
-      const request = newRequest(OPTIONS, { lease: { durationMs: 300 } });
-      const attempt = await worker.run(request);
+      const { worker, request, attempt } = await running({ lease: { durationMs: 300 } });
       worker.store.always(unavailable, 'complete');
       void attempt.complete(success('paid'));
       await time.pass(900);
@@ -403,8 +395,7 @@ describe('saves', () => {
     });
 
     it('sends nothing more once it is confirmed', async () => {
-      const worker = time.worker();
-      const attempt = await worker.run(newRequest(OPTIONS));
+      const { worker, attempt } = await running();
       await attempt.complete(failure('declined'));
       await expectNoTimerRenewed(time.clock);
       expect(worker.store.sent.map(({ step }) => step)).toEqual(['begin', 'complete']);
@@ -412,12 +403,8 @@ describe('saves', () => {
   });
 
   describe('waiting for the attempt that took over', () => {
-    const time = inFakeTime();
-
     async function overtaken(timeoutMs: number) {
-      const late = time.worker();
-      const request = newRequest(OPTIONS, { duplicates: { timeoutMs } });
-      const attempt = await late.run(request);
+      const { worker: late, request, attempt } = await running({ duplicates: { timeoutMs } });
       late.store.always(unavailable, 'extend');
       await time.pass(LEASE_MS + 1);
       late.store.heal();
@@ -455,15 +442,11 @@ describe('saves', () => {
   });
 
   describe('releasing a record', () => {
-    const time = inFakeTime();
-
     it.each([
       ['the request', lostRequest],
       ['the reply', lostReply],
     ])('is retried when %s was lost', async (_, fault) => {
-      const worker = time.worker();
-      const request = newRequest(OPTIONS);
-      const attempt = await worker.run(request);
+      const { worker, request, attempt } = await running();
       worker.store.next('release', unavailable, fault);
       const released = attempt.release();
       await time.pass(SAVE_TIMEOUT_MS);
@@ -473,9 +456,7 @@ describe('saves', () => {
     });
 
     it('that is not confirmed delays the caller by at most saveTimeoutMs; the lease expires by itself', async () => {
-      const worker = time.worker();
-      const request = newRequest(OPTIONS);
-      const attempt = await worker.run(request);
+      const { worker, request, attempt } = await running();
       worker.store.always(unavailable, 'release');
       const released = attempt.release();
       await time.pass(SAVE_TIMEOUT_MS + 1);
@@ -487,10 +468,7 @@ describe('saves', () => {
     });
 
     it('keeps the tombstone for the retention', async () => {
-      const worker = time.worker();
-      const attempt = await worker.run(
-        withOptions(newRequest(OPTIONS), { outcome: { retentionMs: 1_234 } }),
-      );
+      const { worker, attempt } = await running({ outcome: { retentionMs: 1_234 } });
       await attempt.release();
       expect(worker.store.sentOf('release')).toMatchObject([{ command: { tombstoneMs: 1_234 } }]);
     });
@@ -933,6 +911,8 @@ describe('shutdown', () => {
       const decision = worker.begin(request);
       const drained = drain(worker);
       await time.pass(100);
+      // It is waited for, so that the store is not closed before it is released.
+      expect(drained).toEqual({});
       gate.open();
       expect(await decision).toEqual(SHUTTING_DOWN);
       await time.pass(20);
@@ -940,20 +920,6 @@ describe('shutdown', () => {
       expect(worker.store.sentOf('release')).toHaveLength(1);
       const other = await time.worker().begin(request);
       expect(other).toMatchObject({ kind: 'run', attempt: { number: 2, isTakeover: false } });
-    });
-
-    it('is waited for, so that the store is not closed before it is released', async () => {
-      const worker = time.worker();
-      const gate = Gate.closed();
-      worker.store.next('begin', heldReply(gate));
-      const decision = worker.begin(newRequest());
-      const drained = drain(worker);
-      await time.pass(200);
-      expect(drained).toEqual({});
-      gate.open();
-      await decision;
-      await time.pass(20);
-      expect(drained.left).toBe(0);
     });
 
     it('is waited for until its key is released, if its reply is lost', async () => {

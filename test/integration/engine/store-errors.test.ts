@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, expect, it } from '@jest/globals';
 import { expectNoTimerRenewed } from '../../support/clocks/standing-clock.js';
+import type { ProtocolOptions } from '../../support/internals/core.js';
 import {
   failure,
   newRequest,
@@ -27,9 +28,17 @@ const OPTIONS = {
   lease: { durationMs: LEASE_MS },
 } as const;
 
-describe("with whenUnavailable: 'execute'", () => {
-  const time = inFakeTime();
+const time = inFakeTime();
 
+/** An attempt that runs although its begin failed; `other` is another process. */
+async function unprotected(options: ProtocolOptions = {}) {
+  const [worker, other] = [time.worker(), time.worker()];
+  const request = newRequest(OPTIONS, options);
+  worker.store.next('begin', unavailable);
+  return { worker, other, request, attempt: await worker.run(request) };
+}
+
+describe("with whenUnavailable: 'execute'", () => {
   it('runs the operation without a record while the store is down, and reports it', async () => {
     const worker = time.worker();
     worker.store.always(unavailable, 'begin');
@@ -111,10 +120,7 @@ describe("with whenUnavailable: 'execute'", () => {
     ['a success', success('the other’s'), 'superseded'],
     ['a failure', failure('declined'), 'outcome_diverged'],
   ])('keeps the outcome of another attempt and reports it: %s', async (_, final, event) => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newRequest(OPTIONS);
-    worker.store.next('begin', unavailable);
-    const attempt = await worker.run(request);
+    const { worker, other, request, attempt } = await unprotected();
     await (await other.run(request)).complete(final);
     expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
     await time.pass(0);
@@ -123,10 +129,7 @@ describe("with whenUnavailable: 'execute'", () => {
   });
 
   it('keeps the outcome of another payload and reports it', async () => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newRequest(OPTIONS);
-    worker.store.next('begin', unavailable);
-    const attempt = await worker.run(request);
+    const { worker, other, request, attempt } = await unprotected();
     const reused = withOtherPayload(request);
     await (await other.run(reused)).complete(success('of another'));
     expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
@@ -136,21 +139,15 @@ describe("with whenUnavailable: 'execute'", () => {
   });
 
   it('does not store a failure without a record, and reports it', async () => {
-    const worker = time.worker();
-    const request = newRequest(OPTIONS);
-    worker.store.next('begin', unavailable);
-    const attempt = await worker.run(request);
+    const { worker, other, request, attempt } = await unprotected();
     expect(await attempt.complete(failure('declined'))).toEqual({ kind: 'own' });
     await time.pass(0);
     expect(worker.reported).toEqual(['store_unavailable', 'unprotected', 'save_failed']);
-    expect(await time.worker().run(request)).toMatchObject({ number: 1 });
+    expect(await other.run(request)).toMatchObject({ number: 1 });
   });
 
   it('does not disturb another running attempt, and reports it', async () => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newRequest(OPTIONS);
-    worker.store.next('begin', unavailable);
-    const attempt = await worker.run(request);
+    const { worker, other, request, attempt } = await unprotected();
     const running = await other.run(request);
     await attempt.complete(success('paid'));
     await time.pass(LEASE_MS - 1);
@@ -161,10 +158,7 @@ describe("with whenUnavailable: 'execute'", () => {
   });
 
   it('stores its outcome when another attempt releases the key', async () => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newRequest(OPTIONS);
-    worker.store.next('begin', unavailable);
-    const attempt = await worker.run(request);
+    const { worker, other, request, attempt } = await unprotected();
     const running = await other.run(request);
     await attempt.complete(success('paid'));
     await running.release();
@@ -230,9 +224,7 @@ describe("with whenUnavailable: 'execute'", () => {
   });
 
   it('the shutdown waits for the operation and its outcome', async () => {
-    const worker = time.worker();
-    worker.store.next('begin', unavailable);
-    const attempt = await worker.run(newRequest(OPTIONS));
+    const { worker, attempt } = await unprotected();
     const gate = Gate.closed();
     worker.store.next('complete', heldReply(gate));
     let running: number | undefined;
@@ -248,16 +240,10 @@ describe("with whenUnavailable: 'execute'", () => {
 });
 
 describe('the signal of an unprotected attempt', () => {
-  const time = inFakeTime();
-
-  async function unprotected() {
-    const worker = time.worker();
-    worker.store.next('begin', unavailable);
-    return worker.run(newRequest(OPTIONS, { lease: { maxExecutionMs: 10_000 } }));
-  }
+  const limited = () => unprotected({ lease: { maxExecutionMs: 10_000 } });
 
   it('aborts at the hard deadline, measured from the start, whenever it is first read', async () => {
-    const [early, late] = [await unprotected(), await unprotected()];
+    const [{ attempt: early }, { attempt: late }] = [await limited(), await limited()];
     const { signal } = early;
     await time.pass(9_900);
     expect(signal.aborted).toBe(false);
@@ -269,7 +255,7 @@ describe('the signal of an unprotected attempt', () => {
 
   it('aborts in the async context of the begin', async () => {
     const request = new AsyncLocalStorage<string>();
-    const { signal } = await request.run('its own', unprotected);
+    const { signal } = (await request.run('its own', limited)).attempt;
     const seen: unknown[] = [];
     signal.addEventListener('abort', () => seen.push(request.getStore()));
     await time.pass(10_100);
@@ -277,9 +263,8 @@ describe('the signal of an unprotected attempt', () => {
   });
 
   it('aborts long after a slow attempt was reported, and reports no loss of a lease', async () => {
-    const worker = time.worker();
-    worker.store.next('begin', unavailable);
-    const { signal } = await worker.run(newRequest(OPTIONS, { lease: { maxExecutionMs: 10_000 } }));
+    const { worker, attempt } = await limited();
+    const { signal } = attempt;
     await time.pass(5_000);
     expect(worker.eventsOf('slow_attempt')).toMatchObject([{ attempt: 1, fencingToken: 0 }]);
     expect(signal.aborted).toBe(false);
@@ -289,7 +274,7 @@ describe('the signal of an unprotected attempt', () => {
   });
 
   it.each(['complete', 'release'] as const)('does not abort after %s', async (end) => {
-    const attempt = await unprotected();
+    const { attempt } = await limited();
     const { signal } = attempt;
     await (end === 'complete' ? attempt.complete(success('paid')) : attempt.release());
     await time.pass(20_000);
@@ -300,8 +285,6 @@ describe('the signal of an unprotected attempt', () => {
 describe('failing store', () => {
   const STORE_UNAVAILABLE = { kind: 'reject', reason: 'store_unavailable' };
   const IN_PROGRESS = { kind: 'reject', reason: 'in_progress' };
-
-  const time = inFakeTime();
 
   /** A faulty store: it executes the command and returns this reply. */
   const responses =
@@ -423,11 +406,6 @@ describe('failing store', () => {
   });
 
   describe("with whenUnavailable: 'execute'", () => {
-    const OPTIONS = {
-      storeErrors: { whenUnavailable: 'execute' },
-      lease: { durationMs: LEASE_MS },
-    } as const;
-
     it.each(GARBAGE)('nothing runs when the store replies to begin with %s', async (_, fault) => {
       const worker = time.worker();
       worker.store.always(fault, 'begin');
@@ -529,27 +507,7 @@ describe('failing store', () => {
   });
 
   describe('a begin that cannot be placed in time', () => {
-    it('because the clock jumped twice emits that reason in its event', async () => {
-      const worker = time.worker();
-      await worker.run(newRequest());
-      const jump: Fault = (execute) => {
-        time.skewStore(3_600_000);
-        return execute();
-      };
-      worker.store.next('begin', jump, jump);
-      expect(await worker.begin(newRequest())).toEqual(STORE_UNAVAILABLE);
-      expect(worker.events.slice(1)).toMatchObject([
-        {
-          type: 'store_unavailable',
-          error: {
-            code: 'idempotency_store_unavailable',
-            message: expect.stringContaining('commandTimeoutMs'),
-          },
-        },
-        { type: 'rejected', reason: 'store_unavailable' },
-      ]);
-    });
-
+    // Because the clock jumped twice: begins-and-waiting.test.ts.
     it('because it was released before its reply emits that reason in its event', async () => {
       const worker = time.worker();
       const request = newRequest();

@@ -17,10 +17,28 @@ import { scriptCalls } from '../../support/redis/scripts.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { until } from '../../support/waiting/until.js';
 
-describe('a health check on PostgreSQL', () => {
-  const DOWN = { status: 'down', store: 'postgresql', errorType: 'idempotency_store_unavailable' };
-  const PROBES = ['read', 'write'] as const;
+const PROBES = ['read', 'write'] as const;
 
+const downOn = (store: string) => ({
+  status: 'down',
+  store,
+  errorType: 'idempotency_store_unavailable',
+});
+
+/** The report of a new probe, which has time on a busy machine. */
+const probed = ({ nest }: CallingApp, probe: 'read' | 'write', timeoutMs = 5_000) =>
+  nest.get(IdempotencyHealth, { strict: false }).check({ probe, timeoutMs, maxAgeMs: 0 });
+
+const untilUp = (app: CallingApp, probe: 'read' | 'write') =>
+  until(async () => (await probed(app, probe)).status === 'up');
+
+/** Several checks at once find it down within their time limit. */
+async function expectDown(app: CallingApp, probe: 'read' | 'write', store: string): Promise<void> {
+  const reports = await Promise.all([1, 2, 3].map(() => probed(app, probe, 200)));
+  for (const report of reports) expect(report).toMatchObject(downOn(store));
+}
+
+describe('a health check on PostgreSQL', () => {
   const server = useServer(startPostgres);
   let url: string;
   let store: PostgresIdempotencyStore;
@@ -40,13 +58,6 @@ describe('a health check on PostgreSQL', () => {
     ({ nest }) => nest.close(),
   );
 
-  /** The report of a new probe, which has time on a busy machine. */
-  const probed = (probe: 'read' | 'write', timeoutMs = 5_000, from = app) =>
-    from.nest.get(IdempotencyHealth, { strict: false }).check({ probe, timeoutMs, maxAgeMs: 0 });
-
-  const untilUp = (probe: 'read' | 'write') =>
-    until(async () => (await probed(probe)).status === 'up');
-
   const count = async (condition: string) => {
     const { rows } = await observer.query<{ count: number }>(
       `SELECT count(*)::integer FROM idempotency_records WHERE ${condition}`,
@@ -55,11 +66,11 @@ describe('a health check on PostgreSQL', () => {
   };
 
   it.each(PROBES)('is up: "%s"', async (probe) => {
-    expect(await probed(probe)).toMatchObject({ status: 'up', store: 'postgresql' });
+    expect(await probed(app, probe)).toMatchObject({ status: 'up', store: 'postgresql' });
   });
 
   it('leaves only expired rows, which the deletion of expired records takes', async () => {
-    await probed('write');
+    await probed(app, 'write');
     await until(async () => (await count('expires_at > now()')) === 0);
     expect(await count('true')).toBeGreaterThan(0);
     await store.deleteExpired();
@@ -75,8 +86,8 @@ describe('a health check on PostgreSQL', () => {
     await observer.query(`ALTER DATABASE "${name}" SET default_transaction_read_only = on`);
     const misled = await callingApp({}, { store: postgresStore({ url: readOnly }) });
     try {
-      expect(await probed('read', 5_000, misled)).toMatchObject({ status: 'up' });
-      expect(await probed('write', 200, misled)).toMatchObject(DOWN);
+      expect(await probed(misled, 'read')).toMatchObject({ status: 'up' });
+      expect(await probed(misled, 'write', 200)).toMatchObject(downOn('postgresql'));
     } finally {
       await misled.nest.close();
     }
@@ -85,7 +96,7 @@ describe('a health check on PostgreSQL', () => {
   it.each(PROBES)(
     'that hangs is down after its time limit, and up again afterwards: "%s"',
     async (probe) => {
-      await untilUp(probe);
+      await untilUp(app, probe);
       const { rows } = await observer.query<{ pid: number }>(
         `SELECT pid FROM pg_stat_activity WHERE application_name = 'nestjs-idempotency'`,
       );
@@ -93,34 +104,25 @@ describe('a health check on PostgreSQL', () => {
       const pids = [...rows.map(({ pid }) => pid), server.pid];
       for (const pid of pids) process.kill(pid, 'SIGSTOP');
       try {
-        const reports = await Promise.all([1, 2, 3].map(() => probed(probe, 200)));
-        for (const report of reports) expect(report).toMatchObject(DOWN);
+        await expectDown(app, probe, 'postgresql');
       } finally {
         for (const pid of pids) process.kill(pid, 'SIGCONT');
       }
-      await untilUp(probe);
+      await untilUp(app, probe);
     },
   );
 
   it('that is gone is down', async () => {
     await server.stop();
-    for (const probe of PROBES) expect(await probed(probe, 200)).toMatchObject(DOWN);
+    for (const probe of PROBES) await expectDown(app, probe, 'postgresql');
   });
 });
 
 describe('redis', () => {
-  const DOWN = { status: 'down', store: 'redis', errorType: 'idempotency_store_unavailable' };
-  const PROBES = ['read', 'write'] as const;
+  const DOWN = downOn('redis');
 
   const storeAt = ({ url }: RedisNode): RedisIdempotencyStore =>
     redisStore({ url, onConnectionError: () => undefined });
-
-  /** The report of a new probe, which has time on a busy machine. */
-  const probed = (app: CallingApp, probe: 'read' | 'write', timeoutMs = 5_000) =>
-    app.nest.get(IdempotencyHealth, { strict: false }).check({ probe, timeoutMs, maxAgeMs: 0 });
-
-  const untilUp = (app: CallingApp, probe: 'read' | 'write') =>
-    until(async () => (await probed(app, probe)).status === 'up');
 
   function useApp(node: RedisNode, options: Parameters<typeof callingApp>[1] = {}): CallingApp {
     return useServer(
@@ -200,8 +202,7 @@ describe('redis', () => {
         await untilUp(app, probe);
         node.pause();
         try {
-          const reports = await Promise.all([1, 2, 3].map(() => probed(app, probe, 200)));
-          for (const report of reports) expect(report).toMatchObject(DOWN);
+          await expectDown(app, probe, 'redis');
         } finally {
           node.resume();
         }

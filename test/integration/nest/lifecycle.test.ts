@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { Module } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import {
   type IdempotencyEvent,
   IdempotencyEvents,
   IdempotencyHealth,
-  IdempotencyMeter,
   IdempotencyModule,
   type IdempotencyModuleOptions,
   IdempotencyOptionsError,
@@ -46,9 +45,11 @@ let app: TestingModule | undefined;
 afterEach(async () => {
   await app?.close();
   app = undefined;
+  jest.useRealTimers();
 });
 
-async function start(options: IdempotencyModuleOptions, log = new LoggedLines()) {
+async function start(options: IdempotencyModuleOptions) {
+  const log = new LoggedLines();
   app = await Test.createTestingModule({ imports: [IdempotencyModule.forRoot(options), AppModule] })
     .setLogger(log)
     .compile();
@@ -313,36 +314,40 @@ describe('the log', () => {
   });
 });
 
-describe('an outage in the log', () => {
-  beforeEach(() => void jest.useFakeTimers());
-  afterEach(() => void jest.useRealTimers());
-
-  it('is one line in ten seconds with a count of the suppressed lines', () => {
+it.each<[string, IdempotencyEvent]>([
+  [
+    'store_unavailable in pay: down',
+    {
+      type: 'store_unavailable',
+      operation: 'pay',
+      recordKey: 'digest' as RecordKey,
+      source: 'request',
+      error: new Error('down'),
+    },
+  ],
+  ['breaker_opened: still down', { type: 'breaker_opened', error: new Error('still down') }],
+])(
+  'the log has one line in ten seconds, with a count of the suppressed ones: %s',
+  (line, event) => {
+    jest.useFakeTimers();
     const log = new LoggedLines();
     const reporter = new LogReporter(log);
-    const outage = () =>
-      reporter.report({
-        type: 'store_unavailable',
-        operation: 'pay',
-        recordKey: 'digest' as RecordKey,
-        source: 'request',
-        error: new Error('down'),
-      });
-    for (let request = 0; request < 100; request += 1) outage();
+    const report = () => reporter.report(event);
+    for (let request = 0; request < 100; request += 1) report();
     jest.advanceTimersByTime(9_999);
-    outage();
+    report();
     jest.advanceTimersByTime(1);
-    outage();
-    outage();
+    report();
+    report();
     jest.advanceTimersByTime(10_000);
-    outage();
+    report();
     expect(log.lines.map(({ message }) => message)).toEqual([
-      'store_unavailable in pay: down',
-      'store_unavailable in pay: down (and 100 more since the last line)',
-      'store_unavailable in pay: down (and 1 more since the last line)',
+      line,
+      `${line} (and 100 more since the last line)`,
+      `${line} (and 1 more since the last line)`,
     ]);
-  });
-});
+  },
+);
 
 describe('a Redis connection', () => {
   const redis = useRedis();
@@ -367,27 +372,14 @@ describe('a Redis connection', () => {
   });
 });
 
-afterEach(async () => {
-  await app?.close();
-  app = undefined;
-  jest.useRealTimers();
-});
-
 async function startBehindBreaker(
   options: Omit<IdempotencyModuleOptions, 'store'>,
   real: IdempotencyStore = memoryStore(),
 ) {
   const store = new FaultyStore(real);
-  const log = new LoggedLines();
-  app = await Test.createTestingModule({
-    imports: [IdempotencyModule.forRoot({ store, ...options })],
-  })
-    .setLogger(log)
-    .compile();
-  await app.init();
-  const service = app.get(IdempotencyService, { strict: false });
+  const { app, service, events, log } = await start({ store, ...options });
   const reported: string[] = [];
-  app.get(IdempotencyEvents, { strict: false }).subscribe(({ type }) => void reported.push(type));
+  events.subscribe(({ type }) => void reported.push(type));
   const call = (key: string) =>
     service.run({ operation: 'pay', key, scope: 'alice' }, () => 'paid');
   return { app, store, log, reported, call };
@@ -504,53 +496,21 @@ describe('around a PostgreSQL that is not there', () => {
   });
 });
 
-describe('an open circuit in the log', () => {
-  beforeEach(() => void jest.useFakeTimers());
-
-  it('is one line with the last error', async () => {
-    const { store, log, call } = await startBehindBreaker({ breaker: { volumeThreshold: 1 } });
-    store.always(unavailable, 'begin', 'inspect');
-    await expect(call('first')).rejects.toThrow();
-    expect(log.own).toContain('warn: breaker_opened: planned: unavailable');
-  });
-
-  it('is logged once in ten seconds, however many probes fail', () => {
-    const log = new LoggedLines();
-    const reporter = new LogReporter(log);
-    const opened = () =>
-      reporter.report({ type: 'breaker_opened', error: new Error('still down') });
-    opened();
-    jest.advanceTimersByTime(9_999);
-    opened();
-    jest.advanceTimersByTime(1);
-    opened();
-    expect(log.lines.map(({ message }) => message)).toEqual([
-      'breaker_opened: still down',
-      'breaker_opened: still down (and 1 more since the last line)',
-    ]);
-  });
-});
-
-afterEach(async () => {
-  jest.useRealTimers();
-  await app?.close();
-  app = undefined;
+it('an open circuit in the log is one line with the last error', async () => {
+  jest.useFakeTimers();
+  const { store, log, call } = await startBehindBreaker({ breaker: { volumeThreshold: 1 } });
+  store.always(unavailable, 'begin', 'inspect');
+  await expect(call('first')).rejects.toThrow();
+  expect(log.own).toContain('warn: breaker_opened: planned: unavailable');
 });
 
 async function startWatched(options: Partial<IdempotencyModuleOptions> = {}) {
   const store = new FaultyStore(options.store ?? memoryStore());
-  app = await Test.createTestingModule({
-    imports: [IdempotencyModule.forRoot({ ...options, store })],
-  })
-    .setLogger(new LoggedLines())
-    .compile();
-  await app.init();
-  const service = app.get(IdempotencyService, { strict: false });
+  const { app, service } = await start({ ...options, store });
   const health = app.get(IdempotencyHealth, { strict: false });
-  const meter = app.get(IdempotencyMeter, { strict: false });
   const run = (key: string, work: () => unknown) =>
     service.run({ operation: 'pay', key, scope: 'alice' }, work);
-  return { app, store, health, meter, run };
+  return { app, store, health, run };
 }
 
 describe('IdempotencyHealth in an application', () => {

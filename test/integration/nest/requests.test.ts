@@ -21,6 +21,7 @@ import {
   Logger,
   Module,
   Post,
+  type Type,
   UnauthorizedException,
 } from '@nestjs/common';
 import { ExternalContextCreator, NestFactory } from '@nestjs/core';
@@ -248,75 +249,6 @@ describe('rejecting responses', () => {
     expect(unhandled.splice(0)).toEqual([]);
   });
 
-  @Controller()
-  class ThingsController {
-    @Post('things')
-    @Idempotent()
-    async create(@InScenario() scenario: Scenario) {
-      const execution = await scenario.run();
-      if (scenario.planned(execution) === 'fail') throw new Error('planned');
-      return { execution };
-    }
-  }
-
-  describe.each(platforms)(
-    'An option function that returns a rejected promise, on %s',
-    (platform) => {
-      async function started(options: object) {
-        const app = await startApp({
-          platform,
-          store: memoryStore(),
-          controllers: [ThingsController],
-          options: options,
-        });
-        afterTest(() => app.close());
-        return app.scenario();
-      }
-
-      it.each(['enabled', 'key', 'key.syntax', 'caller.scope', 'fingerprint'])(
-        '%s: 500, and nothing runs',
-        async (option) => {
-          const scenario = await started(optionAt(option, rejecting));
-          expect((await scenario.post('/things')).status).toBe(500);
-          expect(scenario.executions).toBe(0);
-        },
-      );
-
-      it.each<[string, object]>([
-        ['fingerprint', { fingerprint: () => ({ digests: [rejecting(), rejecting()] }) }],
-        ['a toJSON in fingerprint', { fingerprint: () => [1, { toJSON: rejecting }] }],
-        [
-          'caller.scope',
-          { caller: { scope: () => ['a', rejecting(), rejecting()], anonymous: 'shared' } },
-        ],
-        [
-          'caller.scope, later',
-          { caller: { scope: async () => ['a', rejecting()], anonymous: 'shared' } },
-        ],
-      ])('%s: 500, and nothing runs, also with a nested promise', async (_, options) => {
-        const scenario = await started(options);
-        expect((await scenario.post('/things')).status).toBe(500);
-        expect(scenario.executions).toBe(0);
-      });
-
-      it.each(['keep', 'retentionMs'])('outcome.%s: its default applies', async (option) => {
-        const scenario = await started({ outcome: { [option]: rejecting } });
-        const first = await scenario.post('/things');
-        expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
-        expectReplay(await scenario.post('/things'), first);
-      });
-
-      it('outcome.keep: a failure is kept, whatever the promise resolves to [P31]', async () => {
-        const scenario = await started({ outcome: async () => false });
-        scenario.plan = ['fail'];
-        const first = await scenario.post('/things');
-        expect(first.status).toBe(500);
-        expectReplay(await scenario.post('/things'), first);
-        expect(scenario.executions).toBe(1);
-      });
-    },
-  );
-
   class TenantUnknown extends Error {}
 
   @Catch(TenantUnknown)
@@ -332,100 +264,180 @@ describe('rejecting responses', () => {
     status(status: number): { send(text: string): void };
   }
 
-  describe.each(platforms)('A function that throws, on %s', (platform) => {
-    const throwing = () => {
-      throw new TypeError('planned: no secret-user');
-    };
-    const lines: unknown[][] = [];
-
-    beforeEach(() => {
-      lines.length = 0;
-      jest
-        .spyOn(Logger.prototype, 'error')
-        .mockImplementation((...line: unknown[]) => void lines.push(line));
-    });
-    afterEach(() => {
-      jest.restoreAllMocks();
-    });
-
-    async function posted({ caller, ...options }: { readonly caller?: object }) {
-      const app = await startApp({
+  describe.each(platforms)('An option function on %s', (platform) => {
+    const controllers: Type[] = [];
+    const app = useServer(() =>
+      startApp({
         platform,
         store: memoryStore(),
-        controllers: [ThingsController],
-        options: { ...options, caller: { anonymous: 'shared', ...caller } },
+        controllers,
         configure: (nest) => nest.useGlobalFilters(new TenantUnknownFilter()),
-      });
-      const scenario = app.scenario();
-      afterTest(() => app.close());
-      const response = await scenario.post('/things');
-      return { response, executions: scenario.executions };
+      }),
+    );
+
+    /** Adds a route with these options to the application. */
+    function route(options: object) {
+      const path = `things/${controllers.length}`;
+      const operation = `Things.create${controllers.length}`;
+      @Controller(path)
+      class ThingsController {
+        @Post()
+        @Idempotent({ operation, ...options })
+        async create(@InScenario() scenario: Scenario) {
+          const execution = await scenario.run();
+          if (scenario.planned(execution) === 'fail') throw new Error('planned');
+          return { execution };
+        }
+      }
+      controllers.push(ThingsController);
+      return { path: `/${path}`, operation };
     }
 
-    it.each<[string, unknown]>([
-      ['enabled', throwing],
-      ['key', throwing],
-      ['key.syntax', throwing],
-      ['caller.scope', throwing],
-      ['caller.scope', async () => throwing()],
-      ['fingerprint', throwing],
-    ])('as the option %s is reported with option and operation', async (option, given) => {
-      const { response, executions } = await posted(optionAt(option, given));
-      expectProblem(response, 'misconfigured');
-      expect(executions).toBe(0);
-      expect(response.body.toString()).not.toMatch(/planned|Things/);
-      expect(lines).toHaveLength(1);
-      const [message, stack] = lines[0] as string[];
-      expect(message).toContain(`the option "${option}" of ThingsController.create failed.`);
-      expect(message).not.toContain('secret');
-      expect(stack).toMatch(/Caused by: TypeError: planned/);
+    describe('that returns a rejected promise', () => {
+      it.each(
+        [
+          ...['enabled', 'key', 'key.syntax', 'caller.scope', 'fingerprint'].map(
+            (option) => [option, optionAt(option, rejecting)] as const,
+          ),
+          ...([
+            ['a part of fingerprint', { fingerprint: () => ({ all: [rejecting(), rejecting()] }) }],
+            ['a toJSON in fingerprint', { fingerprint: () => [1, { toJSON: rejecting }] }],
+            [
+              'a part of caller.scope',
+              { caller: { scope: () => ['a', rejecting(), rejecting()], anonymous: 'shared' } },
+            ],
+            [
+              'a part of caller.scope, later',
+              { caller: { scope: async () => ['a', rejecting()], anonymous: 'shared' } },
+            ],
+          ] as const),
+        ].map(([given, options]) => ({ given, ...route(options) })),
+      )('as $given: 500, and nothing runs', async ({ path }) => {
+        const scenario = app.scenario();
+        expect((await scenario.post(path)).status).toBe(500);
+        expect(scenario.executions).toBe(0);
+      });
+
+      it.each(
+        ['keep', 'retentionMs'].map((option) => ({
+          option,
+          ...route({ outcome: { [option]: rejecting } }),
+        })),
+      )('as outcome.$option: its default applies', async ({ path }) => {
+        const scenario = app.scenario();
+        const first = await scenario.post(path);
+        expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
+        expectReplay(await scenario.post(path), first);
+      });
+
+      const { path } = route({ outcome: async () => false });
+      it('as outcome.keep: a failure is kept, whatever the promise resolves to [P31]', async () => {
+        const scenario = app.scenario();
+        scenario.plan = ['fail'];
+        const first = await scenario.post(path);
+        expect(first.status).toBe(500);
+        expectReplay(await scenario.post(path), first);
+        expect(scenario.executions).toBe(1);
+      });
     });
 
-    it.each<[string, Error]>([
-      ['a guard', new UnauthorizedException()],
-      [
-        'http-errors',
-        Object.assign(new Error('Unauthorized'), { status: 401, statusCode: 401, expose: true }),
-      ],
-      [
-        'Fastify',
-        Object.assign(new Error('Unauthorized'), {
-          name: 'FastifyError',
-          code: 'FST_UNAUTHORIZED',
-          statusCode: 401,
-          constructor: { name: 'FastifyError' },
-        }),
-      ],
-    ])('with an HTTP error, as %s does, sends its own response', async (_, rejection) => {
-      const reject = () => {
-        throw rejection;
+    describe('that throws', () => {
+      const throwing = () => {
+        throw new TypeError('planned: no secret-user');
       };
-      for (const scope of [reject, async () => reject()]) {
-        const { response } = await posted({ caller: { scope } });
-        expect(response.status).toBe(401);
-      }
-      // Nest itself may log what was thrown.
-      expect(lines.flat().join('\n')).not.toContain('option');
-    });
+      const lines: unknown[][] = [];
 
-    it('with an error of its own class leaves the response to an exception filter', async () => {
+      beforeEach(() => {
+        lines.length = 0;
+        jest
+          .spyOn(Logger.prototype, 'error')
+          .mockImplementation((...line: unknown[]) => void lines.push(line));
+      });
+      afterEach(() => {
+        jest.restoreAllMocks();
+      });
+
+      const scoped = (scope: unknown, anonymous = 'shared') =>
+        route({ caller: { scope, anonymous } });
+
+      it.each(
+        [
+          ['enabled', throwing] as const,
+          ['key', throwing] as const,
+          ['key.syntax', throwing] as const,
+          ['caller.scope', throwing] as const,
+          ['caller.scope', async () => throwing()] as const,
+          ['fingerprint', throwing] as const,
+        ].map(([option, given]) => ({ option, ...route(optionAt(option, given)) })),
+      )('as $option is reported with option and operation', async ({ option, path, operation }) => {
+        const scenario = app.scenario();
+        const response = await scenario.post(path);
+        expectProblem(response, 'misconfigured');
+        expect(scenario.executions).toBe(0);
+        expect(response.body.toString()).not.toMatch(/planned|Things/);
+        expect(lines).toHaveLength(1);
+        const [message, stack] = lines[0] as string[];
+        expect(message).toContain(`the option "${option}" of ${operation} failed.`);
+        expect(message).not.toContain('secret');
+        expect(stack).toMatch(/Caused by: TypeError: planned/);
+      });
+
+      it.each(
+        [
+          ['a guard', new UnauthorizedException()] as const,
+          [
+            'http-errors',
+            Object.assign(new Error('Unauthorized'), {
+              ...{ status: 401, statusCode: 401, expose: true },
+            }),
+          ] as const,
+          [
+            'Fastify',
+            Object.assign(new Error('Unauthorized'), {
+              name: 'FastifyError',
+              code: 'FST_UNAUTHORIZED',
+              statusCode: 401,
+              constructor: { name: 'FastifyError' },
+            }),
+          ] as const,
+        ].map(([who, rejection]) => {
+          const reject = () => {
+            throw rejection;
+          };
+          return { who, routes: [scoped(reject), scoped(async () => reject())] };
+        }),
+      )('an HTTP error, as $who does, sends its own response', async ({ routes }) => {
+        for (const { path } of routes) {
+          expect((await app.scenario().post(path)).status).toBe(401);
+        }
+        // Nest itself may log what was thrown.
+        expect(lines.flat().join('\n')).not.toContain('option');
+      });
+
       const unknown = () => {
         throw new TenantUnknown();
       };
-      for (const scope of [unknown, async () => unknown()]) {
-        const { response, executions } = await posted({ caller: { scope } });
-        expect(response).toMatchObject({ status: 404, text: 'no such tenant' });
-        expect(executions).toBe(0);
-      }
+      const ofUnknown = [scoped(unknown), scoped(async () => unknown())];
+      it('an error of its own class leaves the response to an exception filter', async () => {
+        for (const { path } of ofUnknown) {
+          const scenario = app.scenario();
+          expect(await scenario.post(path)).toMatchObject({ status: 404, text: 'no such tenant' });
+          expect(scenario.executions).toBe(0);
+        }
+      });
     });
 
-    it.each([undefined, null])(
-      'applies `caller.anonymous` when a scope returns %j',
-      async (noOne) => {
-        const { response } = await posted({ caller: { scope: () => noOne } });
-        expect(response.status).toBe(201);
-        const rejected = await posted({ caller: { scope: () => noOne, anonymous: 'reject' } });
-        expectProblem(rejected.response, 'caller-unknown');
+    it.each(
+      [undefined, null].map((noOne) => {
+        const given = (anonymous: string) =>
+          route({ caller: { scope: () => noOne, anonymous } }).path;
+        return { noOne, shared: given('shared'), rejected: given('reject') };
+      }),
+    )(
+      'applies `caller.anonymous` when it returns $noOne as a scope',
+      async ({ shared, rejected }) => {
+        expect((await app.scenario().post(shared)).status).toBe(201);
+        expectProblem(await app.scenario().post(rejected), 'caller-unknown');
       },
     );
   });

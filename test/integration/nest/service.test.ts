@@ -16,6 +16,7 @@ import {
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { Gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/nest/calling-app.js';
 import { optionAt } from '../../support/nest/option-at.js';
 import { Tally } from '../../support/waiting/tally.js';
 
@@ -25,15 +26,6 @@ const call = (changes: Partial<IdempotentCall> = {}): IdempotentCall => ({
   scope: 'alice',
   ...changes,
 });
-
-async function rejection(running: Promise<unknown>): Promise<any> {
-  return running.then(
-    (value) => {
-      throw new Error(`it returned ${String(value)}`);
-    },
-    (error: unknown) => error,
-  );
-}
 
 /** A message without members: its class is its only content. */
 class Recalculate {

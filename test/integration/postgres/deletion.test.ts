@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
-import { beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import {
   type DeletionReport,
   migrate,
@@ -12,6 +12,7 @@ import type { Pool } from 'pg';
 import { withSqlClock } from '../../support/clocks/injected-clock.js';
 import { documentedSql } from '../../support/docs/documented-blocks.js';
 import { loadStatements, TableName } from '../../support/internals/postgres.js';
+import { afterTest } from '../../support/jest/after-test.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { beginCommand, completeCommand, leaseOf, newToken } from '../../support/stores/commands.js';
 import { until } from '../../support/waiting/until.js';
@@ -25,10 +26,15 @@ describe('deletion', () => {
   let url: string;
   let pool: Pool;
 
-  beforeEach(async () => {
+  async function newRecords(): Promise<void> {
     url = await server.newDatabase();
     await migrate({ url });
+  }
+
+  beforeAll(newRecords);
+  beforeEach(async () => {
     pool = userPool(url);
+    await pool.query('TRUNCATE idempotency_records');
   });
 
   /** Records that expire `seconds` from now (negative: expired), each a millisecond before the last. */
@@ -117,6 +123,7 @@ describe('deletion', () => {
       CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'planned'; END $$;
       CREATE TRIGGER refused BEFORE DELETE ON idempotency_records
         FOR EACH ROW WHEN (OLD.attempt = 2) EXECUTE FUNCTION refuse()`);
+      afterTest(() => pool.query('DROP FUNCTION refuse() CASCADE'));
       await expect(store.deleteExpired({ batchSize: 10, pauseMs: 0 })).rejects.toThrow('planned');
       expect(store.deletedRecords).toBe(35);
       // What another process deletes is not counted.
@@ -151,6 +158,9 @@ describe('deletion', () => {
     });
 
     it('does not scan deleted rows again while a long transaction blocks VACUUM', async () => {
+      // Whose statistics count the scans of this test alone.
+      await newRecords();
+      pool = userPool(url);
       const [batches, batchSize] = [40, 25];
       await addRecords(batches * batchSize, -10);
       const end = await openLongTransaction();

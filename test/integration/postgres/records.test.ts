@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Pool } from 'pg';
@@ -23,10 +23,11 @@ describe('abandoned', () => {
   const ORIGIN = 'b3JkZXJz';
   let url: string;
 
-  beforeEach(async () => {
+  beforeAll(async () => {
     url = await server.newDatabase();
     await migrate({ url });
   });
+  beforeEach(() => userPool(url).query('TRUNCATE idempotency_records'));
 
   /** Records whose leases ended in sequence, one second apart; the first one long ago. */
   async function abandoned(count: number) {
@@ -265,11 +266,14 @@ describe('clock step', () => {
   let url: string;
   let observer: Pool;
 
-  beforeEach(async () => {
+  beforeAll(async () => {
     url = await server.newDatabase();
     await migrate({ url });
+  });
+  beforeEach(async () => {
     observer = userPool(url);
-    await observer.query(`CREATE TABLE store_clock AS SELECT interval '0' AS ahead`);
+    await observer.query(`TRUNCATE idempotency_records; DROP TABLE IF EXISTS store_clock;
+      CREATE TABLE store_clock AS SELECT interval '0' AS ahead`);
   });
 
   async function step(ms: number): Promise<void> {

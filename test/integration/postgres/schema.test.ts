@@ -22,7 +22,7 @@ const server = usePostgres();
 
 describe('migrations', () => {
   const run = promisify(execFile);
-  const PROCESSES = 20;
+  const PROCESSES = 8;
   const ALL = MIGRATIONS.map(({ id }) => id);
   const AWKWARD = { schema: `the "Shop's" schema`, table: 'Key; DROP TABLE x' };
 
@@ -280,18 +280,19 @@ describe('rights', () => {
 
   beforeAll(async () => {
     url = await server.newDatabase();
-    await migrate({ url });
   });
 
   /**
-   * Prepares a table and a user of its own.
+   * Prepares a new table, without the rights, policies and triggers of an earlier one, and a user of its own.
    *
    * @param rights - on the table, which stands for TABLE in them.
    */
   async function prepare(rights: string, statements: readonly string[] = []) {
-    const database = await server.newDatabase();
-    await migrate({ url: database });
-    const admin = userPool(database);
+    const admin = userPool(url);
+    await admin.query(
+      'DROP SCHEMA public CASCADE; CREATE SCHEMA public; GRANT USAGE ON SCHEMA public TO public',
+    );
+    await migrate({ url });
     users += 1;
     const user = `app_${String(process.pid)}_${String(users)}`;
     await admin.query(`CREATE ROLE ${user} LOGIN PASSWORD 'pw'`);
@@ -303,7 +304,7 @@ describe('rights', () => {
     await admin.query(`GRANT SELECT ON ${TABLE}_migrations TO ${user}`);
     if (rights !== '') await admin.query(`GRANT ${rights} ON ${TABLE} TO ${user}`);
     for (const statement of statements) await admin.query(statement.replaceAll('USER', user));
-    const address = Object.assign(new URL(database), { username: user, password: 'pw' }).href;
+    const address = Object.assign(new URL(url), { username: user, password: 'pw' }).href;
     return { admin, address };
   }
 

@@ -15,6 +15,7 @@ import {
   type IdempotencyModuleOptions,
   IdempotencyOptionsError,
   IdempotencyReconciler,
+  type IdempotencyStore,
   Idempotent,
   type Recover,
   type Recovery,
@@ -72,10 +73,10 @@ describe('rounds', () => {
     app = undefined;
   });
 
-  async function started(options: object = {}) {
+  async function started(options: object = {}, on: IdempotencyStore = store) {
     const reconcile = { intervalMs: 86_400_000, afterMs: AFTER_MS, ...options };
     app = await reconcilingApp(
-      { store, reconcile, limits: { shutdownTimeoutMs: 0 } },
+      { store: on, reconcile, limits: { shutdownTimeoutMs: 0 } },
       { controllers: [Payments], providers: [Ledger] },
     );
     return { ...app, ledger: app.nest.get(Ledger) };
@@ -394,11 +395,7 @@ describe('rounds', () => {
 
     it('ends when the store is down; the next round handles the same records', async () => {
       const faulty = new FaultyStore(store);
-      app = await reconcilingApp(
-        { store: faulty, reconcile: { intervalMs: 86_400_000, afterMs: AFTER_MS } },
-        { controllers: [Payments], providers: [Ledger] },
-      );
-      const { reconciler } = app;
+      const { reconciler } = await started({}, faulty);
       for (let i = 0; i < 3; i += 1) await abandon(store, 'payments.charge');
       untilLeftBehind();
       // The round's lock, then the first record.
@@ -420,9 +417,7 @@ describe('rounds', () => {
   describe('A store that is down', () => {
     it("prevents the recovery, even with whenUnavailable: 'execute'", async () => {
       const faulty = new FaultyStore(store);
-      const reconcile = { intervalMs: 86_400_000, afterMs: AFTER_MS };
-      app = await reconcilingApp({ store: faulty, reconcile, limits: { shutdownTimeoutMs: 0 } });
-      const { reconciler, events } = app;
+      const { reconciler, events } = await started({}, faulty);
       reconciler.register('settle', {
         lease: { onTakeover: never },
         storeErrors: { whenUnavailable: 'execute' },
@@ -440,9 +435,7 @@ describe('rounds', () => {
 
     it('leaves the record for another recovery when the value cannot be stored', async () => {
       const faulty = new FaultyStore(store);
-      const reconcile = { intervalMs: 86_400_000, afterMs: AFTER_MS };
-      app = await reconcilingApp({ store: faulty, reconcile, limits: { shutdownTimeoutMs: 0 } });
-      const { reconciler, events } = app;
+      const { reconciler, events } = await started({}, faulty);
       reconciler.register('settle', {
         lease: { onTakeover: () => ({ value: 1 }) },
         storeErrors: { saveTimeoutMs: 50 },
@@ -489,6 +482,8 @@ describe('rounds', () => {
 
 describe('schedule', () => {
   const OFTEN = { intervalMs: 100, afterMs: 0 };
+  const ON_DEMAND = { ...OFTEN, intervalMs: 86_400_000 };
+  const DONE = { lease: { onTakeover: (): Recovery => ({ value: 1 }) } };
 
   let apps: ReconcilingApp[] = [];
   let clock: DrivenClock;
@@ -541,7 +536,7 @@ describe('schedule', () => {
     it('runs rounds on a schedule, one after the other', async () => {
       const { store, calls } = await abandoned(1);
       const { reconciler } = await started({ store, reconcile: OFTEN });
-      reconciler.register('settle', { lease: { onTakeover: (): Recovery => ({ value: 1 }) } });
+      reconciler.register('settle', DONE);
       await until(async () => (await recordOf(store, calls[0]!))?.state === 'completed');
       const before = store.asked;
       await until(() => store.asked >= before + 3);
@@ -551,7 +546,7 @@ describe('schedule', () => {
     it('does not run on a schedule by default', async () => {
       const { store, calls } = await abandoned(1);
       const { reconciler } = await started({ store });
-      reconciler.register('settle', { lease: { onTakeover: (): Recovery => ({ value: 1 }) } });
+      reconciler.register('settle', DONE);
       // It does not even check whether the store can list records.
       expect(store.asked).toBe(0);
       // With its defaults, this record is too young.
@@ -565,7 +560,7 @@ describe('schedule', () => {
       const { store } = await abandoned(1);
       const { reconciler } = await started({
         store,
-        reconcile: { ...OFTEN, intervalMs: 86_400_000 },
+        reconcile: ON_DEMAND,
       });
       let asked = 0;
       reconciler.register('settle', {
@@ -586,7 +581,7 @@ describe('schedule', () => {
       const { store } = await abandoned(2);
       const gate = Gate.closed();
       const lookingUp = Gate.closed();
-      const options = { store, reconcile: { ...OFTEN, intervalMs: 86_400_000 } };
+      const options = { store, reconcile: ON_DEMAND };
       const [one, other] = [await started(options), await started(options)];
       one.reconciler.register('settle', {
         lease: {
@@ -612,7 +607,7 @@ describe('schedule', () => {
       const store = memoryStore({ now: () => clock.wallTime() });
       await abandon(store, 'settle');
       await clock.advance(LEASE_MS);
-      const options = { store, reconcile: { ...OFTEN, intervalMs: 86_400_000 } };
+      const options = { store, reconcile: ON_DEMAND };
       const [one, other] = [await started(options), await started(options)];
       const gate = Gate.closed();
       const onTakeover = async (): Promise<Recovery> => {
@@ -631,16 +626,14 @@ describe('schedule', () => {
       const { store } = await abandoned(1);
       const options = {
         store,
-        reconcile: { ...OFTEN, intervalMs: 86_400_000 },
+        reconcile: ON_DEMAND,
         limits: { shutdownTimeoutMs: 0 },
       };
       const [one, other] = [await started(options), await started(options)];
       one.reconciler.register('settle', {
         lease: { onTakeover: () => new Promise<Recovery>(() => undefined) },
       });
-      other.reconciler.register('settle', {
-        lease: { onTakeover: (): Recovery => ({ value: 1 }) },
-      });
+      other.reconciler.register('settle', DONE);
       void one.reconciler.reconcile();
       await until(() => one.events.length > 0);
       expect(await other.reconciler.reconcile()).toMatchObject({ coverage: 'already_running' });
@@ -653,7 +646,7 @@ describe('schedule', () => {
       const { store, calls } = await abandoned(1);
       const faulty = new FaultyStore(store);
       const { reconciler, events } = await started({ store: faulty, reconcile: OFTEN });
-      reconciler.register('settle', { lease: { onTakeover: (): Recovery => ({ value: 1 }) } });
+      reconciler.register('settle', DONE);
       faulty.always(unavailable, 'begin');
       await expect(reconciler.reconcile()).rejects.toThrow(StoreUnavailableError);
       faulty.always(misconfigured, 'begin');
@@ -687,7 +680,7 @@ describe('schedule', () => {
       const options = {
         store,
         lease: { durationMs: leaseMs },
-        reconcile: { ...OFTEN, intervalMs: 86_400_000 },
+        reconcile: ON_DEMAND,
       };
       const [slow, other] = [await started(options), await started(options)];
       slow.reconciler.register('settle', {
@@ -744,8 +737,11 @@ describe('schedule', () => {
     ) {
       const { store, calls } = await abandoned(3);
       const gate = Gate.closed();
-      const reconcile = { ...OFTEN, intervalMs: 86_400_000 };
-      const app = await reconcilingApp({ store, reconcile, ...options }, { providers }, clock);
+      const app = await reconcilingApp(
+        { store, reconcile: ON_DEMAND, ...options },
+        { providers },
+        clock,
+      );
       const lookingUp: string[] = [];
       app.reconciler.register('settle', {
         lease: {

@@ -36,12 +36,18 @@ import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
 
 const server = useServer(startRedis);
 
-async function setUp(...args: string[]) {
-  const server = closeAfterTest(await startRedis({ args }));
-  const client = userClient(server.url);
+async function setUp(url = server.url) {
+  const client = userClient(url);
   // A begin that runs out of time should do so for the server's reply.
   await client.ping();
-  return { server, client, store: new RedisIdempotencyStore({ client }) };
+  return { client, store: new RedisIdempotencyStore({ client }) };
+}
+
+/** A store on a server that gives these replies. */
+async function setUpScripted(...replies: readonly string[]) {
+  const { url } = closeAfterTest(await startScriptedServer(replies));
+  const client = userClient(url, { protocol: 2 });
+  return { client, store: new RedisIdempotencyStore({ client }) };
 }
 
 describe('While the server does not execute commands', () => {
@@ -67,10 +73,14 @@ describe('While the server does not execute commands', () => {
   ];
 
   describe.each(states)('and returns $code', ({ code, args = [], ailing, healing }) => {
+    const node = useServer(() => startRedis({ args }));
+
+    /** The first test leaves the server in that state. */
     async function setUpAiling() {
-      const { store, client } = await setUp(...args);
-      for (const [command, ...rest] of ailing) await client.call(command!, ...rest);
-      return { store, client };
+      const client = userClient(node.url);
+      const commands = [...ailing, ['CONFIG', 'RESETSTAT']];
+      for (const [command, ...rest] of commands) await client.call(command!, ...rest);
+      return { store: new RedisIdempotencyStore({ client }), client };
     }
 
     it('a begin that runs out of time is unavailable', async () => {
@@ -89,9 +99,11 @@ describe('While the server does not execute commands', () => {
     });
   });
 
+  const impatient = useServer(() => startRedis({ args: ['--busy-reply-threshold', '20'] }));
+
   it('and returns BUSY, a begin is sent again until the long script is over', async () => {
-    const { server, store } = await setUp('--busy-reply-threshold', '20');
-    const other = userClient(server.url);
+    const { store } = await setUp(impatient.url);
+    const other = userClient(impatient.url);
     await other.ping();
     const longScript = other.eval('for i = 1, 6e7 do end return 1', 0);
     const withShortTimeout = store.begin(beginCommand({ timeoutMs: 150 }));
@@ -103,8 +115,7 @@ describe('While the server does not execute commands', () => {
   });
 
   it('and reports that the script was killed, a begin is sent again', async () => {
-    const { server } = await setUp('--busy-reply-threshold', '20');
-    const [client, other] = [userClient(server.url), userClient(server.url)];
+    const [client, other] = [userClient(impatient.url), userClient(impatient.url)];
     const shipped = loadScripts();
     const endless = "if redis.call('EXISTS', 'endless') == 1 then while true do end end";
     const text = `${endless}\n${shipped.begin.text}`;
@@ -154,8 +165,7 @@ describe('While the server does not execute commands', () => {
     '-ERR max number of clients reached',
     "-ERR Error running script (call to f_abc): @user_script:5: @user_script: 5: -READONLY You can't write against a read only replica. ",
   ])('and returns %s, a begin is sent again', async (error) => {
-    const server = closeAfterTest(await startScriptedServer([error, error, ACQUIRED]));
-    const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
+    const { store } = await setUpScripted(error, error, ACQUIRED);
     const command = beginCommand({ timeoutMs: 2_000 });
     expect(await store.begin(command)).toMatchObject({ kind: 'acquired', fence: 7 });
   });
@@ -164,8 +174,7 @@ describe('While the server does not execute commands', () => {
     "-ERR Error running script (call to f_abc): @user_script:5: @user_script: 5: -OOM command not allowed when used memory > 'maxmemory'.",
     '-MISCONF Redis is configured to save RDB snapshots, but it is currently not able to persist on disk.',
   ])('and returns %s, a begin is unavailable at once', async (error) => {
-    const server = closeAfterTest(await startScriptedServer([error, ACQUIRED]));
-    const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
+    const { store } = await setUpScripted(error, ACQUIRED);
     await expect(store.begin(beginCommand())).rejects.toThrow(StoreUnavailableError);
   });
 
@@ -177,12 +186,9 @@ describe('While the server does not execute commands', () => {
     '-ERR server error',
     '-upstream protocol error',
   ])('and returns an unknown error (%s), the outcome is unknown', async (error) => {
-    const odd = Array.from({ length: 100 }, () => error);
-    const server = closeAfterTest(await startScriptedServer(odd));
-    const client = userClient(server.url, { protocol: 2 });
+    const { client, store } = await setUpScripted(...Array<string>(100).fill(error));
     // A begin that is never sent would be unavailable.
     await client.ping();
-    const store = new RedisIdempotencyStore({ client });
     await expect(store.begin(beginCommand({ timeoutMs: 100 }))).rejects.toThrow(
       StoreOutcomeUnknownError,
     );
@@ -225,8 +231,7 @@ describe('A server that can never execute the commands', () => {
     "-ERR ACL failure in script: User app has no permissions to run the 'time' command",
     '-ERR user_script:5: Script attempted to access nonexistent global variable',
   ])('returns %s, which is a configuration error', async (error) => {
-    const server = closeAfterTest(await startScriptedServer([error]));
-    const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
+    const { store } = await setUpScripted(error);
     await expect(store.begin(beginCommand())).rejects.toThrow(StoreConfigurationError);
   });
 });
@@ -301,34 +306,26 @@ describe('A configuration that cannot work fails with a configuration error', ()
     expect((await rightOne.begin(beginCommand())).kind).toBe('acquired');
   });
 
+  /** A store of a user who has these rights alone. */
+  async function storeWith(...rights: string[]): Promise<RedisIdempotencyStore> {
+    const { client } = await setUp();
+    await client.call('ACL', 'SETUSER', 'app', 'reset', 'on', '>pw', ...rights);
+    return ownStore(server.url.replace('redis://', 'redis://app:pw@'));
+  }
+
   it('when the user may not run the commands of the scripts', async () => {
-    const { server, client } = await setUp();
-    await client.call('ACL', 'SETUSER', 'app', 'on', '>pw', '~idem:*', '+@all', '-set');
-    const store = ownStore(server.url.replace('redis://', 'redis://app:pw@'));
+    const store = await storeWith('~idem:*', '+@all', '-set');
     await expect(store.begin(beginCommand())).rejects.toThrow(StoreConfigurationError);
   });
 
   it('when the user may not touch the key prefix', async () => {
-    const { server, client } = await setUp();
-    await client.call('ACL', 'SETUSER', 'app', 'on', '>pw', '~other:*', '+@all');
-    const store = ownStore(server.url.replace('redis://', 'redis://app:pw@'));
+    const store = await storeWith('~other:*', '+@all');
     await expect(store.begin(beginCommand())).rejects.toThrow(/NOPERM.*EVALSHA, EVAL, TIME/);
   });
 
   it('but a user with only the named commands works', async () => {
-    const { server, client } = await setUp();
-    const commands = [
-      '+evalsha',
-      '+eval',
-      '+time',
-      '+getrange',
-      '+get',
-      '+set',
-      '+pexpireat',
-      '+info',
-    ];
-    await client.call('ACL', 'SETUSER', 'app', 'on', '>pw', '~idem:*', '-@all', ...commands);
-    const store = ownStore(server.url.replace('redis://', 'redis://app:pw@'));
+    const commands = ['evalsha', 'eval', 'time', 'getrange', 'get', 'set', 'pexpireat', 'info'];
+    const store = await storeWith('~idem:*', '-@all', ...commands.map((name) => `+${name}`));
     const begin = beginCommand();
     const reply = await store.begin(begin);
     const lease = leaseOf(begin, reply.kind === 'acquired' ? reply.fence : -1);
@@ -362,8 +359,7 @@ describe('The text of an error', () => {
     '-PROXYERROR upstream went away',
     "-OOM command not allowed when used memory > 'maxmemory'.",
   ])('never contains the sent values, even when the server returns %s', async (reply) => {
-    const server = closeAfterTest(await startScriptedServer(Array(100).fill(reply)));
-    const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
+    const { store } = await setUpScripted(...Array<string>(100).fill(reply));
     const command = beginCommand();
     const outcome = { header: 'private header', body: Buffer.from('private body') };
     const complete = completeCommand({ outcome, timeoutMs: 100 });
@@ -386,7 +382,8 @@ describe('Scripts that the server has forgotten', () => {
   });
 
   it('have no effect, even if they are flushed repeatedly', async () => {
-    const { server, client } = await setUp();
+    const { client } = await setUp();
+    await client.config('RESETSTAT');
     const store = ownStore(server.url);
     const attempts = Array.from({ length: 300 }, async () => {
       const begin = beginCommand({ timeoutMs: 10_000 });

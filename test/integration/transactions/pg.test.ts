@@ -16,7 +16,6 @@ import { Client, type Pool, Query, type Submittable } from 'pg';
 import type { UnitOfWork } from '../../support/internals/core.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { ShiftingRelay } from '../../support/postgres/shifting-relay.js';
-import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { TcpRelay } from '../../support/servers/tcp-relay.js';
 import { until } from '../../support/waiting/until.js';
 import { closeAfterTest, ownStore, throughPort, userPool } from '../postgres/support/fixture.js';
@@ -27,10 +26,10 @@ import { startHastyRelay } from './support/hasty-relay.js';
 import { useDatabase } from './support/use-database.js';
 import { describeUnitOfWork, type OpenedUnitOfWork } from './unit-of-work-suite.js';
 
+describeUnitOfWork(pg);
+
 describe('pgUnitOfWork', () => {
   const OPTIONS = { isolation: undefined, timeoutMs: 60_000 };
-
-  describeUnitOfWork(pg);
 
   /** Like those of pg-cursor and pg-query-stream, which receive errors by `handleError`. */
   class TestCursor implements Submittable {
@@ -219,17 +218,12 @@ describe('replies', () => {
   const COMPLETE = "(SELECT 'stored' FROM stored";
   const MISMATCHED = { code: 'idempotency_store_reply_mismatched' };
 
-  const server = usePostgres();
-  let url: string;
+  const database = useDatabase();
   let relay: ShiftingRelay;
 
   beforeEach(async () => {
-    url = await server.newDatabase();
-    await migrate({ url });
-    const pool = openPostgresPool(url);
-    await pool.query('CREATE TABLE effects (id text PRIMARY KEY)');
-    await pool.end();
-    relay = closeAfterTest(await ShiftingRelay.start(server.port));
+    await migrate({ url: database.url });
+    relay = closeAfterTest(await ShiftingRelay.start(Number(new URL(database.url).port)));
   });
 
   describe.each(adapterNames)('When replies get out of step in a transaction, %s', (name) => {
@@ -237,22 +231,17 @@ describe('replies', () => {
     let attempt: TransactionalAttempt<never>;
     beforeEach(async () => {
       // One connection, so that the next transaction would get the same one.
-      opened = await adapterOf(name).open(throughPort(url, relay.port), 1);
-      attempt = new TransactionalAttempt(ownStore(url), opened.unitOfWork);
+      opened = await adapterOf(name).open(throughPort(database.url, relay.port), 1);
+      attempt = new TransactionalAttempt(ownStore(database.url), opened.unitOfWork);
     });
     afterEach(() => opened.close());
-
-    const effects = async () => {
-      const { rows } = await userPool(url).query<{ id: string }>('SELECT id FROM effects');
-      return rows.map(({ id }) => id);
-    };
 
     async function expectTheNextOneToWork(): Promise<void> {
       const lease = await attempt.begin();
       const held = await attempt.open(lease);
       await opened.insert(held.transaction.handle as never, 'next');
       expect(await attempt.commit(held, lease)).toEqual({ kind: 'committed' });
-      expect(await effects()).toEqual(['next']);
+      expect(await database.effects()).toEqual(['next']);
     }
 
     it('the lock fails, and the connection is closed', async () => {
@@ -271,7 +260,7 @@ describe('replies', () => {
         kind: 'failed',
         error: MISMATCHED,
       });
-      expect(await effects()).toEqual([]);
+      expect(await database.effects()).toEqual([]);
       await expectTheNextOneToWork();
     });
 
@@ -289,28 +278,29 @@ describe('replies', () => {
       await opened.unitOfWork.run({ isolation: undefined, timeoutMs: 10_000 }, async ({ handle }) =>
         opened.insert(handle, 'next'),
       );
-      expect(await effects()).toEqual(reportsCommands ? ['one', 'next'] : ['next']);
+      expect(await database.effects()).toEqual(reportsCommands ? ['next', 'one'] : ['next']);
     });
   });
 
   describe('A commit succeeds with', () => {
     async function expectToCommit<Handle>(unitOfWork: UnitOfWork<Handle>): Promise<void> {
-      const attempt = new TransactionalAttempt(ownStore(url), unitOfWork);
+      const attempt = new TransactionalAttempt(ownStore(database.url), unitOfWork);
       const lease = await attempt.begin();
       const held = await attempt.open(lease);
       expect(await attempt.commit(held, lease)).toEqual({ kind: 'committed' });
     }
 
-    it('a binary pool', () => expectToCommit(pgUnitOfWork(userPool(url, { binary: true }))));
+    it('a binary pool', () =>
+      expectToCommit(pgUnitOfWork(userPool(database.url, { binary: true }))));
 
     it('a pool whose parser leaves text as bytes', async () => {
       const types = { getTypeParser: () => (sent: unknown) => sent };
-      await expectToCommit(pgUnitOfWork(userPool(url, { binary: true, types })));
+      await expectToCommit(pgUnitOfWork(userPool(database.url, { binary: true, types })));
     });
 
     it('Kysely with plugins that rename columns and read JSON', async () => {
       const db = new Kysely({
-        dialect: new PostgresDialect({ pool: userPool(url) }),
+        dialect: new PostgresDialect({ pool: userPool(database.url) }),
         plugins: [new CamelCasePlugin({ upperCase: true }), new ParseJSONResultsPlugin()],
       });
       await expectToCommit(kyselyUnitOfWork(db));
@@ -322,7 +312,7 @@ describe('replies', () => {
     ])('a postProcessResponse of Knex that %s', async (_, make) => {
       const db = openKnex({
         client: 'pg',
-        connection: url,
+        connection: database.url,
         postProcessResponse: (result: { rows?: readonly object[] }) =>
           result.rows === undefined ? result : make(result.rows),
         wrapIdentifier: (name, wrap) => wrap(name.toUpperCase()),
@@ -344,25 +334,17 @@ const SHORT_TIMEOUT_MS = 300;
 const LONG_WAIT_MS = 60_000;
 
 describe.each(['pg', 'drizzle', 'typeorm'] as const)('%s, when BEGIN is not answered', (name) => {
-  const server = usePostgres();
-  let observer: Pool;
+  const database = useDatabase();
   let relay: TcpRelay;
   let opened: OpenedUnitOfWork<never>;
 
   beforeEach(async () => {
-    const url = await server.newDatabase();
-    observer = openPostgresPool(url);
-    await observer.query('CREATE TABLE effects (id text PRIMARY KEY)');
-    relay = await TcpRelay.start(server.port);
-    opened = await adapterOf(name).open(relay.through(url), 1);
+    relay = closeAfterTest(await TcpRelay.start(Number(new URL(database.url).port)));
+    opened = await adapterOf(name).open(relay.through(database.url), 1);
     await insert('before');
     relay.stallDetector();
   });
-  afterEach(async () => {
-    await opened.close();
-    await relay.stop();
-    await observer.end();
-  });
+  afterEach(() => opened.close());
 
   function insert(id: string, timeoutMs = TIMEOUT_MS): Promise<unknown> {
     return opened.unitOfWork.run({ isolation: 'serializable', timeoutMs }, ({ handle }) =>
@@ -372,8 +354,7 @@ describe.each(['pg', 'drizzle', 'typeorm'] as const)('%s, when BEGIN is not answ
 
   async function expectTheNextToBeWritten(): Promise<void> {
     await insert('after');
-    const { rows } = await observer.query('SELECT id FROM effects ORDER BY id');
-    expect(rows).toEqual([{ id: 'after' }, { id: 'before' }]);
+    expect(await database.effects()).toEqual(['after', 'before']);
   }
 
   it('fails at the timeout, and frees its place in the pool', async () => {

@@ -15,8 +15,8 @@ import {
   generatePrismaClient,
 } from '../../support/postgres/prisma/generate-client.js';
 import { projectRoot } from '../../support/project-root.js';
-import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { openClient, prisma } from './adapters/prisma.js';
+import { useDatabase } from './support/use-database.js';
 import { describeUnitOfWork } from './unit-of-work-suite.js';
 
 /** Compiled against a generated client, because no client exists when this project is compiled. */
@@ -51,6 +51,8 @@ export const ofService: UnitOfWork<Prisma.TransactionClient> = prismaUnitOfWork(
 describeUnitOfWork(prisma);
 
 describe('prismaUnitOfWork', () => {
+  const OPTIONS = { isolation: undefined, timeoutMs: 60_000 };
+
   it.each([
     ['nothing', undefined],
     ['null', null],
@@ -79,30 +81,26 @@ describe('prismaUnitOfWork', () => {
   }, 120_000);
 
   describe('on a real server', () => {
-    const server = usePostgres();
+    const database = useDatabase();
     let client: EffectsClient;
     let unitOfWork: UnitOfWork<EffectsTransaction>;
 
     beforeEach(async () => {
-      client = await openClient(await server.newDatabase(), 1);
-      await client.$queryRawUnsafe('CREATE TABLE effects (id text PRIMARY KEY)');
+      client = await openClient(database.url, 1);
       unitOfWork = prismaUnitOfWork(client);
     });
     afterEach(() => client.$disconnect());
 
     it('throws the reason why it did not commit', async () => {
-      const run = unitOfWork.run(
-        { isolation: undefined, timeoutMs: 60_000 },
-        async ({ handle }) => {
-          await handle.$queryRawUnsafe('SELECT 1/0').then(undefined, () => undefined);
-        },
-      );
+      const run = unitOfWork.run(OPTIONS, async ({ handle }) => {
+        await handle.$queryRawUnsafe('SELECT 1/0').then(undefined, () => undefined);
+      });
       await expect(run).rejects.toThrow(TransactionAbortedError);
     });
 
     it('makes Prisma roll back at the timeout', async () => {
       const failures: unknown[] = [];
-      const run = unitOfWork.run({ isolation: undefined, timeoutMs: 1_000 }, async ({ handle }) => {
+      const run = unitOfWork.run({ ...OPTIONS, timeoutMs: 1_000 }, async ({ handle }) => {
         await handle.effect.create({ data: { id: 'one' } });
         // The only connection: this resolves once the transaction has released it.
         expect(await client.effect.findMany()).toEqual([]);
@@ -119,14 +117,13 @@ describe('prismaUnitOfWork', () => {
 
     it('waits for a connection as long as the timeout, and releases one that comes too late', async () => {
       let calls = 0;
-      const options = { isolation: undefined, timeoutMs: 60_000 };
-      await unitOfWork.run(options, async () => {
-        const late = unitOfWork.run({ ...options, timeoutMs: 100 }, async () => void (calls += 1));
+      await unitOfWork.run(OPTIONS, async () => {
+        const late = unitOfWork.run({ ...OPTIONS, timeoutMs: 100 }, async () => void (calls += 1));
         // Prisma's default is two seconds.
         const ends = [late.catch(() => 'timed out'), delay(1_500, 'still waiting')];
         expect(await Promise.race(ends)).toBe('timed out');
       });
-      await unitOfWork.run(options, ({ handle }) =>
+      await unitOfWork.run(OPTIONS, ({ handle }) =>
         Promise.resolve(handle.effect.create({ data: { id: 'next' } })),
       );
       expect(calls).toBe(0);

@@ -20,11 +20,11 @@ import { startHastyRelay } from './support/hasty-relay.js';
 import { useDatabase } from './support/use-database.js';
 import { describeUnitOfWork } from './unit-of-work-suite.js';
 
+const OPTIONS = { isolation: undefined, timeoutMs: 60_000 };
+
+describeUnitOfWork(drizzle);
+
 describe('drizzleUnitOfWork', () => {
-  const OPTIONS = { isolation: undefined, timeoutMs: 60_000 };
-
-  describeUnitOfWork(drizzle);
-
   const pool = openPostgresPool('postgres://127.0.0.1/shop');
 
   it.each([
@@ -106,11 +106,9 @@ describe('drizzleUnitOfWork', () => {
   });
 });
 
+describeUnitOfWork(knex);
+
 describe('knexUnitOfWork', () => {
-  const OPTIONS = { isolation: undefined, timeoutMs: 60_000 };
-
-  describeUnitOfWork(knex);
-
   it.each([
     ['nothing', undefined],
     ['null', null],
@@ -213,11 +211,9 @@ describe('knexUnitOfWork', () => {
   });
 });
 
+describeUnitOfWork(kysely);
+
 describe('kyselyUnitOfWork', () => {
-  const OPTIONS = { isolation: undefined, timeoutMs: 60_000 };
-
-  describeUnitOfWork(kysely);
-
   it.each([
     ['nothing', undefined],
     ['null', null],

@@ -1,4 +1,3 @@
-import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { IdempotencyOptionsError } from 'nestjs-idempotency';
 import type { UnitOfWork } from 'nestjs-idempotency/transactions';
@@ -10,6 +9,7 @@ import {
 import { DataSource, type EntityManager } from 'typeorm';
 import { until } from '../../support/waiting/until.js';
 import { Effect, openDataSource, typeorm } from './adapters/typeorm.js';
+import { useDatabase } from './support/use-database.js';
 import { describeUnitOfWork } from './unit-of-work-suite.js';
 
 describeUnitOfWork(typeorm);
@@ -28,13 +28,12 @@ describe('typeOrmUnitOfWork', () => {
   });
 
   describe('on a real server', () => {
-    const server = usePostgres();
+    const database = useDatabase();
     let dataSource: DataSource;
     let unitOfWork: UnitOfWork<EntityManager>;
 
     beforeEach(async () => {
-      dataSource = await openDataSource(await server.newDatabase(), 2);
-      await dataSource.query('CREATE TABLE effects (id text PRIMARY KEY)');
+      dataSource = await openDataSource(database.url, 2);
       unitOfWork = typeOrmUnitOfWork(dataSource);
     });
     afterEach(() => dataSource.destroy());
@@ -62,8 +61,7 @@ describe('typeOrmUnitOfWork', () => {
         });
         await failing.catch(() => undefined);
       });
-      const ids = await dataSource.manager.find(Effect, { order: { id: 'ASC' } });
-      expect(ids).toEqual([{ id: 'kept' }, { id: 'outer' }]);
+      expect(await database.effects()).toEqual(['kept', 'outer']);
     });
 
     it('commits nothing when the work does not wait for a nested transaction', async () => {
@@ -81,9 +79,8 @@ describe('typeOrmUnitOfWork', () => {
       await expect(forgetful).rejects.toThrow('A nested transaction was open');
       endNested!();
       await expect(nested).rejects.toThrow();
-      expect(await dataSource.manager.find(Effect)).toEqual([]);
-      const { rowCount } = await openTransactions();
-      expect(rowCount).toBe(0);
+      expect(await database.effects()).toEqual([]);
+      expect(await openTransactions()).toBe(0);
     });
 
     it('closes the connection when a subscriber prevents the rollback', async () => {
@@ -97,16 +94,17 @@ describe('typeOrmUnitOfWork', () => {
       });
       expect(await failing.catch((error: unknown) => error)).toBe(failure);
       dataSource.subscribers.splice(0);
-      await until(async () => (await openTransactions()).rowCount === 0);
-      expect(await dataSource.manager.find(Effect)).toEqual([]);
+      await until(async () => (await openTransactions()) === 0);
+      expect(await database.effects()).toEqual([]);
     });
 
-    async function openTransactions(): Promise<{ rowCount: number }> {
+    async function openTransactions(): Promise<number> {
       const rows: unknown[] = await dataSource.query(
         `SELECT 1 FROM pg_stat_activity
-         WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL`,
+         WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
+           AND backend_type = 'client backend'`,
       );
-      return { rowCount: rows.length };
+      return rows.length;
     }
   });
 });

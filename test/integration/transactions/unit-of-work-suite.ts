@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import type {
   IsolationLevel,
@@ -43,7 +43,6 @@ const RUNS = 50;
 const TABLES = `
   CREATE TABLE effects (id text PRIMARY KEY);
   CREATE TABLE doctors (name text PRIMARY KEY, on_call boolean NOT NULL);
-  INSERT INTO doctors VALUES ('Ann', true), ('Bob', true);
   CREATE TABLE bookings (id integer UNIQUE DEFERRABLE INITIALLY DEFERRED);
   CREATE FUNCTION take_your_time() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN PERFORM pg_sleep(0.2); RETURN NULL; END $$;
@@ -54,6 +53,11 @@ const TABLES = `
     $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END $$;
   CREATE CONSTRAINT TRIGGER blocked_commit AFTER INSERT ON audits DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION await_advisory_lock();
+`;
+/** What is in them when a test begins. */
+const ROWS = `
+  DELETE FROM effects; DELETE FROM doctors; DELETE FROM bookings; DELETE FROM audits;
+  INSERT INTO doctors VALUES ('Ann', true), ('Bob', true);
 `;
 
 /** Parameter values of statements, their types, and their text form. */
@@ -85,8 +89,20 @@ const VALUES: readonly [string, string, TransactionValue, string | null][] = [
   ['null for a number', 'bigint', null, null],
 ];
 
+/** @returns what rethrows the error of a statement, for the transaction. */
+function noteIn(failures: unknown[]): (error: unknown) => never {
+  return (error) => {
+    failures.push(error);
+    throw error;
+  };
+}
+
 /** The contract of every adapter, on a real server. */
 export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>): void {
+  describe(adapter.name, () => describeContract(adapter));
+}
+
+function describeContract<Handle>(adapter: UnitOfWorkUnderTest<Handle>): void {
   const server = usePostgres();
   let url: string;
   let observer: Pool;
@@ -94,20 +110,22 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
 
   type Transaction = OpenTransaction<Handle>;
 
-  beforeEach(async () => {
+  beforeAll(async () => {
     url = await server.newDatabase({
       deadlock_timeout: '50ms',
       // Without it, a backend would continue to sleep after its client disconnects.
       client_connection_check_interval: '50ms',
     });
-    observer = openPostgresPool(url);
+    // Its first connection stays: the defaults that a test sets are those of later ones.
+    observer = openPostgresPool(url, { idleTimeoutMillis: 0 });
     await observer.query(TABLES);
   });
+  beforeEach(() => observer.query(ROWS));
   afterEach(async () => {
     await opened?.close();
     opened = undefined;
-    await observer.end();
   });
+  afterAll(() => observer.end());
 
   async function open(connections = 2): Promise<OpenedUnitOfWork<Handle>> {
     return (opened = await adapter.open(url, connections));
@@ -120,11 +138,6 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
   async function effects(): Promise<string[]> {
     const { rows } = await observer.query<{ id: string }>('SELECT id FROM effects ORDER BY id');
     return rows.map(({ id }) => id);
-  }
-
-  async function setDefault(setting: string): Promise<void> {
-    const database = new URL(url).pathname.slice(1);
-    await observer.query(`ALTER DATABASE ${database} SET ${setting}`);
   }
 
   async function shown(tx: Transaction, setting: string): Promise<unknown> {
@@ -141,25 +154,18 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
   async function untilGone(pid: number): Promise<void> {
     await until(async () => {
       // The backend leaves pg_stat_activity before it closes its connection.
-      if (isRunning(pid)) return false;
-      const { rowCount } = await observer.query('SELECT 1 FROM pg_stat_activity WHERE pid = $1', [
-        pid,
-      ]);
-      return rowCount === 0;
+      return !isRunning(pid) && !(await isListed(pid));
     });
     await setImmediate();
     await setImmediate();
   }
 
-  async function untilAsleep(pid: number): Promise<void> {
-    await until(async () => {
-      const { rowCount } = await observer.query(
-        `SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'PgSleep'`,
-        [pid],
-      );
-      return rowCount === 1;
-    });
-  }
+  const isListed = async (pid: number, condition = 'true') => {
+    const text = `SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND ${condition}`;
+    return (await observer.query(text, [pid])).rowCount === 1;
+  };
+
+  const untilAsleep = (pid: number) => until(() => isListed(pid, `wait_event = 'PgSleep'`));
 
   async function terminate(pid: number): Promise<void> {
     await observer.query('SELECT pg_terminate_backend($1)', [pid]);
@@ -185,7 +191,30 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
     expect(await effects()).toContain('next');
   }
 
-  describe(`${adapter.name}: a transaction`, () => {
+  /**
+   * Expects that a transaction whose connection ends during `work` rejects and writes nothing, and that the next one
+   * works.
+   *
+   * @returns the error.
+   */
+  async function expectLost(
+    work: (tx: Transaction, pid: number, insert: (id: string) => Promise<unknown>) => unknown,
+  ): Promise<unknown> {
+    const { unitOfWork, insert } = await open(1);
+    let pid: number | undefined;
+    const run = unitOfWork.run(options(), async (tx) => {
+      pid = await backendOf(tx);
+      await insert(tx.handle, 'one');
+      await work(tx, pid, (id) => insert(tx.handle, id));
+    });
+    await expect(run).rejects.toThrow();
+    await untilGone(pid!);
+    expect(await effects()).toEqual([]);
+    await expectTheNextRunToWork(pid);
+    return run.catch((error: unknown) => error);
+  }
+
+  describe('a transaction', () => {
     it('is committed when its work resolves, and returns the value of the work', async () => {
       const { unitOfWork, insert } = await open();
       const result = await unitOfWork.run(options(), async (tx) => {
@@ -241,24 +270,23 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       await run.catch(() => undefined);
       const { rows } = await observer.query(
         `SELECT state FROM pg_stat_activity
-         WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL`,
+         WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
+           AND backend_type = 'client backend'`,
       );
       expect(rows).toEqual([]);
     });
 
     it('is rolled back when a statement of the handle failed', async () => {
       const { unitOfWork, insert } = await open();
-      let failure: unknown;
+      const failures: unknown[] = [];
       const run = unitOfWork.run(options(), async (tx) => {
         await insert(tx.handle, 'one');
-        await insert(tx.handle, 'one').catch((error: unknown) => {
-          failure = error;
-          throw error;
-        });
+        await insert(tx.handle, 'one').catch(noteIn(failures));
       });
       const thrown = await run.catch((error: unknown) => error);
       expect(thrown).toBeInstanceOf(Error);
-      expect(thrown).toBe(failure);
+      expect(failures).toHaveLength(1);
+      expect(thrown).toBe(failures[0]);
       expect(await effects()).toEqual([]);
     });
 
@@ -330,13 +358,9 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
         pid = await backendOf(tx);
         await tx.query('INSERT INTO audits VALUES ($1::integer)', [1]);
       });
-      await until(async () => {
-        const { rowCount } = await observer.query(
-          `SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock'`,
-          [pid],
-        );
-        return rowCount === 1;
-      });
+      await until(
+        async () => pid !== undefined && (await isListed(pid, `wait_event_type = 'Lock'`)),
+      );
       const inserting = insertLater(insert, late!);
       await holder.query('SELECT pg_advisory_unlock(1)');
       holder.release();
@@ -399,10 +423,17 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
     });
   });
 
-  describe(`${adapter.name}: the isolation level`, () => {
+  describe('the isolation level', () => {
+    const alter = (change: string) =>
+      observer.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} ${change}`);
+    const setDefault = (level: IsolationLevel) =>
+      alter(`SET default_transaction_isolation = '${level}'`);
+
+    afterEach(() => alter('RESET default_transaction_isolation'));
+
     it.each(LEVELS)('is %s when requested', async (level) => {
       const other = LEVELS.find((name) => name !== level)!;
-      await setDefault(`default_transaction_isolation = '${other}'`);
+      await setDefault(other);
       const { unitOfWork } = await open();
       const found = await unitOfWork.run(options(level), (tx) =>
         shown(tx, 'transaction_isolation'),
@@ -411,7 +442,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
     });
 
     it.each(LEVELS)('is %s when that is the default and none is requested', async (level) => {
-      await setDefault(`default_transaction_isolation = '${level}'`);
+      await setDefault(level);
       const { unitOfWork } = await open();
       const found = await unitOfWork.run(options(), (tx) => shown(tx, 'transaction_isolation'));
       expect(found).toBe(level);
@@ -425,7 +456,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
     });
   });
 
-  describe(`${adapter.name}: query`, () => {
+  describe('query', () => {
     async function rowsOf(text: string, values: Parameters<Transaction['query']>[1]) {
       const { unitOfWork } = opened ?? (await open());
       return unitOfWork.run(options(), (tx) => tx.query(text, values));
@@ -497,7 +528,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
     });
   });
 
-  describe(`${adapter.name}: a conflict`, () => {
+  describe('a conflict', () => {
     /** Runs `work` in two concurrent transactions; `meet` waits until both have called it. */
     async function together(
       isolation: IsolationLevel,
@@ -572,10 +603,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
           await second.query('SELECT 1 FROM effects', []);
           await insert(second.handle, 'second');
         });
-        await insert(first.handle, 'first').catch((error: unknown) => {
-          failures.push(error);
-          throw error;
-        });
+        await insert(first.handle, 'first').catch(noteIn(failures));
       });
       const thrown = await run.catch((error: unknown) => error);
       expect(failures).toEqual([thrown]);
@@ -595,7 +623,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
     });
   });
 
-  describe(`${adapter.name}: when the connection is lost`, () => {
+  describe('when the connection is lost', () => {
     /** How a backend can end while its transaction is idle. */
     const idle: [string, (pid: number, tx: Transaction) => Promise<void>][] = [
       ['by an administrator', terminate],
@@ -624,72 +652,41 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
     ];
 
     it.each(idle)('%s between two statements, the next one and run reject', async (_, end) => {
-      const { unitOfWork, insert } = await open(1);
-      let pid: number | undefined;
       const failures: unknown[] = [];
-      const run = unitOfWork.run(options(), async (tx) => {
-        pid = await backendOf(tx);
-        await insert(tx.handle, 'one');
+      const thrown = await expectLost(async (tx, pid, insert) => {
         await end(pid, tx);
-        await insert(tx.handle, 'two').catch((error: unknown) => {
-          failures.push(error);
-          throw error;
-        });
+        await insert('two').catch(noteIn(failures));
       });
-      const thrown = await run.catch((error: unknown) => error);
       expect(failures).toEqual([thrown]);
-      expect(unitOfWork.isConflict(thrown)).toBe(false);
-      expect(await effects()).toEqual([]);
-      await expectTheNextRunToWork(pid);
+      expect(opened!.unitOfWork.isConflict(thrown)).toBe(false);
     });
 
     it.each(idle)('%s after the last statement, run rejects', async (_, end) => {
-      const { unitOfWork, insert } = await open(1);
-      let pid: number | undefined;
       let isWorkDone = false;
-      const run = unitOfWork.run(options(), async (tx) => {
-        pid = await backendOf(tx);
-        await insert(tx.handle, 'one');
+      await expectLost(async (tx, pid) => {
         await end(pid, tx);
         isWorkDone = true;
       });
-      await expect(run).rejects.toThrow();
       expect(isWorkDone).toBe(true);
-      expect(await effects()).toEqual([]);
-      await expectTheNextRunToWork(pid);
     });
 
     it.each(busy)('%s during a statement, it and run reject', async (_, end, timeout) => {
-      const { unitOfWork, insert } = await open(1);
-      let pid: number | undefined;
       const failures: unknown[] = [];
-      const run = unitOfWork.run(options(), async (tx) => {
-        pid = await backendOf(tx);
-        await insert(tx.handle, 'one');
+      const thrown = await expectLost(async (tx, pid) => {
         await tx.query(`SELECT set_config('transaction_timeout', $1::text, true)`, [timeout]);
-        const sleep = tx.query('SELECT pg_sleep(600)::text', []).catch((error: unknown) => {
-          failures.push(error);
-          throw error;
-        });
-        await Promise.all([sleep, untilAsleep(pid).then(() => end(pid!))]);
+        const sleep = tx.query('SELECT pg_sleep(600)::text', []).catch(noteIn(failures));
+        await Promise.all([sleep, untilAsleep(pid).then(() => end(pid))]);
       });
-      const thrown = await run.catch((error: unknown) => error);
       expect(failures).toEqual([thrown]);
-      expect(await effects()).toEqual([]);
-      await expectTheNextRunToWork(pid);
     });
 
     it('and the work then rejects with its own error, that error is thrown', async () => {
-      const { unitOfWork } = await open(1);
       const failure = new Error('no such customer');
-      let pid: number | undefined;
-      const run = unitOfWork.run(options(), async (tx) => {
-        pid = await backendOf(tx);
+      const thrown = await expectLost(async (_, pid) => {
         await terminate(pid);
         throw failure;
       });
-      expect(await run.catch((error: unknown) => error)).toBe(failure);
-      await expectTheNextRunToWork(pid);
+      expect(thrown).toBe(failure);
     });
 
     it('many at once, each run rejects, and the pool has connections afterwards', async () => {
@@ -750,35 +747,17 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
     }
   });
 
-  describe(`${adapter.name}: a transaction that is cut`, () => {
+  describe('a transaction that is cut', () => {
     if (adapter.canCut) {
       it('ends at once, with the statement that runs in it', async () => {
-        const { unitOfWork, insert } = await open(1);
-        let pid: number | undefined;
-        const run = unitOfWork.run(options(), async (tx) => {
-          pid = await backendOf(tx);
-          await insert(tx.handle, 'one');
+        await expectLost((tx, pid) => {
           const sleep = tx.query('SELECT pg_sleep(600)::text', []);
-          await Promise.all([sleep, untilAsleep(pid).then(() => tx.cut!())]);
+          return Promise.all([sleep, untilAsleep(pid).then(() => tx.cut!())]);
         });
-        await expect(run).rejects.toThrow();
-        await untilGone(pid!);
-        expect(await effects()).toEqual([]);
-        await expectTheNextRunToWork(pid);
       });
 
       it('is not committed, although its work resolves', async () => {
-        const { unitOfWork, insert } = await open(1);
-        let pid: number | undefined;
-        const run = unitOfWork.run(options(), async (tx) => {
-          pid = await backendOf(tx);
-          await insert(tx.handle, 'one');
-          tx.cut!();
-        });
-        await expect(run).rejects.toThrow();
-        await untilGone(pid!);
-        expect(await effects()).toEqual([]);
-        await expectTheNextRunToWork(pid);
+        await expectLost((tx) => tx.cut!());
       });
 
       it('does not affect the next one when the cut comes too late', async () => {

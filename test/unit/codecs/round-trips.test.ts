@@ -128,7 +128,7 @@ describe('a codec reads what it has written:', () => {
     });
     fc.assert(
       fc.property(anything, (value) => {
-        // Two invalid dates are not equal in a Map: messagepack-codec.test.ts has them.
+        // Two invalid dates are not equal in a Map: codecs.test.ts has them.
         fc.pre(!inspect(value, { depth: null }).includes('Invalid Date'));
         if (!writes(codec, value)) return;
         const expected = codec === json ? asJson(value) : value;

@@ -28,8 +28,9 @@ class RejectsFirst implements PipeTransform<Scenario, Scenario> {
 
 const nothing: MethodDecorator & ClassDecorator = () => undefined;
 
-/** Each route writes one row, as users of the decorator do, or in the operation's transaction. */
+/** Its name ends with its path. Each route writes one row, as users of the decorator do, or in the operation's transaction. */
 export function chargesController(
+  path: string,
   { decorate, write }: OtherDecorator,
   { above = false, onTop = false, below = false, onClass = false }: Place,
   transactional: boolean,
@@ -50,7 +51,7 @@ export function chargesController(
     return { execution };
   }
 
-  @Controller()
+  @Controller(path)
   @(onClass ? Idempotent({ transaction: transactional }) : nothing)
   class ChargesController {
     @where(onTop)
@@ -90,5 +91,5 @@ export function chargesController(
       return charge(scenario);
     }
   }
-  return ChargesController;
+  return Object.defineProperty(ChargesController, 'name', { value: `ChargesController${path}` });
 }

@@ -61,6 +61,13 @@ import {
   type Reply,
   takeRaw,
 } from '../../../support/http/reply.js';
+import {
+  after,
+  controllerOf,
+  InjectsReply,
+  native,
+  respond,
+} from '../../../support/http/routes-of.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp, type StartAppOptions, type TestApp } from '../../../support/http/start-app.js';
 import type { Services } from '../../../support/internals/core.js';
@@ -401,18 +408,20 @@ describe('reused since', () => {
     let passTime: (ms: number) => unknown;
     let here: TestApp;
     let elsewhere: TestApp;
-    let reported: IdempotencyEvent['type'][];
+    const reported: IdempotencyEvent['type'][] = [];
 
-    beforeEach(async () => {
+    beforeAll(async () => {
       const stores = [await redisUnderTest.create(), await redisUnderTest.create()] as const;
       const start = (store: (typeof stores)[number]['store']) =>
         startApp({ platform, store, controllers: [Payments] });
       [here, elsewhere] = [await start(stores[0].store), await start(stores[1].store)];
       passTime = (ms) => stores[1].clock?.step(ms);
-      reported = [];
       here.nest.get(IdempotencyEvents).subscribe(({ type }) => reported.push(type));
     });
-    afterEach(() => Promise.all([here.close(), elsewhere.close()]));
+    beforeEach(() => {
+      reported.length = 0;
+    });
+    afterAll(() => Promise.all([here.close(), elsewhere.close()]));
 
     async function late(json: object, plan: readonly string[] = []) {
       const scenario = here.scenario();
@@ -496,124 +505,96 @@ type AnyReply = ExpressResponse | FastifyReply;
 const BEYOND_THE_GRACE_MS = 1_200;
 const MAX_STORED_BYTES = 1_000;
 
-@Controller()
-@Idempotent({ outcome: { maxBytes: MAX_STORED_BYTES } })
-class SettledController {
-  @Post('stream')
-  async stream(@InScenario() scenario: Scenario) {
-    const execution = await scenario.run();
-    return defer(() => {
-      scenario.notes.push('subscribed');
-      return of({ execution });
-    });
-  }
+const retriedOutside = Around((next) => next.handle().pipe(retry(1)));
 
-  @Post('value')
-  async value(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
-  }
-
-  @Post('file')
-  async file(@InScenario() scenario: Scenario) {
-    return new StreamableFile(Readable.from([`execution ${await scenario.run()}`]));
-  }
-
-  @Post('large')
-  async large(@InScenario() scenario: Scenario) {
-    await scenario.run();
-    return new StreamableFile(
-      Readable.from([Buffer.alloc(MAX_STORED_BYTES + 1), Buffer.alloc(1_000)]),
-    );
-  }
-
-  /** Returns before its response's body is ready. */
-  @Post('body')
-  body(@InScenario() scenario: Scenario) {
-    return new StreamableFile(
-      Readable.from(
-        (async function* () {
-          yield `execution ${await scenario.run()}`;
-        })(),
-      ),
-    );
-  }
-
-  @Post('native')
-  async native(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
-    const execution = await scenario.run();
-    reply.status(201).send({ execution });
-  }
-
-  @Post('declined')
-  async declined(@InScenario() scenario: Scenario) {
-    throw new HttpException(`declined ${await scenario.run()}`, 402);
-  }
-
-  @Post('failed')
-  async failed(@InScenario() scenario: Scenario) {
-    throw new HttpException(`failed ${await scenario.run()}`, 503);
-  }
-
-  /** After the client disconnects, nothing of its pipeline is written and the response is never ended. */
-  @Post('pipeline')
-  async pipeline(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
-    const raw = takeRaw(reply);
-    raw.write('execution ');
-    const execution = await scenario.run();
-    pipeline(Readable.from([String(execution)]), raw, () => undefined);
-  }
-
-  /** Fails when half of its response is written. */
-  @Post('half-written')
-  async halfWritten(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
-    takeRaw(reply).write('execution ');
-    throw new Error(`planned ${await scenario.run()}`);
-  }
-
-  /** Fails in its first execution, when it has written nothing. */
-  @Post('native-retried-outside')
-  @Around((next) => next.handle().pipe(retry(1)))
-  async nativeRetriedOutside(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
-    const raw = takeRaw(reply);
-    const execution = await scenario.run();
-    if (execution === 1) throw new Error('planned');
-    raw.end(`execution ${execution}`);
-  }
-
-  /** Responds with a failure, and continues. */
-  @Post('answers-first')
-  async respondsFirst(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
-    reply.status(503).send({ failed: true });
-    await scenario.run();
-  }
-
-  /** Fails at the timeout's gate, and waits at the scenario's in its second execution. */
-  @Post('retried-outside')
-  @Around((next) => next.handle().pipe(retry(1)))
-  async retriedOutside(@InScenario() scenario: Scenario) {
-    const execution = scenario.started.add();
-    await (execution === 1 ? scenario.timeout : scenario.gate).pass();
-    if (execution === 1) throw new Error('planned');
-    return { execution };
-  }
-
-  @Post('given-up-outside')
-  @Around(givingUp)
-  givenUpOutside(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-}
+const SettledController = controllerOf(
+  'SettledController',
+  {
+    stream: async (scenario) => {
+      const execution = await scenario.run();
+      return defer(() => {
+        scenario.notes.push('subscribed');
+        return of({ execution });
+      });
+    },
+    value: respond,
+    file: after((execution) => new StreamableFile(Readable.from([`execution ${execution}`]))),
+    large: after(() => {
+      const chunks = [Buffer.alloc(MAX_STORED_BYTES + 1), Buffer.alloc(1_000)];
+      return new StreamableFile(Readable.from(chunks));
+    }),
+    /** Returns before its response's body is ready. */
+    body: (scenario) => {
+      const chunks = async function* () {
+        yield `execution ${await scenario.run()}`;
+      };
+      return new StreamableFile(Readable.from(chunks()));
+    },
+    native: native((execution, reply: AnyReply) => {
+      reply.status(201).send({ execution });
+    }),
+    declined: after((execution) => {
+      throw new HttpException(`declined ${execution}`, 402);
+    }),
+    failed: after((execution) => {
+      throw new HttpException(`failed ${execution}`, 503);
+    }),
+    /** After the client disconnects, nothing of its pipeline is written and the response is never ended. */
+    pipeline: [
+      InjectsReply,
+      async (scenario, reply: AnyReply) => {
+        const raw = takeRaw(reply);
+        raw.write('execution ');
+        const execution = await scenario.run();
+        pipeline(Readable.from([String(execution)]), raw, () => undefined);
+      },
+    ],
+    /** Fails when half of its response is written. */
+    'half-written': [
+      InjectsReply,
+      async (scenario, reply: AnyReply) => {
+        takeRaw(reply).write('execution ');
+        throw new Error(`planned ${await scenario.run()}`);
+      },
+    ],
+    /** Fails in its first execution, when it has written nothing. */
+    'native-retried-outside': [
+      retriedOutside,
+      InjectsReply,
+      async (scenario, reply: AnyReply) => {
+        const raw = takeRaw(reply);
+        const execution = await scenario.run();
+        if (execution === 1) throw new Error('planned');
+        raw.end(`execution ${execution}`);
+      },
+    ],
+    /** Responds with a failure, and continues. */
+    'answers-first': [
+      InjectsReply,
+      async (scenario, reply: AnyReply) => {
+        reply.status(503).send({ failed: true });
+        await scenario.run();
+      },
+    ],
+    /** Fails at the timeout's gate, and waits at the scenario's in its second execution. */
+    'retried-outside': [
+      retriedOutside,
+      async (scenario) => {
+        const execution = scenario.started.add();
+        await (execution === 1 ? scenario.timeout : scenario.gate).pass();
+        if (execution === 1) throw new Error('planned');
+        return { execution };
+      },
+    ],
+    'given-up-outside': [Around(givingUp), respond],
+  },
+  Idempotent({ outcome: { maxBytes: MAX_STORED_BYTES } }),
+);
 
 /** A decorator above `@Idempotent()` is inside of it. */
-@Controller()
-class GivenUpInsideController {
-  @Post('given-up-inside')
-  @Around(givingUp)
-  @Idempotent()
-  givenUpInside(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-}
+const GivenUpInsideController = controllerOf('GivenUpInsideController', {
+  'given-up-inside': [Around(givingUp), Idempotent(), respond],
+});
 
 describe.each(platforms)('the record of a request under %s', (platform) => {
   let store: FaultyStore;
@@ -802,21 +783,10 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
   );
 });
 
-@Controller()
-class LimitedController {
-  @Post('things')
-  @Idempotent()
-  create(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-
-  @Public()
-  @Post('open')
-  @Idempotent({ caller: { anonymous: 'shared' } })
-  open(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-}
+const LimitedController = controllerOf('LimitedController', {
+  things: [Idempotent(), respond],
+  open: [Public(), Idempotent({ caller: { anonymous: 'shared' } }), respond],
+});
 
 describe.each(combinations)('one caller on $platform with $store', ({ platform, store }) => {
   const app = useServer(() =>
@@ -1081,14 +1051,9 @@ describe('recovery', () => {
     });
 
     it('stops the start on a handler that responds through @Res()', async () => {
-      @Controller()
-      class NativeController {
-        @Post('native')
-        @Idempotent({ lease: { onTakeover: recover } })
-        native(@Res() response: { send(): void }) {
-          response.send();
-        }
-      }
+      const NativeController = controllerOf('NativeController', {
+        native: [Idempotent({ lease: { onTakeover: recover } }), InjectsReply, respond],
+      });
       const start = startApp({ platform, store: memoryStore(), controllers: [NativeController] });
       await expect(start).rejects.toThrow(/NativeController\.native uses @Res\(\).*onTakeover/);
     });
@@ -1186,19 +1151,12 @@ describe('recovery', () => {
       it.each(['run', 'reject'] as const)(
         'stops the start with onTakeover: "%s"',
         async (words) => {
-          @Controller()
-          class WithoutFunction {
-            @Post('without')
-            @Idempotent({ lease: { onTakeover: words, recoverOn: 'always' } })
-            without() {
-              return 'never';
-            }
-          }
-          const start = startApp({
-            platform,
-            store: memoryStore(),
-            controllers: [WithoutFunction],
+          const lease = { onTakeover: words, recoverOn: 'always' } as const;
+          const WithoutFunction = controllerOf('WithoutFunction', {
+            without: [Idempotent({ lease }), respond],
           });
+          const controllers = [WithoutFunction];
+          const start = startApp({ platform, store: memoryStore(), controllers });
           await expect(start).rejects.toThrow(
             /WithoutFunction.*"lease.onTakeover" must be a function/,
           );

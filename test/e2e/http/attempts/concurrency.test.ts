@@ -50,10 +50,8 @@ class ConcurrencyController {
 
   @Post('waiting')
   @Idempotent({ duplicates: 'wait' })
-  async waiting(@InScenario() scenario: Scenario) {
-    const execution = await scenario.run();
-    if (scenario.planned(execution) === 'fail') throw new InternalServerErrorException();
-    return { execution };
+  waiting(@InScenario() scenario: Scenario) {
+    return this.create(scenario);
   }
 
   @Post('observable')
@@ -211,7 +209,7 @@ describe.each(combinations)('concurrency on $platform with $store', ({ platform,
     expect(scenario.executions).toBe(1);
   });
 
-  // For timeouts on the route: settlement.test.ts, outside-answers.test.ts and decorators/packages.test.ts.
+  // For timeouts on the route: attempts.test.ts, and test/e2e/decorators/packages.test.ts.
   describe.each([
     ['a promise', '/things'],
     ['an Observable', '/timed-out-observable'],
@@ -301,21 +299,12 @@ describe.each(platforms)('waiting duplicates with different contents on %s', (pl
   });
 });
 
-@Controller()
-class ShutdownController {
-  @Post('things')
-  @Idempotent()
-  async create(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
-  }
-}
-
 describe.each(combinations)('the shutdown on $platform with $store', ({ platform, store }) => {
   it('waits for the running handler and rejects new requests', async () => {
     const app = await startApp({
       platform,
       store: stores.fresh(store),
-      controllers: [ShutdownController],
+      controllers: [ConcurrencyController],
     });
     const running = app.scenario();
     running.gate.close();

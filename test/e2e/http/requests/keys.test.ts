@@ -13,6 +13,7 @@ import {
   type IdempotencyEvent,
   IdempotencyEvents,
   IdempotencyMeter,
+  type IdempotencyOptions,
   Idempotent,
   severityOf,
 } from 'nestjs-idempotency';
@@ -22,7 +23,8 @@ import { Public } from '../../../support/http/callers.guard.js';
 import { platforms } from '../../../support/http/combinations.js';
 import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
 import type { ExpressResponse, FastifyReply } from '../../../support/http/reply.js';
-import { InScenario, Scenario } from '../../../support/http/scenario.js';
+import { controllerOf, respond } from '../../../support/http/routes-of.js';
+import { InScenario, Scenario, SCENARIO_HEADER } from '../../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';
 import { LoggedLines } from '../../../support/nest/logged-lines.js';
 import { useServer } from '../../../support/servers/use-server.js';
@@ -33,60 +35,31 @@ function headerNamed(name: string) {
     context.switchToHttp().getRequest<{ headers: Record<string, string> }>().headers[name];
 }
 
-@Controller()
-class KeysController {
-  @Post('uuid')
-  @Idempotent({ key: { syntax: 'uuid' } })
-  uuid(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
+const WithBody: MethodDecorator = (target, name) => Body()(target, name, 1);
 
-  @Post('own-syntax')
-  @Idempotent({ key: { syntax: (key: string) => key.startsWith('order-') } })
-  ownSyntax(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
+const KeysController = controllerOf('KeysController', {
+  uuid: [Idempotent({ key: { syntax: 'uuid' } }), respond],
+  'own-syntax': [
+    Idempotent({ key: { syntax: (key: string) => key.startsWith('order-') } }),
+    respond,
+  ],
+  derived: [Idempotent({ key: headerNamed('x-order') }), respond],
+  'by-field': [Idempotent({ key: payloadField('order.id') }), WithBody, respond],
+  'by-payload': [
+    Idempotent({
+      key: payloadKey({ exclude: ['sentAt'] }),
+      fingerprint: { exclude: ['sentAt'] },
+    }),
+    WithBody,
+    respond,
+  ],
+});
 
-  @Post('derived')
-  @Idempotent({ key: headerNamed('x-order') })
-  derived(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-
-  @Post('by-field')
-  @Idempotent({ key: payloadField('order.id') })
-  byField(@InScenario() scenario: Scenario, @Body() _order: object) {
-    return scenario.response();
-  }
-
-  @Post('by-payload')
-  @Idempotent({ key: payloadKey({ exclude: ['sentAt'] }), fingerprint: { exclude: ['sentAt'] } })
-  byPayload(@InScenario() scenario: Scenario, @Body() _order: object) {
-    return scenario.response();
-  }
-}
-
-@Controller()
-class CallersController {
-  @Post('things')
-  @Idempotent()
-  create(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-
-  @Post('by-header')
-  @Idempotent({ caller: { scope: headerNamed('x-caller') } })
-  byHeader(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-
-  @Post('public-optional')
-  @Public()
-  @Idempotent({ key: { required: false } })
-  anonymousOptional(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-}
+const CallersController = controllerOf('CallersController', {
+  things: [Idempotent(), respond],
+  'by-header': [Idempotent({ caller: { scope: headerNamed('x-caller') } }), respond],
+  'public-optional': [Public(), Idempotent({ key: { required: false } }), respond],
+});
 
 @Controller('decorated-class')
 @Idempotent()
@@ -139,24 +112,24 @@ describe.each(platforms)('the key and the caller of a request on %s', (platform)
     expect(scenario.executions).toBe(1);
   });
 
-  it.each([undefined, null, 0, 'yes'])(
-    'is the application’s mistake where the predicate returns %p',
-    async (returned) => {
-      const own = await startApp({
+  describe('where a predicate of the module returns anything else', () => {
+    let returned: unknown;
+    const own = useServer(() =>
+      startApp({
         platform,
         store: memoryStore(),
         controllers: [CallersController],
         options: { key: { required: false, syntax: () => returned as never } },
-      });
-      try {
-        const scenario = own.scenario();
-        expectProblem(await scenario.post('/things'), 'misconfigured');
-        expect(scenario.executions).toBe(0);
-      } finally {
-        await own.close();
-      }
-    },
-  );
+      }),
+    );
+
+    it.each([undefined, null, 0, 'yes'])('is the application’s mistake: %p', async (value) => {
+      returned = value;
+      const scenario = own.scenario();
+      expectProblem(await scenario.post('/things'), 'misconfigured');
+      expect(scenario.executions).toBe(0);
+    });
+  });
 
   it('can come from a function of the context', async () => {
     const scenario = app.scenario();
@@ -269,32 +242,18 @@ const MISSING_ALL: Choosing = {
 
 const chooser = (path: string): string => decodeURIComponent(path.split('/').at(-1)!);
 
-@Controller()
-class ComparingController {
-  @Post('missing-all/:what')
-  @Idempotent({ fingerprint: ({ path, body }) => MISSING_ALL[chooser(path)]!(body as Payment) })
-  async missAll(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
-  }
+type Compare = Exclude<IdempotencyOptions['fingerprint'], undefined>;
 
-  @Post('comparing-a-list')
-  @Idempotent({ fingerprint: ({ body }) => listed(body as Payment) })
-  async compareList(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
-  }
+const comparing = (fingerprint: Compare) => [Idempotent({ fingerprint }), respond] as const;
 
-  @Post('comparing-nothing/:what')
-  @Idempotent({ fingerprint: ({ path, body }) => SAYING_NOTHING[chooser(path)]!(body as Payment) })
-  async compareNothing(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
-  }
-
-  @Post('comparing-what-is-there')
-  @Idempotent({ fingerprint: ({ body }) => chosen(body as Payment) })
-  async compareWhatIsThere(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
-  }
-}
+const ComparingController = controllerOf('ComparingController', {
+  'missing-all/:what': comparing(({ path, body }) => MISSING_ALL[chooser(path)]!(body as Payment)),
+  'comparing-a-list': comparing(({ body }) => listed(body as Payment)),
+  'comparing-nothing/:what': comparing(({ path, body }) =>
+    SAYING_NOTHING[chooser(path)]!(body as Payment),
+  ),
+  'comparing-what-is-there': comparing(({ body }) => chosen(body as Payment)),
+});
 
 /** An optional member may be undefined; a date is compared as its text. */
 function chosen({ amount, note }: Payment): unknown {
@@ -330,7 +289,7 @@ describe.each(platforms)('a function given as "fingerprint" on %s', (platform) =
       expect(scenario.executions).toBe(0);
       const errors = logged.lines.filter(({ level }) => level === 'error');
       expect(errors.map(({ message }) => message).join('\n')).toContain(
-        'option "fingerprint" of ComparingController.compareNothing returned',
+        'option "fingerprint" of ComparingController.comparing-nothing/:what returned',
       );
     },
   );
@@ -347,74 +306,42 @@ describe.each(platforms)('a function given as "fingerprint" on %s', (platform) =
     },
   );
 
-  it('can list absent members, which are compared as null', async () => {
+  it.each([
+    ['list absent members, which are compared as null', '/comparing-a-list', { note: null }],
+    ['omit absent members', '/comparing-what-is-there', { other: 2 }],
+  ])('can %s', async (_, path, same) => {
     const scenario = app.scenario();
-    const path = '/comparing-a-list';
     const first = await scenario.post(path, { json: { amount: 1 } });
-    expectReplay(await scenario.post(path, { json: { amount: 1, note: null } }), first);
-    expectProblem(await scenario.post(path, { json: { amount: 2 } }), 'key-reused');
-    expectProblem(await scenario.post(path, { json: { amount: 1, note: '' } }), 'key-reused');
-    expect(scenario.executions).toBe(1);
-  });
-
-  it('can omit absent members', async () => {
-    const scenario = app.scenario();
-    const path = '/comparing-what-is-there';
-    const first = await scenario.post(path, { json: { amount: 1 } });
-    expectReplay(await scenario.post(path, { json: { amount: 1, other: 2 } }), first);
-    expectProblem(await scenario.post(path, { json: { amount: 2 } }), 'key-reused');
-    expectProblem(await scenario.post(path, { json: { amount: 1, note: '' } }), 'key-reused');
+    expectReplay(await scenario.post(path, { json: { amount: 1, ...same } }), first);
+    for (const json of [{ amount: 2 }, { amount: 1, note: '' }]) {
+      expectProblem(await scenario.post(path, { json }), 'key-reused');
+    }
     expect(scenario.executions).toBe(1);
   });
 });
 
 let runs = 0;
 
+const run = () => ({ run: (runs += 1) });
+
+const bypassing = (operation: string, options: IdempotencyOptions) =>
+  ({ [operation]: [Idempotent({ operation, ...options }), run] }) as const;
+
+const BypassController = controllerOf('BypassController', {
+  ...bypassing('optional', { key: { required: false } }),
+  ...bypassing('required', {}),
+  ...bypassing('ignored', { caller: { scope: () => undefined, anonymous: 'ignore' } }),
+  ...bypassing('disabled', { enabled: () => false }),
+  ...bypassing('own-name', { key: { from: 'X-Order-Reference', required: false } }),
+  ...bypassing('unclear-syntax', { key: { required: false, syntax: (() => undefined) as never } }),
+});
+
 @Controller()
-class BypassController {
-  @Post('optional')
-  @Idempotent({ operation: 'optional', key: { required: false } })
-  optional() {
-    return { run: (runs += 1) };
-  }
-
-  @Post('required')
-  @Idempotent({ operation: 'required' })
-  required() {
-    return { run: (runs += 1) };
-  }
-
-  @Post('ignored')
-  @Idempotent({ operation: 'ignored', caller: { scope: () => undefined, anonymous: 'ignore' } })
-  ignored() {
-    return { run: (runs += 1) };
-  }
-
-  @Post('disabled')
-  @Idempotent({ operation: 'disabled', enabled: () => false })
-  disabled() {
-    return { run: (runs += 1) };
-  }
-
+class OddController {
   @Get('safe')
   @Idempotent({ operation: 'safe', key: { required: false } })
   safe() {
-    return { run: (runs += 1) };
-  }
-
-  @Post('own-name')
-  @Idempotent({ operation: 'own-name', key: { from: 'X-Order-Reference', required: false } })
-  ownName() {
-    return { run: (runs += 1) };
-  }
-
-  @Post('unclear-syntax')
-  @Idempotent({
-    operation: 'unclear-syntax',
-    key: { required: false, syntax: (() => undefined) as never },
-  })
-  unclearSyntax() {
-    return { run: (runs += 1) };
+    return run();
   }
 
   @Post('odd-fields')
@@ -429,7 +356,7 @@ class BypassController {
     ] as const) {
       raw.setHeader(name, value as never);
     }
-    return { run: (runs += 1) };
+    return run();
   }
 }
 
@@ -441,7 +368,7 @@ describe.each(platforms)('a request without protection on %s', (platform) => {
     app = await startApp({
       platform,
       store: memoryStore(),
-      controllers: [BypassController],
+      controllers: [BypassController, OddController],
       guard: { canActivate: () => true },
       options: { caller: { scope: () => 'alice' } },
       configure: () => {
@@ -453,14 +380,18 @@ describe.each(platforms)('a request without protection on %s', (platform) => {
     });
   });
   afterAll(() => app.close());
+  let scenario: Scenario;
   beforeEach(() => {
+    scenario = app.scenario();
     runs = 0;
     events = [];
     logger.lines.length = 0;
   });
 
   const send = async (path: string, headers: Record<string, string> = {}, method = 'POST') => {
-    const response = await fetch(`http://127.0.0.1:${app.port}/${path}`, { method, headers });
+    const ofScenario = { [SCENARIO_HEADER]: scenario.id, ...headers };
+    const url = `http://127.0.0.1:${app.port}/${path}`;
+    const response = await fetch(url, { method, headers: ofScenario });
     return { status: response.status, headers: response.headers, text: await response.text() };
   };
   const requests = (operation: string) =>

@@ -12,8 +12,6 @@ import {
   HttpException,
   type INestApplication,
   type NestInterceptor,
-  Post,
-  Res,
   StreamableFile,
   UseFilters,
   UseInterceptors,
@@ -31,8 +29,15 @@ import {
 } from '../../../support/http/expectations.js';
 import { onceSettled } from '../../../support/http/once-settled.js';
 import { type FastifyReply, peekRaw, type Reply, takeRaw } from '../../../support/http/reply.js';
-import { routesOf } from '../../../support/http/routes-of.js';
-import { InScenario, Scenario, scenarioOf } from '../../../support/http/scenario.js';
+import {
+  after,
+  controllerOf,
+  native,
+  respond,
+  routesOf,
+  withReply,
+} from '../../../support/http/routes-of.js';
+import { scenarioOf } from '../../../support/http/scenario.js';
 import { startApp, type StartAppOptions, type TestApp } from '../../../support/http/start-app.js';
 import type { RawResponse } from '../../../support/http/wire/raw-response.js';
 import { useServer } from '../../../support/servers/use-server.js';
@@ -48,22 +53,13 @@ function failing(...chunks: readonly string[]): Readable {
   });
 }
 
-@Controller()
-class FilesController {
-  @Post('unreadable')
-  @Idempotent()
-  async unreadable(@InScenario() scenario: Scenario) {
-    await scenario.run();
-    return new StreamableFile(failing(), { type: 'text/csv' });
-  }
-
-  @Post('cut-short')
-  @Idempotent()
-  async cutShort(@InScenario() scenario: Scenario) {
-    await scenario.run();
-    return new StreamableFile(failing('a;b\n'), { type: 'text/csv' });
-  }
-}
+const FilesController = controllerOf('FilesController', {
+  unreadable: [Idempotent(), after(() => new StreamableFile(failing(), { type: 'text/csv' }))],
+  'cut-short': [
+    Idempotent(),
+    after(() => new StreamableFile(failing('a;b\n'), { type: 'text/csv' })),
+  ],
+});
 
 describe.each(platforms)('a returned file, on %s,', (platform) => {
   const app = useServer(() =>
@@ -91,35 +87,17 @@ describe.each(platforms)('a returned file, on %s,', (platform) => {
   });
 });
 
-@Controller()
-class ProblemsController {
-  @Post('things')
-  @Idempotent()
-  async create(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
-  }
-
-  @Post('table')
-  @Header('Content-Type', 'text/csv; charset=utf-8')
-  @Header('Content-Language', 'de')
-  @Idempotent()
-  async table(@InScenario() scenario: Scenario) {
-    return `execution;${await scenario.run()}`;
-  }
-
-  @Post('public')
-  @Public()
-  @Idempotent()
-  async anonymous(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
-  }
-
-  @Post('unstored')
-  @Idempotent({ outcome: { storeBody: false } })
-  async unstored(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
-  }
-}
+const ProblemsController = controllerOf('ProblemsController', {
+  things: [Idempotent(), respond],
+  table: [
+    Header('Content-Type', 'text/csv; charset=utf-8'),
+    Header('Content-Language', 'de'),
+    Idempotent(),
+    after((execution) => `execution;${execution}`),
+  ],
+  public: [Public(), Idempotent(), respond],
+  unstored: [Idempotent({ outcome: { storeBody: false } }), respond],
+});
 
 /** Gives all errors the application's own shape. */
 @Catch(HttpException)
@@ -276,102 +254,65 @@ class MarksValue implements NestInterceptor {
 }
 
 /** Each route sets the marker in a different way. */
-@Controller('marks')
-class Marking {
-  @Post('by-decorator')
-  @Header(MARKER, 'true')
-  @Idempotent()
-  byDecorator(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
+const Marking = controllerOf(
+  'Marking',
+  {
+    'by-decorator': [Header(MARKER, 'true'), respond],
+    'by-reply': withReply((execution, reply: Reply) => {
+      reply.header(MARKER, ['true', 'true']);
+      return { execution };
+    }),
+    'by-response': withReply((execution, reply: AnyReply) => {
+      peekRaw(reply).setHeader(MARKER, 'true').setHeader('X-Own', 'kept');
+      return { execution };
+    }),
+    'by-head': native((execution, reply: AnyReply) => {
+      const head = { [MARKER]: 'true', 'X-Own': 'kept' };
+      takeRaw(reply).writeHead(201, head).end(`execution ${execution}`);
+    }),
+    'by-flat-head': native((execution, reply: AnyReply) => {
+      const head = ['X-Own', MARKER, MARKER, 'true'];
+      takeRaw(reply).writeHead(201, head).end(`execution ${execution}`);
+    }),
+    'by-interceptor': [UseInterceptors(MarksValue), Idempotent(), respond],
+    'by-filter': [
+      UseFilters(MarkingFilter),
+      after(() => {
+        throw new Error('declined');
+      }),
+    ],
+    'by-middleware': respond,
+  },
+  Controller('marks'),
+  Idempotent(),
+);
 
-  @Post('by-reply')
-  @Idempotent()
-  byReply(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
-    reply.header(MARKER, ['true', 'true']);
-    return scenario.response();
-  }
-
-  @Post('by-response')
-  @Idempotent()
-  byResponse(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: AnyReply) {
-    peekRaw(reply).setHeader(MARKER, 'true').setHeader('X-Own', 'kept');
-    return scenario.response();
-  }
-
-  @Post('by-head')
-  @Idempotent()
-  async byHead(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
-    const execution = await scenario.run();
-    takeRaw(reply)
-      .writeHead(201, { [MARKER]: 'true', 'X-Own': 'kept' })
-      .end(`execution ${execution}`);
-  }
-
-  @Post('by-flat-head')
-  @Idempotent()
-  async byFlatHead(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
-    const execution = await scenario.run();
-    takeRaw(reply).writeHead(201, ['X-Own', MARKER, MARKER, 'true']).end(`execution ${execution}`);
-  }
-
-  @Post('by-interceptor')
-  @UseInterceptors(MarksValue)
-  @Idempotent()
-  byInterceptor(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-
-  @Post('by-filter')
-  @UseFilters(MarkingFilter)
-  @Idempotent()
-  async byFilter(@InScenario() scenario: Scenario) {
-    await scenario.run();
-    throw new Error('declined');
-  }
-
-  @Post('by-middleware')
-  @Idempotent()
-  byMiddleware(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-}
-
-@Controller('passes')
-class Passing {
-  @Post('what-is-too-large')
-  @Idempotent({ outcome: { maxBytes: 10 } })
-  async large(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
-    await scenario.run();
-    reply.header(MARKER, 'true');
-    return new StreamableFile(Buffer.alloc(100));
-  }
-
-  @Post('what-an-interceptor-answers')
-  @UseInterceptors(GivesUp)
-  @Idempotent()
-  outside(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-
-  @Post('what-an-interceptor-writes')
-  @UseInterceptors(GivesUpRaw)
-  @Idempotent()
-  outsideRaw(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-}
+const Passing = controllerOf(
+  'Passing',
+  {
+    'what-is-too-large': [
+      Idempotent({ outcome: { maxBytes: 10 } }),
+      ...withReply((_, reply: Reply) => {
+        reply.header(MARKER, 'true');
+        return new StreamableFile(Buffer.alloc(100));
+      }),
+    ],
+    'what-an-interceptor-answers': [UseInterceptors(GivesUp), Idempotent(), respond],
+    'what-an-interceptor-writes': [UseInterceptors(GivesUpRaw), Idempotent(), respond],
+  },
+  Controller('passes'),
+);
 
 /** A gateway, which responds with another service's response. */
-@Controller('gateway')
-class Gateway {
-  @Post()
-  @Idempotent()
-  async pass(@InScenario() scenario: Scenario) {
-    const headers = { [MARKER]: 'true', 'X-Own': 'kept', 'Content-Type': 'text/plain' };
-    return new Response(`execution ${await scenario.run()}`, { status: 201, headers });
-  }
-}
+const Gateway = controllerOf('Gateway', {
+  gateway: [
+    Idempotent(),
+    after((execution) => {
+      const headers = { [MARKER]: 'true', 'X-Own': 'kept', 'Content-Type': 'text/plain' };
+      return new Response(`execution ${execution}`, { status: 201, headers });
+    }),
+  ],
+});
 
 function configure(nest: INestApplication): void {
   nest.use((request: IncomingMessage, response: ServerResponse, next: () => void) => {

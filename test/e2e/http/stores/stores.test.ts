@@ -1,15 +1,6 @@
 import { pipeline, Readable } from 'node:stream';
 import { pipeline as awaitedPipeline } from 'node:stream/promises';
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  it,
-  jest,
-} from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import {
   type CallHandler,
   Controller,
@@ -36,6 +27,7 @@ import { platforms } from '../../../support/http/combinations.js';
 import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
 import { onceSettled } from '../../../support/http/once-settled.js';
 import { type ExpressResponse, type FastifyReply, takeRaw } from '../../../support/http/reply.js';
+import { controllerOf, respond } from '../../../support/http/routes-of.js';
 import { InScenario, Scenario, scenarioOf } from '../../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';
 import type { RawResponse } from '../../../support/http/wire/raw-response.js';
@@ -61,26 +53,11 @@ import { until } from '../../../support/waiting/until.js';
 
 const server = usePostgres();
 
-@Controller()
-class GuardedController {
-  @Post('things')
-  @Idempotent()
-  create(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-
-  @Post('strictly-saved')
-  @Idempotent({ storeErrors: { whenNotSaved: 'error' } })
-  strictlySaved(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-
-  @Post('fail-open')
-  @Idempotent({ storeErrors: { whenUnavailable: 'execute' } })
-  failOpen(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-}
+const GuardedController = controllerOf('GuardedController', {
+  things: [Idempotent(), respond],
+  'strictly-saved': [Idempotent({ storeErrors: { whenNotSaved: 'error' } }), respond],
+  'fail-open': [Idempotent({ storeErrors: { whenUnavailable: 'execute' } }), respond],
+});
 
 /** Opens after a few failures, however many requests succeeded shortly before. */
 const BREAKER = { errorThresholdPercentage: 10, volumeThreshold: 3, probeIntervalMs: 100 };
@@ -192,16 +169,15 @@ describe.each(platforms)('the circuit breaker on %s, with a killed Redis', (plat
 describe('postgres replies', () => {
   const BEGIN = 'idempotency_begin_';
   const COMPLETE = 'idempotency_complete_';
-  const ROUNDS = 20;
+  /** Half of them at each of the two commands. */
+  const ROUNDS = 6;
 
-  @Controller()
-  class OrdersController {
-    @Post('orders')
-    @Idempotent()
-    async create(@InScenario() scenario: Scenario) {
-      return { execution: await scenario.run(), order: scenario.id };
-    }
-  }
+  const OrdersController = controllerOf('OrdersController', {
+    orders: [
+      Idempotent(),
+      async (scenario) => ({ execution: await scenario.run(), order: scenario.id }),
+    ],
+  });
 
   /** One connection, so that all statements share it. */
   const CONNECTION = { max: 1 };
@@ -240,35 +216,39 @@ describe('postgres replies', () => {
   let relay: ShiftingRelay;
   let app: TestApp;
   let pool: Pool | undefined;
-  let events: IdempotencyEvent[];
+  const events: IdempotencyEvent[] = [];
 
-  async function start(way: Way): Promise<void> {
-    const url = await server.newDatabase();
-    await migrate({ url });
-    relay = await ShiftingRelay.start(server.port);
-    const address = new URL(url);
-    address.port = String(relay.port);
-    const opened = way.open(address.href);
-    pool = opened.pool;
-    app = await startApp({
-      platform: 'express',
-      controllers: [OrdersController],
-      store: opened.store,
-      options: {
-        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000, whenNotSaved: 'error' },
-      },
+  /** An application, whose statements go through the relay, for the tests of this `describe`. */
+  function useApp(way: Way): void {
+    beforeAll(async () => {
+      const url = await server.newDatabase();
+      await migrate({ url });
+      relay = await ShiftingRelay.start(server.port);
+      const address = new URL(url);
+      address.port = String(relay.port);
+      const opened = way.open(address.href);
+      pool = opened.pool;
+      app = await startApp({
+        platform: 'express',
+        controllers: [OrdersController],
+        store: opened.store,
+        options: {
+          storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000, whenNotSaved: 'error' },
+        },
+      });
+      app.nest
+        .get(IdempotencyEvents, { strict: false })
+        .subscribe((event) => events.push(event), { replacesLog: true });
     });
-    events = [];
-    app.nest
-      .get(IdempotencyEvents, { strict: false })
-      .subscribe((event) => events.push(event), { replacesLog: true });
+    beforeEach(() => {
+      events.length = 0;
+    });
+    afterAll(async () => {
+      await app.close();
+      await pool?.end();
+      await relay.stop();
+    });
   }
-
-  afterEach(async () => {
-    await app.close();
-    await pool?.end();
-    await relay.stop();
-  });
 
   const mismatches = () => events.filter(({ type }) => type === 'reply_mismatched');
 
@@ -315,7 +295,7 @@ describe('postgres replies', () => {
   describe.each([OWN_POOL, USERS_POOL])(
     'shifted replies of a PostgreSQL connection with $name',
     (way) => {
-      beforeEach(() => start(way));
+      useApp(way);
 
       it('never give a request the response of another key, and the next requests succeed', async () => {
         expect(await differentKeys(ROUNDS)).toEqual([]);
@@ -345,7 +325,7 @@ describe('postgres replies', () => {
   );
 
   describe('an error of another statement in place of a reply', () => {
-    beforeEach(() => start(USERS_POOL));
+    useApp(USERS_POOL);
 
     it('is not accepted either', async () => {
       const scenario = app.scenario();
@@ -358,12 +338,17 @@ describe('postgres replies', () => {
   });
 
   describe('without the comparison of nonces', () => {
-    beforeEach(() => start(BELIEVING));
+    useApp(BELIEVING);
 
     it('the same requests get responses of other keys', async () => {
       const strangers = await differentKeys(1);
       expect(strangers).toContainEqual(expect.objectContaining({ status: 201, replayed: true }));
     });
+  });
+
+  // On a connection of its own: that of the other test remains shifted.
+  describe('without the comparison of nonces, too,', () => {
+    useApp(BELIEVING);
 
     it('the same duplicate runs the operation again', async () => {
       const { scenario } = await hotKey();
@@ -373,15 +358,6 @@ describe('postgres replies', () => {
 });
 
 describe('postgres standby', () => {
-  @Controller()
-  class OrdersController {
-    @Post('orders')
-    @Idempotent()
-    async create(@InScenario() scenario: Scenario) {
-      return scenario.response();
-    }
-  }
-
   const installed = findPostgres();
 
   (installed === undefined ? describe.skip : describe)('records with a synchronous standby', () => {
@@ -407,7 +383,7 @@ describe('postgres standby', () => {
       });
       app = await startApp({
         platform: 'express',
-        controllers: [OrdersController],
+        controllers: [GuardedController],
         store,
         options: {
           storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 1_500, whenNotSaved: 'error' },
@@ -439,7 +415,7 @@ describe('postgres standby', () => {
     it('are confirmed once the standby has them, even if the storing backend was terminated while it waited', async () => {
       const scenario = app.scenario();
       scenario.gate.close();
-      const pending = scenario.start('POST', '/orders');
+      const pending = scenario.start('POST', '/things');
       await scenario.started.reached(1);
       await standby.stop();
       scenario.gate.open();
@@ -452,7 +428,7 @@ describe('postgres standby', () => {
 
       await standby.start();
       await until(async () => (await waiting()).length === 0);
-      expect(await scenario.post('/orders')).toMatchObject({ status: 201, replayed: true });
+      expect(await scenario.post('/things')).toMatchObject({ status: 201, replayed: true });
       expect(scenario.executions).toBe(1);
       expect(await statesOnStandby()).toEqual(['completed']);
     });
@@ -460,14 +436,6 @@ describe('postgres standby', () => {
 });
 
 describe('postgres', () => {
-  @Controller()
-  class ThingsController {
-    @Post('things')
-    @Idempotent()
-    create(@InScenario() scenario: Scenario) {
-      return scenario.response();
-    }
-  }
   let url: string;
 
   beforeAll(async () => {
@@ -487,7 +455,7 @@ describe('postgres', () => {
       store = postgresStore({ client: pool, listenUrl: url });
       await store.migrate();
       const options = { storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 } };
-      app = await startApp({ platform, controllers: [ThingsController], store, options });
+      app = await startApp({ platform, controllers: [GuardedController], store, options });
     });
     afterAll(async () => {
       await app.close();

@@ -28,6 +28,7 @@ import { platforms } from '../../../support/http/combinations.js';
 import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
 import { onceSettled } from '../../../support/http/once-settled.js';
 import type { Reply } from '../../../support/http/reply.js';
+import { after, controllerOf, InjectsReply, respond } from '../../../support/http/routes-of.js';
 import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp, type StartAppOptions } from '../../../support/http/start-app.js';
 import { IdempotencyInterceptor } from '../../../support/internals/nest.js';
@@ -41,68 +42,38 @@ const requests = new AsyncLocalStorage<string>();
 
 const passing = (next: CallHandler) => next.handle();
 
-@Controller()
-class PaymentsController {
-  @Post('alone')
-  @Idempotent()
-  alone(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
+const declined = after((execution) => {
+  throw new HttpException({ execution }, 402);
+});
 
-  @Post('declined')
-  @Idempotent()
-  async declined(@InScenario() scenario: Scenario) {
-    throw new HttpException({ execution: await scenario.run() }, 402);
-  }
-
-  @Post('context')
-  @Idempotent()
-  async context(@InScenario() scenario: Scenario) {
-    await scenario.run();
-    return contextNow();
-  }
-
-  @Post('context-of-stream')
-  @Idempotent()
-  contextOfStream(@InScenario() scenario: Scenario) {
-    return defer(async () => {
+const PaymentsController = controllerOf('PaymentsController', {
+  alone: [Idempotent(), respond],
+  declined: [Idempotent(), declined],
+  context: [Idempotent(), after(contextNow)],
+  'context-of-stream': [
+    Idempotent(),
+    (scenario) =>
+      defer(async () => {
+        await scenario.run();
+        return contextNow();
+      }),
+  ],
+  broken: [
+    Idempotent(),
+    async (scenario) => {
       await scenario.run();
-      return contextNow();
-    });
-  }
-
-  @Post('broken')
-  @Idempotent()
-  async broken(@InScenario() scenario: Scenario) {
-    await scenario.run();
-    const chunks = async function* () {
-      yield 'half of ';
-      await scenario.timeout.pass();
-      throw new Error('planned');
-    };
-    return new StreamableFile(Readable.from(chunks()), { type: 'text/plain' });
-  }
-
-  @Post('inside')
-  @Around(passing)
-  @Idempotent()
-  inside(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-
-  @Post('outside')
-  @Idempotent()
-  @Around(passing)
-  outside(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-
-  @Post('switched-off')
-  @Idempotent({ http: { fastPath: false } })
-  switchedOff(@InScenario() scenario: Scenario) {
-    return scenario.response();
-  }
-}
+      const chunks = async function* () {
+        yield 'half of ';
+        await scenario.timeout.pass();
+        throw new Error('planned');
+      };
+      return new StreamableFile(Readable.from(chunks()), { type: 'text/plain' });
+    },
+  ],
+  inside: [Around(passing), Idempotent(), respond],
+  outside: [Idempotent(), Around(passing), respond],
+  'switched-off': [Idempotent({ http: { fastPath: false } }), respond],
+});
 
 @Catch()
 class PassingFilter {
@@ -333,35 +304,14 @@ class InterceptedController {
     const execution = await scenario.run();
     return { execution, key, fromBelow: currentIdempotencyContext()?.key };
   }
-
-  @Post('looked-up-and-declined')
-  @Around(lookingUp)
-  @Idempotent()
-  async declined(@InScenario() scenario: Scenario) {
-    throw new HttpException({ execution: await scenario.run() }, 402);
-  }
-
-  @Post('emptied')
-  @Around((next) => next.handle().pipe(ignoreElements()))
-  @Idempotent()
-  async emptied(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
-  }
-
-  @Post('stumbled')
-  @Around(stumbling)
-  @Idempotent()
-  async stumbled(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
-  }
-
-  @Post('left-out')
-  @Around(() => EMPTY)
-  @Idempotent()
-  async leftOut(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
-  }
 }
+
+const OtherwiseInterceptedController = controllerOf('OtherwiseInterceptedController', {
+  'looked-up-and-declined': [Around(lookingUp), Idempotent(), declined],
+  emptied: [Around((next) => next.handle().pipe(ignoreElements())), Idempotent(), respond],
+  stumbled: [Around(stumbling), Idempotent(), respond],
+  'left-out': [Around(() => EMPTY), Idempotent(), respond],
+});
 
 @Controller('class')
 @Idempotent()
@@ -386,7 +336,11 @@ describe.each(platforms)('an inner interceptor on %s', (platform) => {
     startApp({
       platform,
       store: slowStore(),
-      controllers: [InterceptedController, ProtectedAsAWholeController],
+      controllers: [
+        InterceptedController,
+        OtherwiseInterceptedController,
+        ProtectedAsAWholeController,
+      ],
     }),
   );
 
@@ -466,31 +420,20 @@ describe.each(platforms)('an inner interceptor on %s', (platform) => {
   });
 });
 
-async function runAsPlanned(scenario: Scenario) {
-  const execution = await scenario.run();
-  const plan = scenario.planned(execution);
-  if (plan === 'fail') throw new HttpException('planned', 500);
-  return { execution, isSilent: plan === 'stay silent' };
-}
+const asPlanned = [
+  InjectsReply,
+  async (scenario: Scenario, reply: Reply) => {
+    const execution = await scenario.run();
+    const plan = scenario.planned(execution);
+    if (plan === 'fail') throw new HttpException('planned', 500);
+    if (plan !== 'stay silent') reply.status(201).send({ execution });
+  },
+] as const;
 
-@Controller()
-class TimeoutController {
-  @Post('given-up-outside')
-  @Idempotent()
-  @Around(givingUp)
-  async outside(@InScenario() scenario: Scenario, @Res() reply: Reply) {
-    const { execution, isSilent } = await runAsPlanned(scenario);
-    if (!isSilent) reply.status(201).send({ execution });
-  }
-
-  @Post('given-up-inside')
-  @Around(givingUp)
-  @Idempotent()
-  async inside(@InScenario() scenario: Scenario, @Res() reply: Reply) {
-    const { execution, isSilent } = await runAsPlanned(scenario);
-    if (!isSilent) reply.status(201).send({ execution });
-  }
-}
+const TimeoutController = controllerOf('TimeoutController', {
+  'given-up-outside': [Idempotent(), Around(givingUp), ...asPlanned],
+  'given-up-inside': [Around(givingUp), Idempotent(), ...asPlanned],
+});
 
 describe.each(platforms)('an abandoned native handler on %s', (platform) => {
   const app = useServer(() =>
@@ -518,15 +461,11 @@ describe.each(platforms)('an abandoned native handler on %s', (platform) => {
       expect(scenario.executions).toBe(1);
     });
 
-    it('does not run again after a late success without a response', async () => {
-      const scenario = await giveUp('stay silent');
-      scenario.gate.open();
-      expectProblem(await onceSettled(() => scenario.post(path)), 'response-not-kept');
-      expect(scenario.executions).toBe(1);
-    });
-
-    it('does not run again after a success whose response comes too late for the client', async () => {
-      const scenario = await giveUp('succeed');
+    it.each([
+      ['late success without a response', 'stay silent'],
+      ['success whose response comes too late for the client', 'succeed'],
+    ])('does not run again after a %s', async (_, plan) => {
+      const scenario = await giveUp(plan);
       scenario.gate.open();
       expectProblem(await onceSettled(() => scenario.post(path)), 'response-not-kept');
       expect(scenario.executions).toBe(1);

@@ -3,7 +3,6 @@ import {
   ClassSerializerInterceptor,
   Controller,
   Post,
-  UseInterceptors,
   type ArgumentsHost,
   type CallHandler,
   type ExceptionFilter,
@@ -22,10 +21,11 @@ import {
   ExpressResponsesController,
   FastifyResponsesController,
 } from '../../../support/http/responses.controller.js';
+import { Around } from '../../../support/http/around.js';
 import { combinations, platforms, useStores } from '../../../support/http/combinations.js';
 import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
 import { routesOf } from '../../../support/http/routes-of.js';
-import { InScenario, Scenario, scenarioOf } from '../../../support/http/scenario.js';
+import { InScenario, Scenario } from '../../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';
 import { isTestAll } from '../../../support/jest/test-all.js';
 import { useServer } from '../../../support/servers/use-server.js';
@@ -57,35 +57,27 @@ class EverythingFilter implements ExceptionFilter {
   }
 }
 
-class InnerInterceptor implements NestInterceptor {
-  intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const scenario = scenarioOf(context.switchToHttp().getRequest());
-    return next.handle().pipe(
-      tap(() => scenario.notes.push('inner')),
-      map((data: object) => ({ ...data, inner: true })),
-    );
-  }
-}
+const inner: Around = (next, scenario) =>
+  next.handle().pipe(
+    tap(() => scenario.notes.push('inner')),
+    map((data: object) => ({ ...data, inner: true })),
+  );
 
-class OuterInterceptor implements NestInterceptor {
-  intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const scenario = scenarioOf(context.switchToHttp().getRequest());
-    return next.handle().pipe(tap(() => scenario.notes.push('outer')));
-  }
-}
+const outer: Around = (next, scenario) =>
+  next.handle().pipe(tap(() => scenario.notes.push('outer')));
 
 /** Decorators apply from the bottom: an interceptor below `@Idempotent()` is outside of it. */
 @Controller()
 class InterceptedController {
   @Post('intercepted-outside')
   @Idempotent()
-  @UseInterceptors(OuterInterceptor)
+  @Around(outer)
   async outside(@InScenario() scenario: Scenario) {
     return { id: await scenario.run() };
   }
 
   @Post('intercepted-inside')
-  @UseInterceptors(InnerInterceptor)
+  @Around(inner)
   @Idempotent()
   async inside(@InScenario() scenario: Scenario) {
     return { id: await scenario.run() };
@@ -115,6 +107,9 @@ class InterceptedController {
   }
 }
 
+const serializing = (nest: INestApplication) =>
+  nest.useGlobalInterceptors(new ClassSerializerInterceptor(nest.get(Reflector)));
+
 const everything = (nest: INestApplication) => {
   nest.useGlobalInterceptors(
     new EnvelopeInterceptor(),
@@ -125,10 +120,7 @@ const everything = (nest: INestApplication) => {
 
 const pipelines: readonly (readonly [string, (nest: INestApplication) => void])[] = [
   ['nothing else', () => undefined],
-  [
-    'a global ClassSerializerInterceptor',
-    (nest) => nest.useGlobalInterceptors(new ClassSerializerInterceptor(nest.get(Reflector))),
-  ],
+  ['a global ClassSerializerInterceptor', serializing],
   ['a global envelope', (nest) => nest.useGlobalInterceptors(new EnvelopeInterceptor())],
   ['a global map(d => d.id)', (nest) => nest.useGlobalInterceptors(new OnlyIdInterceptor())],
   [
@@ -186,9 +178,7 @@ describe.each(combinations)('$platform with $store,', ({ platform, store }) => {
       ];
       const start = (configure: (nest: INestApplication) => void) =>
         startApp({ platform, store: stores.fresh(store), controllers, configure });
-      app = await start((nest) =>
-        nest.useGlobalInterceptors(new ClassSerializerInterceptor(nest.get(Reflector))),
-      );
+      app = await start(serializing);
       plainApp = await start(() => undefined);
     });
 

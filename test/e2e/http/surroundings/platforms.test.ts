@@ -2,7 +2,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import {
-  applyDecorators,
   type CallHandler,
   Controller,
   createParamDecorator,
@@ -40,7 +39,14 @@ import {
   type Reply,
   takeRaw,
 } from '../../../support/http/reply.js';
-import { routesOf } from '../../../support/http/routes-of.js';
+import {
+  after,
+  controllerOf,
+  native,
+  respond,
+  routesOf,
+  withReply,
+} from '../../../support/http/routes-of.js';
 import {
   InScenario,
   Scenario,
@@ -59,63 +65,40 @@ const PDF = Buffer.from('255044462d312e370a25e2e3cfd30a', 'hex');
 const LARGE = 'é'.repeat(20_000);
 
 /** The same handlers, with and without the library. */
-function controllerOf(prefix: string, ...decorators: MethodDecorator[]) {
-  const Marked = () => applyDecorators(...decorators);
-
-  @Controller(prefix)
-  class PaymentsController {
-    @Post('json')
-    @Marked()
-    async json(@InScenario() scenario: Scenario) {
-      return { execution: await scenario.run(), payee: 'Café Zoë' };
-    }
-
-    @Post('text')
-    @Marked()
-    async text(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
-      reply.header('Content-Type', 'text/plain; charset=utf-8');
-      reply.header('Set-Cookie', ['a=1; Path=/', 'b=2']).header('X-Own', 'kept');
-      return `Café, execution ${await scenario.run()}`;
-    }
-
-    @Post('bytes')
-    @Marked()
-    async bytes(@InScenario() scenario: Scenario) {
-      await scenario.run();
-      return new StreamableFile(PDF, { type: 'application/pdf' });
-    }
-
-    @Post('nothing')
-    @HttpCode(204)
-    @Marked()
-    async nothing(@InScenario() scenario: Scenario): Promise<void> {
-      await scenario.run();
-    }
-
-    @Post('large')
-    @Marked()
-    async large(@InScenario() scenario: Scenario) {
-      return { execution: await scenario.run(), text: LARGE };
-    }
-
-    @Post('native')
-    @Marked()
-    async native(@InScenario() scenario: Scenario, @Res() reply: Reply) {
-      await scenario.run();
-      reply.status(202).header('Content-Type', 'application/pdf').send(PDF);
-    }
-
-    @Post('streamed')
-    @Marked()
-    async streamed(@InScenario() scenario: Scenario) {
-      await scenario.run();
-      const chunks = Readable.from([PDF, Buffer.alloc(300_000, PDF), Buffer.alloc(300_000, PDF)]);
-      return new StreamableFile(chunks, { type: 'application/pdf', length: 600_000 + PDF.length });
-    }
-  }
+const paymentsOf = (prefix: string, ...above: MethodDecorator[]) =>
   // Operations are named by it.
-  return Object.defineProperty(PaymentsController, 'name', { value: prefix });
-}
+  controllerOf(
+    prefix,
+    {
+      json: [...above, after((execution) => ({ execution, payee: 'Café Zoë' }))],
+      text: [
+        ...above,
+        ...withReply((execution, reply: Reply) => {
+          reply.header('Content-Type', 'text/plain; charset=utf-8');
+          reply.header('Set-Cookie', ['a=1; Path=/', 'b=2']).header('X-Own', 'kept');
+          return `Café, execution ${execution}`;
+        }),
+      ],
+      bytes: [...above, after(() => new StreamableFile(PDF, { type: 'application/pdf' }))],
+      nothing: [HttpCode(204), ...above, after(() => undefined)],
+      large: [...above, after((execution) => ({ execution, text: LARGE }))],
+      native: [
+        ...above,
+        ...native((_, reply: Reply) => {
+          reply.status(202).header('Content-Type', 'application/pdf').send(PDF);
+        }),
+      ],
+      streamed: [
+        ...above,
+        after(() => {
+          const many = Buffer.alloc(300_000, PDF);
+          const options = { type: 'application/pdf', length: 600_000 + PDF.length };
+          return new StreamableFile(Readable.from([PDF, many, many]), options);
+        }),
+      ],
+    },
+    Controller(prefix),
+  );
 
 /** Authenticates without a look at the socket, which adapters lack. */
 const guard = {
@@ -143,10 +126,10 @@ describe.each(adapters)('behind $name on $platform,', ({ platform, repeats, isMo
         },
       },
       controllers: [
-        controllerOf('plain'),
-        controllerOf('required', Idempotent()),
-        controllerOf('optional', Idempotent({ key: { required: false } })),
-        controllerOf('small', Idempotent({ outcome: { maxBytes: 100_000 } })),
+        paymentsOf('plain'),
+        paymentsOf('required', Idempotent()),
+        paymentsOf('optional', Idempotent({ key: { required: false } })),
+        paymentsOf('small', Idempotent({ outcome: { maxBytes: 100_000 } })),
       ],
     }),
   );
@@ -276,41 +259,28 @@ describe('on Fastify, with a synchronous store and asynchronous hooks', () => {
     raw.end('elsewhere');
   }
 
+  const HookedController = controllerOf(
+    'HookedController',
+    {
+      plain: respond,
+      'at-once': () => ({ at: 'once' }),
+      chunked: withReply((_, reply: FastifyReply) => {
+        reply.header('Transfer-Encoding', 'chunked');
+        return 'all of it';
+      }),
+      file: withReply((_, reply: FastifyReply) => {
+        reply.header('X-Own', 'kept');
+        return new StreamableFile(Buffer.from('a file'), { type: 'text/csv' });
+      }),
+      elsewhere: native((_, reply: FastifyReply) => {
+        respondElsewhere(undefined, takeRaw(reply));
+      }),
+    },
+    Idempotent(),
+  );
+
   @Controller()
-  class HookedController {
-    @Post('plain')
-    @Idempotent()
-    async plain(@InScenario() scenario: Scenario) {
-      return { execution: await scenario.run() };
-    }
-
-    @Post('at-once')
-    @Idempotent()
-    atOnce() {
-      return { at: 'once' };
-    }
-
-    @Post('chunked')
-    @Idempotent()
-    chunked(@Res({ passthrough: true }) reply: FastifyReply) {
-      reply.header('Transfer-Encoding', 'chunked');
-      return 'all of it';
-    }
-
-    @Post('file')
-    @Idempotent()
-    file(@Res({ passthrough: true }) reply: FastifyReply) {
-      reply.header('X-Own', 'kept');
-      return new StreamableFile(Buffer.from('a file'), { type: 'text/csv' });
-    }
-
-    @Post('elsewhere')
-    @Idempotent()
-    async elsewhere(@InScenario() scenario: Scenario, @Res() reply: FastifyReply) {
-      await scenario.run();
-      respondElsewhere(undefined, takeRaw(reply));
-    }
-
+  class UnprotectedController {
     @Post('unprotected')
     unprotected() {
       return { is: 'unprotected' };
@@ -324,7 +294,7 @@ describe('on Fastify, with a synchronous store and asynchronous hooks', () => {
     startApp({
       platform: 'fastify',
       store: memoryStore(),
-      controllers: [HookedController],
+      controllers: [HookedController, UnprotectedController],
       configure: (nest: INestApplication) => {
         const fastify = nest.getHttpAdapter().getInstance() as HookedFastify;
         fastify.addHook('onRequest', async (_, reply) => {
@@ -568,34 +538,17 @@ describe('seen values', () => {
     }
   }
 
-  @Controller()
-  class PlainController {
-    @Post('value')
-    @Idempotent()
-    value(@InScenario() scenario: Scenario) {
-      return scenario.response();
-    }
-  }
+  const PlainController = controllerOf('PlainController', { value: [Idempotent(), respond] });
 
-  @Controller()
-  class SeenFromMethod {
-    @Post('value')
-    @Idempotent()
-    @UseInterceptors(Seeing)
-    value(@InScenario() scenario: Scenario) {
-      return scenario.response();
-    }
-  }
+  const SeenFromMethod = controllerOf('SeenFromMethod', {
+    value: [Idempotent(), UseInterceptors(Seeing), respond],
+  });
 
-  @Controller()
-  @UseInterceptors(Seeing)
-  class SeenFromClass {
-    @Post('value')
-    @Idempotent()
-    value(@InScenario() scenario: Scenario) {
-      return scenario.response();
-    }
-  }
+  const SeenFromClass = controllerOf(
+    'SeenFromClass',
+    { value: [Idempotent(), respond] },
+    UseInterceptors(Seeing),
+  );
 
   @Module({})
   class ModuleOfApp {}
@@ -703,42 +656,31 @@ describe('seen values', () => {
   });
 
   /** Responses of which a platform would make something else, if it got their bytes as they are. */
-  @Controller('unseen')
-  class UnseenController {
-    @Post('value')
-    @Idempotent()
-    value(@InScenario() scenario: Scenario) {
-      return scenario.response();
-    }
-
-    @Post('spaced-json')
-    @Idempotent()
-    async spacedJson(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
-      reply.header('Content-Type', 'application/json');
-      return `{ "execution" : ${await scenario.run()}.0 }`;
-    }
-
-    @Post('nothing-of-a-type')
-    @Idempotent()
-    async nothing(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
-      reply.status(202).header('Content-Type', 'application/json');
-      await scenario.run();
-    }
-
-    @Post('status-without-a-body')
-    @Idempotent()
-    async withoutBody(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
-      reply.status(204).header('X-Own', 'kept');
-      await scenario.run();
-    }
-
-    @Post('without-its-type')
-    @Idempotent({ http: { replayHeaders: ['X-Own'] } })
-    async withoutType(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
-      reply.header('X-Own', 'kept');
-      return scenario.response();
-    }
-  }
+  const UnseenController = controllerOf(
+    'UnseenController',
+    {
+      value: respond,
+      'spaced-json': withReply((execution, reply: Reply) => {
+        reply.header('Content-Type', 'application/json');
+        return `{ "execution" : ${execution}.0 }`;
+      }),
+      'nothing-of-a-type': withReply((_, reply: Reply) => {
+        reply.status(202).header('Content-Type', 'application/json');
+      }),
+      'status-without-a-body': withReply((_, reply: Reply) => {
+        reply.status(204).header('X-Own', 'kept');
+      }),
+      'without-its-type': [
+        Idempotent({ http: { replayHeaders: ['X-Own'] } }),
+        ...withReply((execution, reply: Reply) => {
+          reply.header('X-Own', 'kept');
+          return { execution };
+        }),
+      ],
+    },
+    Controller('unseen'),
+    Idempotent(),
+  );
 
   describe.each(platforms)('on %s, a replay whose value nothing sees', (platform) => {
     const app = useServer(() =>

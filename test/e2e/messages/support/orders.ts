@@ -1,4 +1,5 @@
 import {
+  Catch,
   Controller,
   UseInterceptors,
   type ArgumentsHost,
@@ -7,6 +8,7 @@ import {
 } from '@nestjs/common';
 import { Ctx, EventPattern, Payload, type RmqContext } from '@nestjs/microservices';
 import { Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
+import { EMPTY, type Observable } from 'rxjs';
 import type { TestQueue } from './test-queue.js';
 
 /** The part of amqplib's channel that applications use. */
@@ -67,4 +69,15 @@ export function orders(
 function delivered(context: RmqContext, { id, tenant }: Order): Delivered {
   const channel = context.getChannelRef() as Channel;
   return { id, tenant, channel, message: context.getMessage() as Delivered['message'] };
+}
+
+/** An exception filter that keeps what it receives. */
+@Catch()
+export class Noting {
+  readonly errors: unknown[] = [];
+
+  catch(error: unknown): Observable<never> {
+    this.errors.push(error);
+    return EMPTY;
+  }
 }

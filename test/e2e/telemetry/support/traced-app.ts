@@ -19,7 +19,12 @@ class Payments {
   }
 }
 
-@Module({
+@Module({})
+class AppModule {}
+
+/** Each application has a store of its own. */
+const moduleOf = () => ({
+  module: AppModule,
   imports: [
     IdempotencyModule.forRoot({
       store: memoryStore(),
@@ -28,12 +33,17 @@ class Payments {
     }),
   ],
   controllers: [Payments],
-})
-class AppModule {}
+});
 
-const adapter = process.env.PLATFORM === 'fastify' ? new FastifyAdapter() : new ExpressAdapter();
-const app = await NestFactory.create(AppModule, adapter, { logger: ['error'] });
-await app.listen(0, '127.0.0.1');
-const server = app.getHttpServer() as Server;
+async function portOn(adapter: ExpressAdapter | FastifyAdapter): Promise<number> {
+  const app = await NestFactory.create(moduleOf(), adapter, { logger: ['error'] });
+  await app.listen(0, '127.0.0.1');
+  return ((app.getHttpServer() as Server).address() as AddressInfo).port;
+}
 
-serve({ port: () => (server.address() as AddressInfo).port });
+const ports = {
+  express: await portOn(new ExpressAdapter()),
+  fastify: await portOn(new FastifyAdapter()),
+};
+
+serve({ portOf: (platform: keyof typeof ports) => ports[platform] });

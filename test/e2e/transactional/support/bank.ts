@@ -31,8 +31,8 @@ export interface Bank {
   newStore(): PostgresIdempotencyStore;
   /** Advances the stores' clock. */
   passTime(ms: number): Promise<void>;
-  /** The executions of the scenario's key that were committed. */
-  committed(scenario: Scenario): Promise<number[]>;
+  /** The executions of the scenario's key, or of a call's, that were committed. */
+  committed(scenario: Pick<Scenario, 'key'>): Promise<number[]>;
   /** Whether a statement of a store waits for a lock. */
   isWaiting(): Promise<boolean>;
   /** Terminates the backends that are idle in a transaction. */

@@ -30,6 +30,9 @@ import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { config } from 'rxjs';
 import { LoggedLines } from '../../../support/nest/logged-lines.js';
+import { declared } from '../support/declared.js';
+
+const Payments = declared('Payments', [Controller()], { pay: [Post(), Idempotent()] });
 
 /** The providers that an application injects. */
 @Injectable()
@@ -135,41 +138,29 @@ describe('forRoot', () => {
 });
 
 describe('forRootAsync', () => {
-  it('takes a factory with its dependencies', async () => {
-    const options = IdempotencyModule.forRootAsync({
-      imports: [SettingsModule],
-      inject: [Settings],
-      useFactory: async ({ store }: Settings) => ({ store }),
-    });
-    const app = await start(options, SettingsModule, LedgerModule);
+  it.each([
+    [
+      'a factory with its dependencies',
+      {
+        imports: [SettingsModule],
+        inject: [Settings],
+        useFactory: async ({ store }: Settings) => ({ store }),
+      },
+    ],
+    [
+      'a class, whose dependencies are injected',
+      { imports: [SettingsModule], useClass: OptionsFromSettings },
+    ],
+    ['an existing provider', { imports: [OptionsModule], useExisting: OptionsFromSettings }],
+  ])('takes %s', async (_, options) => {
+    const app = await start(IdempotencyModule.forRootAsync(options), LedgerModule);
     await expectToWork(app, app.get(Settings, { strict: false }).store);
   });
 
   it('takes a factory without a promise and without dependencies', async () => {
     const store = memoryStore();
-    const app = await start(
-      IdempotencyModule.forRootAsync({ useFactory: () => ({ store }) }),
-      LedgerModule,
-    );
-    await expectToWork(app, store);
-  });
-
-  it('takes a class, whose dependencies are injected', async () => {
-    const options = IdempotencyModule.forRootAsync({
-      imports: [SettingsModule],
-      useClass: OptionsFromSettings,
-    });
-    const app = await start(options, LedgerModule);
-    await expectToWork(app, app.get(Settings, { strict: false }).store);
-  });
-
-  it('takes an existing provider', async () => {
-    const options = IdempotencyModule.forRootAsync({
-      imports: [OptionsModule],
-      useExisting: OptionsFromSettings,
-    });
-    const app = await start(options, LedgerModule);
-    await expectToWork(app, app.get(Settings, { strict: false }).store);
+    const options = IdempotencyModule.forRootAsync({ useFactory: () => ({ store }) });
+    await expectToWork(await start(options, LedgerModule), store);
   });
 
   it('stops the start when the factory fails', async () => {
@@ -191,15 +182,6 @@ const local: [string, () => DynamicModule][] = [
 ];
 
 describe.each(local)('with isGlobal: false, %s', (_, local) => {
-  @Controller()
-  class Payments {
-    @Post()
-    @Idempotent()
-    pay() {
-      return 'paid';
-    }
-  }
-
   it('serves the modules that import it', async () => {
     const idempotency = local();
     @Module({
@@ -270,14 +252,8 @@ describe('IdempotencyModule more than once', () => {
 });
 
 describe('Two modules with isGlobal: false', () => {
-  @Controller('orders')
-  class Orders {
-    @Post()
-    @Idempotent({ operation: 'order' })
-    order() {
-      return 'ordered';
-    }
-  }
+  const ordering = Idempotent({ operation: 'order' });
+  const Orders = declared('Orders', [Controller('orders')], { order: [Post(), ordering] });
 
   /** Its options lack those that the handlers of the other module need. */
   @Module({
@@ -296,28 +272,15 @@ describe('Two modules with isGlobal: false', () => {
   };
 
   it('check only the handlers of their own', async () => {
-    @Controller()
-    class Bills {
-      @EventPattern('ordered')
-      @Idempotent()
-      bill(order: unknown) {
-        return order;
-      }
-    }
+    const onEvent = EventPattern('ordered') as MethodDecorator;
+    const Bills = declared('Bills', [Controller()], { bill: [onEvent, Idempotent()] });
     await expect(start(OrdersModule, billing(Bills))).resolves.toBeDefined();
     await started!.close();
     await expect(start(billing(Bills), OrdersModule)).resolves.toBeDefined();
   });
 
   it('can share a store: operation names must be distinct across both', async () => {
-    @Controller('bills')
-    class Bills {
-      @Post()
-      @Idempotent({ operation: 'order' })
-      bill() {
-        return 'billed';
-      }
-    }
+    const Bills = declared('Bills', [Controller('bills')], { bill: [Post(), ordering] });
     const message = 'Two operations are named "order"';
     await expect(start(OrdersModule, billing(Bills))).rejects.toThrow(message);
   });
@@ -340,14 +303,6 @@ describe('Another copy of the package', () => {
     class HandlerTransports {}
     @Module({ providers: [HandlerTransports], exports: [HandlerTransports] })
     class IdempotencyModule {}
-    @Controller()
-    class Payments {
-      @Post()
-      @Idempotent()
-      pay() {
-        return 'paid';
-      }
-    }
     @Module({ imports: [IdempotencyModule], controllers: [Payments] })
     class PaymentsModule {}
     await expect(start(PaymentsModule)).rejects.toThrow(
@@ -417,7 +372,7 @@ type Override = (overriding: {
 async function startOverridden(
   options: IdempotencyModuleOptions,
   override: Override,
-  controllers: (new () => object)[] = [],
+  controllers: Type[] = [],
 ) {
   @Module({
     imports: [IdempotencyModule.forRoot(options)],
@@ -502,14 +457,9 @@ describe('An overridden store', () => {
   });
 
   it('is checked for transactions in place of the given one', async () => {
-    @Controller()
-    class Payments {
-      @Post()
-      @Idempotent({ transaction: true })
-      pay() {
-        return 'paid';
-      }
-    }
+    const Payments = declared('Payments', [Controller()], {
+      pay: [Post(), Idempotent({ transaction: true })],
+    });
     class Transactional extends MemoryIdempotencyStore {
       override get transactional() {
         return {} as never;

@@ -61,6 +61,7 @@ async function start(
   controllers: Type[],
   options: object = {},
   how: 'forRoot' | 'forRootAsync' = 'forRoot',
+  platform: Platform = 'express',
 ): Promise<void> {
   const all = { store: memoryStore(), ...options } as IdempotencyModuleOptions;
   const idempotency =
@@ -68,7 +69,8 @@ async function start(
       ? IdempotencyModule.forRoot(all)
       : IdempotencyModule.forRootAsync({ useFactory: () => all });
   const module = await Test.createTestingModule({ imports: [idempotency], controllers }).compile();
-  const app = module.createNestApplication({ logger: false });
+  const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter();
+  const app = module.createNestApplication(adapter, { logger: false });
   try {
     await app.init();
   } finally {
@@ -76,12 +78,16 @@ async function start(
   }
 }
 
-async function rejection(starting: Promise<void>): Promise<string> {
-  const error: unknown = await starting.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
+/** The message with which an action is refused. */
+async function refused(action: () => unknown): Promise<string> {
+  const error: unknown = await Promise.resolve()
+    .then(action)
+    .then(
+      () => undefined,
+      (reason: unknown) => reason,
+    );
   expect(error).toBeInstanceOf(IdempotencyOptionsError);
+  expect(error).toHaveProperty('code', 'idempotency_options_invalid');
   return (error as Error).message;
 }
 
@@ -103,7 +109,7 @@ describe('an application', () => {
       ['null for a store', null],
       ['a client for a store', { get: () => undefined }],
     ])('%s', async (_, store) => {
-      const message = await rejection(start([], { store }, how));
+      const message = await refused(() => start([], { store }, how));
       expect(message).toContain('"store"');
       expect(message).toContain('memoryStore()');
     });
@@ -113,7 +119,7 @@ describe('an application', () => {
       ['limits.shutdownTimeoutMs', -1, '0 to 3600000'],
       ['limits.maxWaiters', 1.5, '0 to 1000000'],
     ])('an invalid %s, even when no route is protected', async (option, value, range) => {
-      const message = await rejection(start([], optionAt(option, value), how));
+      const message = await refused(() => start([], optionAt(option, value), how));
       expect(message).toContain(`"${option}"`);
       expect(message).toContain(range);
       expect(message).toContain(String(value));
@@ -133,43 +139,44 @@ describe('an application', () => {
 });
 
 describe('a route stops the start', () => {
-  it.each<[string, Type, string]>([
+  it.each<[string, Type[], object, readonly string[]]>([
     [
       'with an invalid option on its class',
-      declared('Bad', [Controller(), Idempotent({ http: { replayHeader: 'not a name' } })], {
-        pay: [Post()],
-      }),
-      '"http.replayHeader"',
+      [
+        declared('Bad', [Controller(), Idempotent({ http: { replayHeader: 'not a name' } })], {
+          pay: [Post()],
+        }),
+      ],
+      {},
+      ['"http.replayHeader"'],
     ],
-  ])('%s', async (_, type, message) => {
-    expect(await rejection(start([type]))).toContain(message);
-  });
-
-  it('with options that are valid alone and invalid together', async () => {
-    const starting = start([paying('Bad', { lease: { durationMs: 60_000 } })], {
-      lease: { maxExecutionMs: 30_000 },
-    });
-    expect(await rejection(starting)).toContain('"lease.maxExecutionMs"');
-  });
-
-  it('when it is an @Sse() route', async () => {
-    const type = declared('Stream', [Controller()], { events: [Sse('events'), Idempotent()] });
-    const message = await rejection(start([type]));
-    expect(message).toContain('Stream.events');
-    expect(message).toContain('@Sse()');
-  });
-
-  it('when its operation has the name of another one', async () => {
-    const message = await rejection(
-      start([Payments, paying('Refunds', { operation: 'Payments.pay' })]),
-    );
-    expect(message).toContain('"Payments.pay"');
-    expect(message).toContain('Refunds.pay');
-  });
-
-  it('when its class has the name of another one', async () => {
-    const namesake = paying('Payments', {}, 'namesake');
-    expect(await rejection(start([Payments, namesake]))).toContain('"Payments.pay"');
+    [
+      'with options that are valid alone and invalid together',
+      [paying('Bad', { lease: { durationMs: 60_000 } })],
+      { lease: { maxExecutionMs: 30_000 } },
+      ['"lease.maxExecutionMs"'],
+    ],
+    [
+      'when it is an @Sse() route',
+      [declared('Stream', [Controller()], { events: [Sse('events'), Idempotent()] })],
+      {},
+      ['Stream.events', '@Sse()'],
+    ],
+    [
+      'when its operation has the name of another one',
+      [Payments, paying('Refunds', { operation: 'Payments.pay' })],
+      {},
+      ['"Payments.pay"', 'Refunds.pay'],
+    ],
+    [
+      'when its class has the name of another one',
+      [Payments, paying('Payments', {}, 'namesake')],
+      {},
+      ['"Payments.pay"'],
+    ],
+  ])('%s', async (_, types, options, expected) => {
+    const message = await refused(() => start(types, options));
+    for (const part of expected) expect(message).toContain(part);
   });
 
   it('when two classes inherit it with one name', async () => {
@@ -184,7 +191,7 @@ describe('a route stops the start', () => {
     class Cards extends Base {}
     @Controller('transfers')
     class Transfers extends Base {}
-    const message = await rejection(start([Cards, Transfers]));
+    const message = await refused(() => start([Cards, Transfers]));
     expect(message).toContain('Cards.pay');
     expect(message).toContain('Transfers.pay');
   });
@@ -205,7 +212,7 @@ describe('a route stops the start', () => {
         return 'own';
       }
     }
-    const message = await rejection(start([Sub]));
+    const message = await refused(() => start([Sub]));
     expect(message).toContain('Sub.own');
     expect(message).toContain('Put @Idempotent() on Sub');
   });
@@ -285,18 +292,6 @@ const forRoot = (options: object = {}) =>
     ...options,
   });
 
-async function refused(action: () => unknown): Promise<string> {
-  const error: unknown = await Promise.resolve()
-    .then(action)
-    .then(
-      () => undefined,
-      (reason: unknown) => reason,
-    );
-  expect(error).toBeInstanceOf(IdempotencyOptionsError);
-  expect(error).toHaveProperty('code', 'idempotency_options_invalid');
-  return (error as Error).message;
-}
-
 const byArguments = { key: () => 'k' };
 
 describe.each(Object.entries(places))('a protected %s stops the start', (name, { of, type }) => {
@@ -325,33 +320,27 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
     expect(message).toContain('isGlobal: false, where OrdersModule does not see it');
   });
 
-  it('with a misspelt option, and suggests the right one', async () => {
-    const message = await refused(() =>
-      startOrders(type(idempotent({ lease: { durationMS: 1 } })), of, forRoot()),
-    );
-    expect(message).toMatch(
-      /^@Idempotent\(\) on Orders\.create \(module OrdersModule\): "lease\.durationMS"/,
-    );
-    expect(message).toMatch(/ Did you mean "lease\.durationMs"\?$/);
-  });
-
-  it('with an option of the module, and names its place', async () => {
-    const message = await refused(() =>
-      startOrders(type(idempotent({ limits: { maxWaiters: 1 } })), of, forRoot()),
-    );
-    expect(message).toContain('Orders.create (module OrdersModule)');
-    expect(message).toMatch(
-      /It is an option of the module: IdempotencyModule\.forRoot\(\{ … \}\)\.$/,
-    );
-  });
-
-  it('with a value out of range', async () => {
-    const message = await refused(() =>
-      startOrders(type(idempotent({ lease: { durationMs: 1 } })), of, forRoot()),
-    );
-    expect(message).toBe(
-      '@Idempotent() on Orders.create (module OrdersModule): The option "lease.durationMs" must be an integer from 100 to 3600000, but it is 1.',
-    );
+  const named = '@Idempotent() on Orders.create (module OrdersModule): ';
+  it.each<[string, object, RegExp | string]>([
+    [
+      'with a misspelt option, and suggests the right one',
+      { lease: { durationMS: 1 } },
+      /^"lease\.durationMS".* Did you mean "lease\.durationMs"\?$/,
+    ],
+    [
+      'with an option of the module, and names its place',
+      { limits: { maxWaiters: 1 } },
+      / It is an option of the module: IdempotencyModule\.forRoot\(\{ … \}\)\.$/,
+    ],
+    [
+      'with a value out of range',
+      { lease: { durationMs: 1 } },
+      /^The option "lease\.durationMs" must be an integer from 100 to 3600000, but it is 1\.$/,
+    ],
+  ])('%s', async (_, options, expected) => {
+    const message = await refused(() => startOrders(type(idempotent(options)), of, forRoot()));
+    expect(message.slice(0, named.length)).toBe(named);
+    expect(message.slice(named.length)).toMatch(expected);
   });
 
   it('with the interceptor and without @Idempotent()', async () => {
@@ -372,16 +361,18 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
 describe('IdempotencyInterceptor for all handlers stops the start', () => {
   const { of, type } = places.route!;
 
-  it('by APP_INTERCEPTOR', async () => {
+  it.each([
+    ['', forRoot(), 'bound to the whole application'],
+    [
+      ' without IdempotencyModule',
+      undefined,
+      'has no IdempotencyModule: import IdempotencyModule.forRoot',
+    ],
+  ])('by APP_INTERCEPTOR%s', async (_, idempotency, expected) => {
     const providers = [{ provide: APP_INTERCEPTOR, useClass: IdempotencyInterceptor }];
-    const message = await refused(() => startOrders(type(), of, forRoot(), providers));
-    expect(message).toContain('bound to the whole application');
-  });
-
-  it('by APP_INTERCEPTOR without IdempotencyModule', async () => {
-    const providers = [{ provide: APP_INTERCEPTOR, useClass: IdempotencyInterceptor }];
-    const message = await refused(() => startOrders(type(), of, undefined, providers));
-    expect(message).toContain('has no IdempotencyModule: import IdempotencyModule.forRoot');
+    expect(await refused(() => startOrders(type(), of, idempotency, providers))).toContain(
+      expected,
+    );
   });
 
   it('by useGlobalInterceptors()', async () => {
@@ -490,29 +481,14 @@ interface Start {
   readonly options?: Omit<IdempotencyModuleOptions, 'store'>;
 }
 
-@Module({})
-class AppModule {}
-
 /** The start error of an application; `undefined` when it starts. */
-async function complaint(controller: Type, start: Start = {}): Promise<string | undefined> {
-  const { platform = 'express', options } = start;
-  const app = await NestFactory.create(
-    {
-      module: AppModule,
-      imports: [IdempotencyModule.forRoot({ store: memoryStore(), ...options })],
-      controllers: [controller],
-    },
-    platform === 'express' ? new ExpressAdapter() : new FastifyAdapter(),
-    { logger: false, abortOnError: false },
-  );
+async function complaint(controller: Type, { platform, options }: Start = {}) {
   try {
-    await app.init();
+    await start([controller], options, 'forRoot', platform);
     return undefined;
   } catch (error) {
     expect(error).toBeInstanceOf(IdempotencyOptionsError);
     return (error as Error).message;
-  } finally {
-    await app.close();
   }
 }
 

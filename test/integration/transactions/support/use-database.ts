@@ -1,14 +1,14 @@
-import { afterEach, beforeEach } from '@jest/globals';
+import { afterEach, beforeAll, beforeEach } from '@jest/globals';
 import type { Pool } from 'pg';
 import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
 import { usePostgres } from '../../../support/postgres/use-postgres.js';
 
-/** A separate database for each test. */
+/** A database whose table `effects (id text PRIMARY KEY)` is empty when a test begins. */
 export interface Database {
   readonly url: string;
   /** A pool of one connection, so that the next transaction gets the same one. */
   readonly pool: Pool;
-  /** The committed rows of the table `effects (id text PRIMARY KEY)`. */
+  /** The committed rows of that table. */
   effects(): Promise<string[]>;
 }
 
@@ -16,10 +16,15 @@ export function useDatabase(): Database {
   const server = usePostgres();
   let url: string;
   let pool: Pool;
-  beforeEach(async () => {
+  beforeAll(async () => {
     url = await server.newDatabase();
+    const creator = openPostgresPool(url);
+    await creator.query('CREATE TABLE effects (id text PRIMARY KEY)');
+    await creator.end();
+  });
+  beforeEach(async () => {
     pool = openPostgresPool(url, { max: 1 });
-    await pool.query('CREATE TABLE effects (id text PRIMARY KEY)');
+    await pool.query('DELETE FROM effects');
   });
   afterEach(() => pool.end());
   return {
