@@ -4,7 +4,7 @@ import { packageEntries } from './test/support/typescript/package-entries.mjs';
 export const subjects = {
   alerts: ['test/integration/alerts/*.all.test.ts', 'test/faults/alerts/*.all.test.ts'],
   chaos: ['lab/chaos/*.all.test.ts'],
-  clients: ['test/e2e/browser.test.ts', 'test/e2e/client/lost-responses.test.ts'],
+  clients: ['test/e2e/browser.all.test.ts', 'test/e2e/client/lost-responses.test.ts'],
   connections: [
     'test/integration/redis/connections/{cluster-connections,shifted-replies}.test.ts',
     'test/integration/redis/connections/without-own-commands.all.test.ts',
@@ -17,7 +17,7 @@ export const subjects = {
     'test/conformance/stores.test.ts',
     'test/e2e/transactional/**/*.test.ts',
     'test/integration/postgres/newest-pgbouncer.all.test.ts',
-    'test/integration/postgres/{partitions,transactions}.test.ts',
+    'test/integration/postgres/{partitions.all,transactions}.test.ts',
     'test/e2e/sample-app/postgres.test.ts',
     'test/integration/transactions/*.all.test.ts',
   ],
@@ -33,8 +33,7 @@ export const subjects = {
     'test/faults/processes/**/*.all.test.ts',
     'test/faults/processes/{crashes,duplicates,store-lost-at-complete}.test.ts',
     'test/faults/transactions/{crashes,pauses.all}.test.ts',
-    'test/e2e/fencing/fencing.test.ts',
-    'test/e2e/{reconciler/crashes,two-processes}.test.ts',
+    'test/e2e/**/{crashes,fencing,two-processes}.all.test.ts',
   ],
   messages: [
     'test/faults/messages/rabbitmq.test.ts',
@@ -45,7 +44,7 @@ export const subjects = {
   packages: ['test/package/**/*.all.test.ts', 'test/contract/nest-versions.all.test.ts'],
   pairs: [
     'test/contract/contract.test.ts',
-    'test/e2e/allocations/allocations.test.ts',
+    'test/e2e/allocations/allocations.all.test.ts',
     'test/e2e/decorators/packages.test.ts',
     'test/e2e/http/attempts/concurrency.test.ts',
     'test/e2e/http/surroundings/pipeline.test.ts',
@@ -57,7 +56,7 @@ export const subjects = {
     'test/faults/**/mutants.all.test.ts',
     'test/integration/differential/mutants.all.test.ts',
   ],
-  programs: ['test/e2e/sample-app/*.all.test.ts'],
+  programs: ['test/e2e/{metrics,sample-app}/*.all.test.ts'],
   values: [
     'test/e2e/callers.test.ts',
     'test/e2e/http/requests/fuzz.test.ts',

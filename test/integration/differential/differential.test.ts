@@ -7,7 +7,7 @@ import { checkStore } from './check-store.js';
 import { LUA_MISTAKES } from './mutants.js';
 import { redisSubject } from './subjects/redis-subject.js';
 
-const runs = isTestAll ? 20_000 : 2_000;
+const runs = isTestAll ? 20_000 : 1_000;
 
 // Its memory is limited.
 const server = useServer(startRedis);
@@ -28,7 +28,7 @@ describe('the scripts and the reference state machine', () => {
       const subject = await redisSubject(redis, options);
       const { coverage, checked } = await checkStore(subject, { runs });
       // The rarest occurs in every hundredth sequence: of few sequences, by chance, in fewer.
-      const sequencesForOne = isTestAll ? 200 : 400;
+      const sequencesForOne = isTestAll ? 200 : 1_000;
       expect(coverage.missing(Math.floor(checked / sequencesForOne))).toEqual({});
     },
     600_000,

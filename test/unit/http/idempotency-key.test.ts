@@ -187,7 +187,7 @@ describe('a field of 16 KiB', () => {
     ['base64', `"k";a=:${'a'.repeat(16_384)}`],
     ['bare characters', `${'a'.repeat(16_384)} `],
   ];
-  // test/unit/linear-time counts that the steps grow linearly with the length.
+  // test/unit/core/util counts that the steps grow linearly with the length.
   it.each(long)('of %s is rejected', (_, text) => {
     expect(parseKey(text, 'lenient', MAX_LENGTH)).toBe(false);
   });

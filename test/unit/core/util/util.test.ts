@@ -30,7 +30,7 @@ import {
 } from '../../../support/internals/core.js';
 import { formatDuration } from '../../../support/internals/swagger.js';
 import { projectRoot } from '../../../support/project-root.js';
-import type { Steps } from '../../linear-time/count-steps.js';
+import type { Steps } from './count-steps.js';
 
 const errors: [Error & { code: string }, string][] = [
   [new ContentNotComparableError('m'), 'idempotency_content_invalid'],

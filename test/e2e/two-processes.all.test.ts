@@ -7,10 +7,9 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ApiProcess } from '../../sample-app/demo/processes/api-process.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
-import { isTestAll } from '../support/jest/test-all.js';
 import { useRedis } from '../support/redis/use-redis.js';
 
-const KEYS = isTestAll ? 500 : 50;
+const KEYS = 500;
 const COPIES_AT_ONCE = 10;
 const COPIES_LATER = 10;
 const KEYS_AT_ONCE = 10;

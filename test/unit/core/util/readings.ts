@@ -1,14 +1,14 @@
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
-import { retryAfterMs } from '../../support/internals/client.js';
-import { JSON_CODEC } from '../../support/internals/codecs.js';
-import { canonicalJson, checkDepth, selectMembers } from '../../support/internals/core.js';
+import { retryAfterMs } from '../../../support/internals/client.js';
+import { JSON_CODEC } from '../../../support/internals/codecs.js';
+import { canonicalJson, checkDepth, selectMembers } from '../../../support/internals/core.js';
 import {
   comparableArguments,
   headerKey,
   type GraphqlField,
   type GraphqlRoute,
-} from '../../support/internals/call.js';
+} from '../../../support/internals/call.js';
 import {
   contentOf,
   fastifyForm,
@@ -16,13 +16,13 @@ import {
   multerForm,
   requestFingerprint,
   preferredWaitMs,
-} from '../../support/internals/http.js';
-import { headerOf, keyText, payloadField, payloadKey } from '../../support/internals/message.js';
+} from '../../../support/internals/http.js';
+import { headerOf, keyText, payloadField, payloadKey } from '../../../support/internals/message.js';
 import {
   chosenContent,
   fieldLines,
   keyInLines,
-} from '../../support/internals/transports-common.js';
+} from '../../../support/internals/transports-common.js';
 
 /** A parser of foreign input, and an input for each length. */
 export type Reading<Input = any> = readonly [

@@ -5,7 +5,6 @@ import { startRedis, type RedisServer } from '../../support/redis/redis-server.j
 import { describeWithClock, ServerClock } from '../../support/clocks/server-clock.js';
 import { START_HOOK_MS } from '../../support/servers/start-server.js';
 import { TalkingProcess } from '../../support/processes/talking-process.js';
-import { isTestAll } from '../../support/jest/test-all.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import type { WorkerSettings } from './shipping-worker.js';
 
@@ -104,9 +103,6 @@ describeWithClock('the fencing token in a PostgreSQL row', () => {
     expect(firstWrote).toEqual({ rowsWritten: 0 });
     expect(afterwards).toEqual(inBetween);
   });
-
-  // The counter-check, by the long suite only.
-  if (!isTestAll) return;
 
   it('lets the late write overwrite the reported label without that clause', async () => {
     const { firstWrote, afterwards } = await pausedBeforeWriting('b', false);

@@ -21,7 +21,6 @@ import { startRedis } from '../../support/redis/redis-server.js';
 import { describeWithClock } from '../../support/clocks/server-clock.js';
 import { START_HOOK_MS } from '../../support/servers/start-server.js';
 import { TalkingProcess } from '../../support/processes/talking-process.js';
-import { isTestAll } from '../../support/jest/test-all.js';
 import { sharedDatabase } from '../../support/postgres/use-postgres.js';
 import {
   COMMAND_TIMEOUT_MS,
@@ -87,11 +86,10 @@ function messagesOf<Said extends Message['said']>(
 const untilSaid = (talking: TalkingProcess<Message>, said: Message['said']) =>
   talking.until((messages) => messages.some((message) => message.said === said));
 
-const [name, start] = isTestAll
-  ? (['PostgreSQL', startPostgresIn] as const)
-  : (['Redis', startRedisIn] as const);
-
-describeWithClock(`on ${name}`, () => {
+describeWithClock.each([
+  ['Redis', startRedisIn],
+  ['PostgreSQL', startPostgresIn],
+] as const)('on %s', (_, start) => {
   const folder = mkdtempSync(join(tmpdir(), 'idempotency-reconciler-'));
   const ledger = join(folder, 'ledger');
   let time: DrivenTime;
