@@ -1,21 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  it,
-  jest,
-} from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { type Job, Queue, QueueEvents } from 'bullmq';
 import { type IdempotencyEvent, requireIdempotencyContext } from 'nestjs-idempotency';
-import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { driveTimers } from '../../support/clocks/driven-time.js';
 import { itWithClock, ServerClock } from '../../support/clocks/server-clock.js';
-import { abandon } from '../../support/engine/abandon.js';
 import type { CallingApp } from '../../support/nest/calling-app.js';
 import { TalkingProcess } from '../../support/processes/talking-process.js';
 import { type RedisServer, startRedis } from '../../support/redis/redis-server.js';
@@ -45,7 +33,6 @@ describe('a job', () => {
   afterEach(async () => {
     gate.open();
     await orders.close();
-    jest.useRealTimers();
   });
 
   const newStore = () => redisStore({ url: redis.url, keyPrefix: orders.name });
@@ -125,24 +112,6 @@ describe('a job', () => {
     expect(await orders.until('completed', job)).toMatchObject({ attemptsMade: 3 });
   });
 
-  it('that always fails is failed after its attempts', async () => {
-    await orders.handle(
-      async (job) => {
-        await place(job);
-        throw new Error('planned: no stock');
-      },
-      { store: newStore() },
-    );
-    const id = randomUUID();
-    const job = await orders.add({ id }, { attempts: 3 });
-    await expect(orders.valueOf(job)).rejects.toThrow('planned: no stock');
-    expect(await orders.until('failed', job)).toMatchObject({
-      attemptsMade: 3,
-      failedReason: 'planned: no stock',
-    });
-    expect(timesOf(id)).toBe(3);
-  });
-
   it('that reuses a key with another payload fails without further attempts, with the reason', async () => {
     await orders.handle(place, { store: newStore() });
     const id = randomUUID();
@@ -151,26 +120,6 @@ describe('a job', () => {
     await expect(orders.valueOf(other)).rejects.toThrow(/\[idempotency_key_reused\]$/);
     expect(await orders.until('failed', other)).toMatchObject({ attemptsMade: 1 });
     expect(timesOf(id)).toBe(1);
-  });
-
-  it('without a key fails without further attempts', async () => {
-    await orders.handle(place, { store: newStore() });
-    const job = await orders.add({ id: '' }, { attempts: 5 });
-    await expect(orders.valueOf(job)).rejects.toThrow(/\[idempotency_key_missing\]$/);
-    expect(executed).toEqual([]);
-  });
-
-  it('whose outcome is unknown is delayed until the lease expires, and then fails', async () => {
-    const store = newStore();
-    const lease = { onTakeover: 'reject' };
-    const options = { lease, scope: () => 'alice', payload: undefined };
-    await orders.handle(place, { store }, options as object);
-    const { key } = await abandon(store, 'orders.place', randomUUID(), 1_500);
-    const job = await orders.add({ id: key }, { attempts: 5 });
-    await orders.until('delayed', job);
-    await expect(orders.valueOf(job)).rejects.toThrow(/\[idempotency_outcome_unknown\]$/);
-    expect(await orders.until('failed', job)).toMatchObject({ attemptsMade: 1 });
-    expect(executed).toEqual([]);
   });
 
   it('that arrives while the store is unavailable is delayed, and runs once it is back', async () => {
@@ -206,31 +155,6 @@ describe('a job', () => {
       expect(await orders.valueOf(job)).toMatchObject({ execution: 1 });
       expect(await orders.until('completed', job)).toMatchObject({ attemptsMade: 1 });
     }
-  });
-
-  it('that runs longer than its lease keeps the lease', async () => {
-    const leaseMs = 6_000;
-    let passedMs = 0;
-    driveTimers(true);
-    const store = new FaultyStore(memoryStore({ now: () => Date.now() + passedMs }));
-    const app = await orders.handle(place, { store }, { lease: { durationMs: leaseMs } });
-    gate.close();
-    const id = randomUUID();
-    const first = await orders.add({ id });
-    await begun.reached(1);
-    const second = await orders.add({ id });
-    for (let beats = 1; beats <= 4; beats += 1) {
-      passedMs += leaseMs / 3;
-      jest.advanceTimersByTime(leaseMs / 3);
-      await until(() => store.sentOf('extend').length >= beats);
-    }
-    const rejected = reported(app, 'rejected').length;
-    await until(() => reported(app, 'rejected').length > rejected);
-    gate.open();
-    expect(await orders.valueOf(first)).toMatchObject({ execution: 1 });
-    expect(await orders.valueOf(second)).toMatchObject({ execution: 1 });
-    expect([reported(app, 'lease_lost'), reported(app, 'takeover')]).toEqual([[], []]);
-    expect(timesOf(id)).toBe(1);
   });
 });
 

@@ -65,18 +65,6 @@ describe(`payments to the sample app on ${platform}`, () => {
     );
   }
 
-  it('charge once each while 30 % of the responses are lost', async () => {
-    const run = await payAll((random) => (random < 0.3 ? 'lose the answer' : 'none'));
-    expectOneChargeEach(run);
-    const lost = run.befell.get('lose the answer') ?? 0;
-    expect({ seed, lost }).not.toEqual({ seed, lost: 0 });
-    expect(api.proxy.exchanges).toBe(payments + lost);
-    expect(run.paid.reduce((sum, { tries }) => sum + tries, 0)).toBe(payments + lost);
-    expect(run.paid.map(({ replayed }) => replayed)).toEqual(
-      run.paid.map(({ tries }) => tries > 1),
-    );
-  });
-
   it('charge once each under every fault of requests and responses', async () => {
     const faults: readonly Fault[] = [
       'lose the answer',
@@ -88,16 +76,9 @@ describe(`payments to the sample app on ${platform}`, () => {
     const run = await payAll((random) => faults[Math.floor(random * 10)] ?? 'none');
     expectOneChargeEach(run);
     expect(run.befell.size).toBeGreaterThan(2);
-  });
-
-  it('charge once when a response never arrives', async () => {
-    api.proxy.follow((exchange) => (exchange === 0 ? 'answer nothing' : 'none'));
-    const before = (await api.charges()).length;
-    expect(await api.pay(1_000, { ...timeoutMs, tryTimeoutMs: 1_000 })).toMatchObject({
-      replayed: true,
-      payment: { amount: 1_000 },
-    });
-    expect(await api.charges()).toHaveLength(before + 1);
+    const succeeded = (run.befell.get('none') ?? 0) + (run.befell.get('delay') ?? 0);
+    expect({ seed, succeeded }).toEqual({ seed, succeeded: payments });
+    expect(run.paid.reduce((sum, { tries }) => sum + tries, 0)).toBe(api.proxy.exchanges);
   });
 
   it('charge more than once when a careless client generates a new key for every try', async () => {

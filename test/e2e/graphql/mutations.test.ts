@@ -2,7 +2,6 @@ import {
   BadRequestException,
   type CallHandler,
   Catch,
-  ClassSerializerInterceptor,
   ConsoleLogger,
   type ExceptionFilter,
   type ExecutionContext,
@@ -29,11 +28,12 @@ import {
   ResolveField,
   Resolver,
 } from '@nestjs/graphql';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   IdempotencyContext,
+  type IdempotencyEvent,
+  IdempotencyEvents,
   IdempotencyReconciler,
-  IdempotencyService,
   Idempotent,
   isIdempotencyError,
   jsonCodec,
@@ -42,17 +42,16 @@ import {
 } from 'nestjs-idempotency';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { Exclude } from 'class-transformer';
-import { from, map, type Observable, retry } from 'rxjs';
+import { map, type Observable } from 'rxjs';
 import { GraphQLError } from 'graphql';
 import { useStores } from '../../support/http/combinations.js';
 import { type Scenario, scenarioOf } from '../../support/http/scenario.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { until } from '../../support/waiting/until.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
-import type { TestApp } from '../../support/http/start-app.js';
 import {
   ask,
+  type Asking,
   codesIn,
   type GraphqlResponse,
   InScenario,
@@ -74,54 +73,17 @@ class Order {
 
   @Field(() => String, { nullable: true })
   atAsText?: Date | string;
-
-  @Field(() => String, { nullable: true })
-  title?: string;
-}
-
-/** A domain object, part of whose content comes from a getter. */
-class OrderEntity {
-  constructor(readonly execution: number) {}
-
-  get title(): string {
-    return `Order ${this.execution}`;
-  }
 }
 
 @ObjectType()
 class Paid {
-  kind = 'paid';
-
   @Field(() => Int)
   execution!: number;
 }
 
-@ObjectType()
-class Declined {
-  kind = 'declined';
-
-  @Field(() => String)
-  reason!: string;
-}
-
-const ByClass = createUnionType({ name: 'ByClass', types: () => [Paid, Declined] as const });
-
-const ByMember = createUnionType({
-  name: 'ByMember',
-  types: () => [Paid, Declined] as const,
-  resolveType: ({ kind }: { kind: string }) => (kind === 'paid' ? Paid : Declined),
-});
+const ByClass = createUnionType({ name: 'ByClass', types: () => [Paid] as const });
 
 const AT = new Date('2026-11-22T01:02:03.456Z');
-
-class Account {
-  readonly title = 'to be seen';
-
-  @Exclude()
-  readonly note = 'to be hidden';
-
-  constructor(readonly execution: number) {}
-}
 
 let reads = 0;
 
@@ -131,19 +93,6 @@ class OrdersResolver {
   @Idempotent()
   async order(@InScenario() scenario: Scenario): Promise<Order> {
     return { execution: await scenario.run(), note: null };
-  }
-
-  @Mutation(() => Order)
-  @Idempotent()
-  async orderEntity(@InScenario() scenario: Scenario): Promise<Order> {
-    return new OrderEntity(await scenario.run());
-  }
-
-  @Mutation(() => Order)
-  @UseInterceptors(ClassSerializerInterceptor)
-  @Idempotent()
-  async account(@InScenario() scenario: Scenario): Promise<Account> {
-    return new Account(await scenario.run());
   }
 
   @Mutation(() => Order)
@@ -158,31 +107,9 @@ class OrdersResolver {
     return { execution: await scenario.run(), at: AT };
   }
 
-  @Mutation(() => [Order])
-  @Idempotent()
-  observedOrders(@InScenario() scenario: Scenario) {
-    return from([scenario.run().then((execution) => [{ execution }, { execution }])]);
-  }
-
-  @Mutation(() => Boolean, { nullable: true })
-  @Idempotent()
-  async nothing(
-    @InScenario() scenario: Scenario,
-    @Args('how') how: string,
-  ): Promise<boolean | null | undefined> {
-    await scenario.run();
-    return { true: true, false: false, null: null }[how];
-  }
-
   @Mutation(() => ByClass, { nullable: true })
   @Idempotent()
   async payByClass(@InScenario() scenario: Scenario): Promise<Paid> {
-    return Object.assign(new Paid(), { execution: await scenario.run() });
-  }
-
-  @Mutation(() => ByMember)
-  @Idempotent()
-  async payByMember(@InScenario() scenario: Scenario): Promise<Paid> {
     return Object.assign(new Paid(), { execution: await scenario.run() });
   }
 
@@ -225,16 +152,6 @@ const ERRORS: Readonly<Record<string, () => Error>> = {
 
 @Resolver()
 class FailingResolver {
-  constructor(private readonly service: IdempotencyService) {}
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent()
-  async fails(@InScenario() scenario: Scenario, @Args('error') error: string) {
-    const execution = await scenario.run();
-    if (scenario.planned(execution) === 'fail') throw ERRORS[error]!();
-    return { execution };
-  }
-
   @Mutation(() => Charge, { nullable: true })
   @Idempotent({ outcome: () => true })
   async failsForGood(@InScenario() scenario: Scenario, @Args('error') error: string) {
@@ -273,15 +190,6 @@ class FailingResolver {
   async isFiltered(@InScenario() scenario: Scenario) {
     return { execution: await scenario.run() };
   }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent()
-  async callsTheService(@InScenario() scenario: Scenario, @Args('amount') amount: string) {
-    return this.service.run(
-      { operation: 'receipts', key: scenario.key, scope: 'all-callers', payload: amount },
-      async () => ({ execution: await scenario.run() }),
-    );
-  }
 }
 
 interface Named {
@@ -307,13 +215,6 @@ const passing = (name: string, addend: number) => {
 };
 
 @Injectable()
-class Retrying implements NestInterceptor {
-  intercept(_: ExecutionContext, next: CallHandler): Observable<unknown> {
-    return next.handle().pipe(retry(1));
-  }
-}
-
-@Injectable()
 class ExactAmount implements PipeTransform {
   transform(value: unknown): unknown {
     if (value === 13) throw new BadRequestException('an unlucky amount');
@@ -325,30 +226,14 @@ const amountArgument = { type: () => Int, defaultValue: 0 };
 
 @Resolver()
 class PipelineResolver {
-  // Decorators apply from the bottom: this interceptor runs outside; the one of the next method runs inside.
+  // Decorators apply from the bottom: the last interceptor runs outside.
   @Mutation(() => Charge, { nullable: true })
+  @UseInterceptors(passing('inner', 10))
   @Idempotent()
   @UseInterceptors(passing('outer', 1_000))
   around(@InScenario() scenario: Scenario, @Args('amount', amountArgument) amount: number) {
     scenario.notes.push('resolver');
     return charged(scenario, amount);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @UseInterceptors(passing('inner', 10))
-  @Idempotent()
-  inside(@InScenario() scenario: Scenario, @Args('amount', amountArgument) amount: number) {
-    scenario.notes.push('resolver');
-    return charged(scenario, amount);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent()
-  @UseInterceptors(Retrying)
-  async retried(@InScenario() scenario: Scenario) {
-    const execution = await scenario.run();
-    if (scenario.planned(execution) === 'fail') throw new Error('of the first attempt');
-    return { execution, amount: requireIdempotencyContext().attempt };
   }
 
   @Mutation(() => Charge, { nullable: true })
@@ -361,6 +246,24 @@ class PipelineResolver {
   @Mutation(() => Charge, { nullable: true })
   @Idempotent({ enabled: (context) => requestIn(context).headers['x-unprotected'] === undefined })
   switched(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ key: { required: false } })
+  keyed(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ caller: { anonymous: 'ignore' } })
+  called(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ duplicates: { mode: 'wait', timeoutMs: 20_000 } })
+  waiting(@InScenario() scenario: Scenario) {
     return charged(scenario, 0);
   }
 
@@ -378,17 +281,13 @@ class PipelineResolver {
   }
 }
 
-let instances = 0;
-
 @Resolver()
 @Injectable({ scope: Scope.REQUEST })
 class RequestScopedResolver {
-  private readonly instance = (instances += 1);
-
   @Mutation(() => Charge, { nullable: true })
   @Idempotent()
-  async perRequest(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run(), amount: this.instance };
+  perRequest(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
   }
 }
 
@@ -405,12 +304,6 @@ class ProtectedResolver {
     return charged(scenario, 0);
   }
 
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ key: { required: false } })
-  protectedByBoth(@InScenario() scenario: Scenario) {
-    return charged(scenario, 0);
-  }
-
   @ResolveField(() => Int)
   requests(@Context() { req }: { req: Parameters<typeof scenarioOf>[0] }): number {
     return scenarioOf(req).arrived.count;
@@ -418,6 +311,7 @@ class ProtectedResolver {
 }
 
 const log = new ErrorLog();
+const events: IdempotencyEvent[] = [];
 const stores = useStores();
 let store: FaultyStore;
 const app = useServer(() => {
@@ -432,8 +326,11 @@ const app = useServer(() => {
       RequestScopedResolver,
       ProtectedResolver,
     ],
-    options: { storeErrors: { commandTimeoutMs: 5_000 } },
-    configure: (nest) => nest.useLogger(log),
+    options: { storeErrors: { commandTimeoutMs: 5_000 }, limits: { maxWaiters: 1 } },
+    configure: (nest) => {
+      nest.useLogger(log);
+      nest.get(IdempotencyEvents, { strict: false }).subscribe((event) => events.push(event));
+    },
   });
 });
 afterEach(() => {
@@ -447,111 +344,90 @@ describe('the value of a mutation', () => {
   const askFor = (scenario: Scenario, field: string, selection = '') =>
     ask(scenario, `mutation { field: ${field} ${selection} }`);
 
-  it('is selected from again by each retry', async () => {
-    const scenario = app.scenario();
-    const first = await askFor(scenario, 'order', '{ execution }');
-    const second = await askFor(scenario, 'order', '{ note same: execution __typename }');
-    expect(first.data).toEqual({ field: { execution: 1 } });
-    expect(second.data).toEqual({ field: { note: null, same: 1, __typename: 'Order' } });
-    expect(scenario.executions).toBe(1);
-  });
-
-  it('passes through the field resolvers at each retry', async () => {
+  it('is selected from again by each retry, through the field resolvers', async () => {
     const scenario = app.scenario();
     const first = await askFor(scenario, 'order', '{ execution reads }');
-    const second = await askFor(scenario, 'order', '{ execution reads }');
+    const second = await askFor(scenario, 'order', '{ note same: execution reads __typename }');
     const firstRead = first.data.field.reads as number;
-    expect(second.data.field).toEqual({ execution: 1, reads: firstRead + 1 });
-  });
-
-  it('has Date instances again with a codec that keeps them', async () => {
-    const scenario = app.scenario();
-    const first = await askFor(scenario, 'orderWithDate', '{ execution at isDate }');
-    expect(first.data).toEqual({
-      field: { execution: 1, at: AT.toISOString(), isDate: 'a Date' },
+    expect(first.data.field).toEqual({ execution: 1, reads: firstRead });
+    expect(second.data).toEqual({
+      field: { note: null, same: 1, reads: firstRead + 1, __typename: 'Order' },
     });
-    expect(await askFor(scenario, 'orderWithDate', '{ execution at isDate }')).toEqual(first);
     expect(scenario.executions).toBe(1);
   });
 
-  it('has strings for dates with the JSON codec, which only a String field can return', async () => {
+  it.each([
+    [
+      'Date instances again with a codec that keeps them',
+      'orderWithDate',
+      { execution: 1, at: AT.toISOString(), isDate: 'a Date' },
+    ],
+    [
+      'strings for dates with the JSON codec, which only a String field can return',
+      'orderWithTextDate',
+      // Nest's scalar returns null, and no error, for a value that is not a Date.
+      { atAsText: AT.toISOString(), at: null, isDate: 'string' },
+    ],
+  ])('has %s', async (_, field, selected) => {
     const scenario = app.scenario();
-    const first = await askFor(scenario, 'orderWithTextDate', '{ atAsText at isDate }');
-    // Nest's scalar returns null, and no error, for a value that is not a Date.
-    expect(first.data).toEqual({
-      field: { atAsText: AT.toISOString(), at: null, isDate: 'string' },
-    });
-    expect(await askFor(scenario, 'orderWithTextDate', '{ atAsText at isDate }')).toEqual(first);
+    const selection = `{ ${Object.keys(selected).join(' ')} }`;
+    const first = await askFor(scenario, field, selection);
+    expect(first.data).toEqual({ field: selected });
+    expect(await askFor(scenario, field, selection)).toEqual(first);
+    expect(scenario.executions).toBe(1);
   });
 
-  it('is reduced to its own members, also for the first caller', async () => {
+  it('has no class, also for the first caller, and is kept when a field below it fails', async () => {
     const scenario = app.scenario();
-    const first = await askFor(scenario, 'orderEntity', '{ execution title }');
-    expect(first.data).toEqual({ field: { execution: 1, title: null } });
-    expect(await askFor(scenario, 'orderEntity', '{ execution title }')).toEqual(first);
-  });
-
-  it('is what a serializer inside the interceptor returns', async () => {
-    const scenario = app.scenario();
-    const first = await askFor(scenario, 'account', '{ execution title note }');
-    expect(first.data).toEqual({ field: { execution: 1, title: 'to be seen', note: null } });
-    expect(await askFor(scenario, 'account', '{ execution title note }')).toEqual(first);
-  });
-
-  it('gets its type in a union from a member, not from its class', async () => {
-    const scenario = app.scenario();
-    const selection = '{ __typename ... on Paid { execution } }';
-    const paid = await askFor(scenario, 'payByMember', selection);
-    expect(paid.data).toEqual({ field: { __typename: 'Paid', execution: 1 } });
-    expect(await askFor(scenario, 'payByMember', selection)).toEqual(paid);
-    const byClass = app.scenario();
-    const untyped = await askFor(byClass, 'payByClass', selection);
+    const untyped = await askFor(scenario, 'payByClass', '{ __typename }');
+    expect(codesIn(untyped)).toEqual({ field: 'INTERNAL_SERVER_ERROR' });
     expect(untyped.errors![0]!.message).toContain('cannot be resolved');
-  });
-
-  it('is the last value of an Observable', async () => {
-    const scenario = app.scenario();
-    const first = await askFor(scenario, 'observedOrders', '{ execution }');
-    expect(first.data).toEqual({ field: [{ execution: 1 }, { execution: 1 }] });
-    expect(await askFor(scenario, 'observedOrders', '{ execution }')).toEqual(first);
-    expect(scenario.executions).toBe(1);
-  });
-
-  it.each(['true', 'false', 'null', 'undefined'])('may be %s', async (how) => {
-    const scenario = app.scenario();
-    const first = await askFor(scenario, `nothing(how: "${how}")`);
-    expect(first.data).toEqual({ field: { true: true, false: false }[how] ?? null });
-    expect(await askFor(scenario, `nothing(how: "${how}")`)).toEqual(first);
-    expect(scenario.executions).toBe(1);
-  });
-
-  it('is kept when a field below it fails', async () => {
-    const scenario = app.scenario();
-    const first = await askFor(scenario, 'payByClass', '{ __typename }');
-    expect(Object.keys(codesIn(first))).toEqual(['field']);
-    await askFor(scenario, 'payByClass', '{ __typename }');
+    expect(await askFor(scenario, 'payByClass', '{ __typename }')).toEqual(untyped);
     expect(scenario.executions).toBe(1);
   });
 });
 
 describe('duplicates of a mutation', () => {
-  const document = 'mutation { charge(amount: 5) { execution amount } }';
+  /** How many requests' `begin` the store has received. */
+  const begun = () => new Set(store.sentOf('begin').map(({ token }) => token)).size;
 
-  it('execute once when twenty arrive concurrently, and later ones get the stored value [P04]', async () => {
+  it('execute once: one that arrives meanwhile is rejected, later ones get the stored value [P04]', async () => {
     const scenario = app.scenario();
+    const document = 'mutation { charge(amount: 5) { execution amount } }';
     scenario.gate.close();
-    const responses = Array.from({ length: 20 }, () => ask(scenario, document));
-    await scenario.arrived.reached(20);
+    const first = ask(scenario, document);
+    await scenario.started.reached(1);
+    const rejected = await ask(scenario, document);
+    expect(rejected.errors![0]!.extensions).toEqual({
+      code: 'idempotency_in_progress',
+      retryAfterMs: 1_000,
+    });
     scenario.gate.open();
-    const settled = await Promise.all(responses);
-    const done = settled.filter(({ errors }) => errors === undefined);
-    const rejected = settled.filter(({ errors }) => errors !== undefined);
-    for (const { data } of done) expect(data).toEqual({ charge: { execution: 1, amount: 5 } });
-    for (const response of rejected) {
-      expect(codesIn(response)).toEqual({ charge: 'idempotency_in_progress' });
-    }
-    expect(done.length).toBeGreaterThan(0);
-    expect(await ask(scenario, document)).toEqual(done[0]);
+    expect((await first).data).toEqual({ charge: { execution: 1, amount: 5 } });
+    expect(await ask(scenario, document)).toEqual(await first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('get the value of the one that runs where they wait; one whose client leaves frees its place', async () => {
+    const scenario = app.scenario();
+    const document = 'mutation { waiting { execution } }';
+    const before = begun();
+    const begunSince = (requests: number) => until(() => begun() >= before + requests);
+    scenario.gate.close();
+    const first = ask(scenario, document);
+    await begunSince(1);
+    const leaving = scenario.start('POST', '/graphql', { json: { query: document } });
+    await begunSince(2);
+    // No place is free for a third one yet.
+    const rejected = await ask(scenario, document);
+    expect(codesIn(rejected)).toEqual({ waiting: 'idempotency_in_progress' });
+    leaving.abandon();
+    await scenario.disconnected.reached(2);
+    const staying = ask(scenario, document);
+    await begunSince(4);
+    scenario.gate.open();
+    expect((await staying).data).toEqual({ waiting: { execution: 1 } });
+    expect(await first).toEqual(await staying);
     expect(scenario.executions).toBe(1);
   });
 
@@ -658,45 +534,20 @@ describe('an error', () => {
         extensions: { of: 'idempotency_key_missing' },
       });
     });
-
-    it('of a service call inside the mutation keeps its code', async () => {
-      const scenario = app.scenario();
-      const receipt = (amount: string, key: string) =>
-        ask(scenario, mutation(`callsTheService(amount: "${amount}")`), { key });
-      await receipt('1', 'the-first');
-      const response = await receipt('2', 'the-second');
-      expect(codeOf(response)).toBe('idempotency_key_reused');
-      expect(scenario.executions).toBe(1);
-    });
   });
 
   describe('a mutation that failed', () => {
     it.each([
       ['graphql', 'no cover', 'NO_COVER'],
       ['notFound', 'no such account', 'INTERNAL_SERVER_ERROR'],
-      ['plain', 'the database said something secret', 'INTERNAL_SERVER_ERROR'],
+      ['badRequest', 'Bad Request Exception', 'BAD_REQUEST'],
     ])(
-      'returns the error that it returns without @Idempotent() (%s), and runs again',
-      async (name, message, code) => {
-        const scenario = app.scenario();
-        scenario.plan = ['fail'];
-        const document = mutation(`fails(error: "${name}")`);
-        const first = await ask(scenario, document);
-        expect(first.errors![0]!.message).toBe(message);
-        expect(codeOf(first)).toBe(code);
-        expect((await ask(scenario, document)).data).toEqual({ field: { execution: 2 } });
-        expect((await ask(scenario, document)).data).toEqual({ field: { execution: 2 } });
-        expect(scenario.executions).toBe(2);
-      },
-    );
-
-    it.each(['graphql', 'notFound', 'badRequest'])(
       'returns the same error again (%s) when the failure is kept',
-      async (name) => {
+      async (name, message, code) => {
         const scenario = app.scenario();
         const document = mutation(`failsForGood(error: "${name}")`);
         const first = await ask(scenario, document);
-        expect(first.errors).toHaveLength(1);
+        expect(first.errors).toMatchObject([{ message, extensions: { code } }]);
         log.lines.length = 0;
         expect(await ask(scenario, document)).toEqual(first);
         expect(log.lines).toEqual([]);
@@ -704,10 +555,12 @@ describe('an error', () => {
       },
     );
 
-    it('replays nothing of an internal error when the failure is kept', async () => {
+    it('returns an internal error as it is without @Idempotent(), and replays nothing of it', async () => {
       const scenario = app.scenario();
       const document = mutation('failsForGood(error: "plain")');
-      await ask(scenario, document);
+      const first = await ask(scenario, document);
+      expect(first.errors![0]!.message).toBe('the database said something secret');
+      expect(codeOf(first)).toBe('INTERNAL_SERVER_ERROR');
       const second = await ask(scenario, document);
       expect(codeOf(second)).toBe('idempotency_failure_replayed');
       expect(JSON.stringify(second)).not.toContain('secret');
@@ -723,17 +576,15 @@ describe('an error', () => {
     });
   });
 
-  describe('a completed mutation', () => {
-    it('reports where its value cannot be stored, to the client and in the log, and does not run again', async () => {
-      const scenario = app.scenario();
-      const document = mutation('returnsWhatCannotBeStored');
-      const first = await ask(scenario, document);
-      expect(codeOf(first)).toBe('idempotency_value_not_storable');
-      expect(first.errors![0]!.message).toContain('value.at is a Date');
-      expect(log.lines.join('\n')).toContain('value.at is a Date');
-      expect(codeOf(await ask(scenario, document))).toBe('idempotency_response_not_kept');
-      expect(scenario.executions).toBe(1);
-    });
+  it('says where a value cannot be stored, to the client and in the log, and the mutation does not run again', async () => {
+    const scenario = app.scenario();
+    const document = mutation('returnsWhatCannotBeStored');
+    const first = await ask(scenario, document);
+    expect(codeOf(first)).toBe('idempotency_value_not_storable');
+    expect(first.errors![0]!.message).toContain('value.at is a Date');
+    expect(log.lines.join('\n')).toContain('value.at is a Date');
+    expect(codeOf(await ask(scenario, document))).toBe('idempotency_response_not_kept');
+    expect(scenario.executions).toBe(1);
   });
 
   it('an invalid option is logged as a server error, and the mutation does not run', async () => {
@@ -747,65 +598,12 @@ describe('an error', () => {
   });
 });
 
-@Resolver()
-class WaitingResolver {
-  @Mutation(() => Charge)
-  @Idempotent({ duplicates: { mode: 'wait', timeoutMs: 20_000 } })
-  waitingCharge(
-    @InScenario() scenario: Scenario,
-    @Args('amount', { type: () => Int }) amount: number,
-  ) {
-    return charged(scenario, amount);
-  }
-}
-
-describe('a waiting duplicate whose client has disconnected', () => {
-  const store = new FaultyStore(memoryStore());
-  const app = useServer(() =>
-    startGraphqlApp({
-      store,
-      resolvers: [WaitingResolver],
-      options: { limits: { maxWaiters: 1 } },
-    }),
-  );
-
-  /** Resolves once the store has received `begin` for that many requests. */
-  const begun = (requests: number) =>
-    until(() => new Set(store.sentOf('begin').map(({ token }) => token)).size >= requests);
-
-  it('frees its place for another duplicate', async () => {
-    const scenario = app.scenario();
-    const document = 'mutation { waitingCharge(amount: 5) { execution } }';
-    scenario.gate.close();
-    const first = ask(scenario, document);
-    await begun(1);
-    const leaving = scenario.start('POST', '/graphql', { json: { query: document } });
-    await begun(2);
-    // No place is free for a third one yet.
-    const rejected = await ask(scenario, document);
-    expect(rejected.errors![0]!.extensions.code).toBe('idempotency_in_progress');
-    leaving.abandon();
-    await scenario.disconnected.reached(2);
-    const staying = ask(scenario, document);
-    await begun(4);
-    scenario.gate.open();
-    expect((await staying).data).toEqual({ waitingCharge: { execution: 1 } });
-    expect((await first).data).toEqual({ waitingCharge: { execution: 1 } });
-    expect(scenario.executions).toBe(1);
-  });
-});
-
 const LEASE_MS = 60_000;
 const AFTER_MS = 300_000;
 
-/** The charges that the payment provider has recorded. */
-@Injectable()
-class Provider {
-  readonly paid = new Map<string, number>();
-}
-
-const lookUp: Recover = ({ key }, services) => ({
-  value: { execution: 0, amount: services.get(Provider).paid.get(key) },
+/** The provider knows the key: that of a header, which has the field's name in front. */
+const lookUp: Recover = ({ key }) => ({
+  value: { execution: 0, amount: key.startsWith('looksUpFirst ') ? 5 : 0 },
 });
 
 @Resolver()
@@ -819,88 +617,48 @@ class TakeoverResolver {
 
 describe('a mutation whose owner was lost', () => {
   let now = Date.UTC(2026, 0, 1);
-  let app: TestApp;
+  const store = memoryStore({ now: () => now });
+  const start = () => startGraphqlApp({ store, resolvers: [TakeoverResolver] });
+  const app = useServer(start);
   /** Another process. `app` takes over its attempts. */
-  let owner: TestApp;
+  const owner = useServer(start);
 
-  beforeAll(async () => {
-    const options = {
-      store: memoryStore({ now: () => now }),
-      resolvers: [TakeoverResolver, Provider],
-    };
-    [app, owner] = [await startGraphqlApp(options), await startGraphqlApp(options)];
-  });
-  afterAll(() => Promise.all([app.close(), owner.close()]));
-
-  async function abandoned() {
+  it('gets the outcome that the reconciler finds when no client retries', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const document = 'mutation { looksUpFirst { execution amount } }';
-    void ask(scenario, document, { port: owner.port });
+    const first = ask(scenario, document, { port: owner.port });
     await scenario.started.reached(1);
-    app.nest.get(Provider).paid.set(`looksUpFirst ${scenario.key}`, 5);
-    return { scenario, document };
-  }
-
-  it('gets the outcome that "lease.onTakeover" finds', async () => {
-    const { scenario, document } = await abandoned();
-    now += LEASE_MS;
-    const second = await ask(scenario, document);
-    expect(second.data).toEqual({ looksUpFirst: { execution: 0, amount: 5 } });
-    expect(await ask(scenario, document)).toEqual(second);
-    expect(scenario.executions).toBe(1);
-  });
-
-  it('gets the outcome that the reconciler finds when no client retries', async () => {
-    const { scenario, document } = await abandoned();
     now += LEASE_MS + AFTER_MS;
     const reconciler = app.nest.get(IdempotencyReconciler, { strict: false });
     expect(await reconciler.reconcile()).toMatchObject({ completed: 1 });
     const second = await ask(scenario, document);
     expect(second.data).toEqual({ looksUpFirst: { execution: 0, amount: 5 } });
     expect(scenario.executions).toBe(1);
+    scenario.gate.open();
+    await first;
   });
 });
 
 describe('around a mutation', () => {
-  it('guards run before its record is read, also for retries', async () => {
-    const scenario = app.scenario();
-    await ask(scenario, charge('around(amount: 1)'));
-    scenario.forbidden.add('alice');
-    const response = await ask(scenario, charge('around(amount: 1)'));
-    expect(codesIn(response)).toEqual({ field: 'FORBIDDEN' });
-    expect(response.data).toEqual({ field: null });
-  });
-
-  it('outer interceptors see every retry, and their changes are not stored', async () => {
+  it('guards and outer interceptors see every retry, and inner ones belong to it', async () => {
     const scenario = app.scenario();
     const first = await ask(scenario, charge('around(amount: 1)'));
-    expect(first.data).toEqual({ field: { execution: 1, amount: 1_001 } });
+    expect(first.data).toEqual({ field: { execution: 1, amount: 1_011 } });
     expect(await ask(scenario, charge('around(amount: 1)'))).toEqual(first);
+    scenario.forbidden.add('alice');
+    const forbidden = await ask(scenario, charge('around(amount: 1)'));
+    expect(codesIn(forbidden)).toEqual({ field: 'FORBIDDEN' });
+    expect(forbidden.data).toEqual({ field: null });
     expect(scenario.notes).toEqual([
       'outer before',
+      'inner before',
       'resolver',
+      'inner after',
       'outer after',
       'outer before',
       'outer after',
     ]);
-  });
-
-  it('inner interceptors are part of it', async () => {
-    const scenario = app.scenario();
-    const first = await ask(scenario, charge('inside(amount: 1)'));
-    expect(first.data).toEqual({ field: { execution: 1, amount: 11 } });
-    expect(await ask(scenario, charge('inside(amount: 1)'))).toEqual(first);
-    expect(scenario.notes).toEqual(['inner before', 'resolver', 'inner after']);
-  });
-
-  it('an outer interceptor may retry, which is a new attempt', async () => {
-    const scenario = app.scenario();
-    scenario.plan = ['fail'];
-    const { data } = await ask(scenario, charge('retried'));
-    expect(data).toEqual({ field: { execution: 2, amount: 2 } });
-    expect((await ask(scenario, charge('retried'))).data).toEqual(data);
-    expect(scenario.executions).toBe(2);
   });
 
   it('a rejection by a pipe is not an outcome, whatever is kept', async () => {
@@ -930,49 +688,54 @@ describe('a mutation', () => {
     });
   });
 
-  it('is unprotected when the option "enabled" returns false', async () => {
+  it.each<[string, string, Asking]>([
+    ['disabled', 'switched', { headers: [['X-Unprotected', 'yes']] }],
+    ['no_key', 'keyed', { key: null }],
+    ['no_caller', 'called', { as: null }],
+  ])(
+    'runs unprotected where its options say so, which is reported: %s',
+    async (reason, field, asking) => {
+      const scenario = app.scenario();
+      events.length = 0;
+      await ask(scenario, charge(field), asking);
+      await ask(scenario, charge(field), asking);
+      expect(scenario.executions).toBe(2);
+      const operation = `PipelineResolver.${field}`;
+      const event = { type: 'unprotected', operation, transport: 'graphql', reason };
+      expect(events).toEqual([event, event]);
+      await ask(scenario, charge(field));
+      await ask(scenario, charge(field));
+      expect(scenario.executions).toBe(3);
+    },
+  );
+
+  it('is reported when its request is invalid, with a header that probably has the key', async () => {
     const scenario = app.scenario();
-    const headers = [['X-Unprotected', 'yes']] as const;
-    await ask(scenario, charge('switched'), { headers });
-    await ask(scenario, charge('switched'), { headers });
-    expect(scenario.executions).toBe(2);
-    await ask(scenario, charge('switched'));
-    await ask(scenario, charge('switched'));
-    expect(scenario.executions).toBe(3);
+    events.length = 0;
+    const keyHeader = 'X-Idempotency-Key';
+    const rejected = await ask(scenario, charge('switched'), { keyHeader });
+    expect(codesIn(rejected)).toEqual({ field: 'idempotency_key_missing' });
+    const about = { operation: 'PipelineResolver.switched', transport: 'graphql' };
+    expect(events).toEqual([
+      { type: 'invalid_request', ...about, reason: 'key_missing' },
+      { type: 'key_misnamed', ...about, name: 'x-idempotency-key' },
+    ]);
   });
 
-  it('of a request-scoped resolver is protected like any other', async () => {
+  it.each([
+    ['of a request-scoped resolver', 'perRequest'],
+    ['of a resolver whose class has the decorator', 'protectedByClass'],
+  ])('%s is protected like any other', async (_, field) => {
     const scenario = app.scenario();
-    const first = await ask(scenario, charge('perRequest'));
-    const second = await ask(scenario, charge('perRequest'));
-    expect(first.data.field).toEqual({ execution: 1, amount: instances - 1 });
-    expect(second).toEqual(first);
-    const other = app.scenario();
-    expect((await ask(other, charge('perRequest'))).data.field.amount).toBe(instances);
-  });
-});
-
-describe('@Idempotent() on a resolver’s class', () => {
-  it('protects its mutations', async () => {
-    const scenario = app.scenario();
-    const unkeyed = await ask(scenario, 'mutation { protectedByClass { execution } }', {
-      key: null,
-    });
-    expect(codesIn(unkeyed)).toEqual({ protectedByClass: 'idempotency_key_missing' });
-    const first = await ask(scenario, charge('protectedByClass'));
-    expect(await ask(scenario, charge('protectedByClass'))).toEqual(first);
+    const unkeyed = await ask(scenario, charge(field), { key: null });
+    expect(codesIn(unkeyed)).toEqual({ field: 'idempotency_key_missing' });
+    const first = await ask(scenario, charge(field));
+    expect(first.data.field.execution).toBe(1);
+    expect(await ask(scenario, charge(field))).toEqual(first);
     expect(scenario.executions).toBe(1);
   });
 
-  it('is merged with the one on a method', async () => {
-    const scenario = app.scenario();
-    await ask(scenario, 'mutation { protectedByBoth { execution } }', { key: null });
-    await ask(scenario, charge('protectedByBoth'));
-    await ask(scenario, charge('protectedByBoth'));
-    expect(scenario.executions).toBe(2);
-  });
-
-  it('leaves queries and fields unprotected', async () => {
+  it('alone is protected by the decorator of its class, not the queries and fields beside it', async () => {
     const scenario = app.scenario();
     const asked = () => ask(scenario, '{ charges { execution requests } }');
     expect((await asked()).data).toEqual({ charges: { execution: 1, requests: 1 } });
@@ -981,16 +744,6 @@ describe('@Idempotent() on a resolver’s class', () => {
 });
 
 describe('a schema-first schema', () => {
-  @Resolver('Mutation')
-  @Injectable()
-  class ByMethodResolver {
-    @Mutation('charge')
-    @Idempotent()
-    charge(@InScenario() scenario: Scenario, @Args('amount') amount: number) {
-      return charged(scenario, amount);
-    }
-  }
-
   @Idempotent()
   @Resolver('Mutation')
   class ByClassResolver {
@@ -1004,21 +757,19 @@ describe('a schema-first schema', () => {
     const typeDefs = `
       type Charge { execution: Int! amount: Int! }
       type Query { isHealthy: Boolean! }
-      type Mutation { charge(amount: Int!): Charge refund(amount: Int!): Charge }
+      type Mutation { refund(amount: Int!): Charge }
     `;
     const handWritten = await startGraphqlApp({
       store: memoryStore(),
-      resolvers: [ByMethodResolver, ByClassResolver],
+      resolvers: [ByClassResolver],
       driver: { autoSchemaFile: false, typeDefs },
     });
     try {
-      for (const field of ['charge(amount: 1)', 'refund(amount: 1)']) {
-        const scenario = handWritten.scenario();
-        const first = await ask(scenario, charge(field));
-        expect(first.data).toEqual({ field: { execution: 1, amount: 1 } });
-        expect(await ask(scenario, charge(field))).toEqual(first);
-        expect(scenario.executions).toBe(1);
-      }
+      const scenario = handWritten.scenario();
+      const first = await ask(scenario, charge('refund(amount: 1)'));
+      expect(first.data).toEqual({ field: { execution: 1, amount: 1 } });
+      expect(await ask(scenario, charge('refund(amount: 1)'))).toEqual(first);
+      expect(scenario.executions).toBe(1);
     } finally {
       await handWritten.close();
     }

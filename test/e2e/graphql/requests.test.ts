@@ -1,17 +1,9 @@
-import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
-import {
-  ClassSerializerInterceptor,
-  type ExecutionContext,
-  type Type,
-  UseInterceptors,
-} from '@nestjs/common';
+import { ClassSerializerInterceptor, type Type, UseInterceptors } from '@nestjs/common';
 import {
   Args,
   type CustomScalar,
@@ -25,7 +17,6 @@ import {
   Resolver,
   ResolveReference,
   Scalar,
-  Subscription,
 } from '@nestjs/graphql';
 import { describe, expect, it } from '@jest/globals';
 import { memoryStore } from 'nestjs-idempotency/memory';
@@ -34,10 +25,8 @@ import { buildSchema, parse, validate } from 'graphql';
 import type { Context } from 'graphql-ws';
 import { type RawData, WebSocket } from 'ws';
 import { type Scenario, SCENARIO_HEADER } from '../../support/http/scenario.js';
-import { outsideEnvironment } from '../../support/processes/processes.js';
 import { projectRoot } from '../../support/project-root.js';
 import { useServer } from '../../support/servers/use-server.js';
-import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { declared } from '../../integration/nest/support/declared.js';
 import {
   ask,
@@ -45,42 +34,12 @@ import {
   codesIn,
   type GraphqlResponse,
   InScenario,
-  requestIn,
   startGraphqlApp,
 } from './support/graphql-app.js';
 import { Charge, charged, PaymentsResolver } from './support/payments.resolver.js';
 
-const tenantAndUser = (context: ExecutionContext) => {
-  const { tenant, id } = requestIn(context).user as { tenant: string; id: string };
-  return [tenant, id];
-};
-
 @Resolver()
 class CallersResolver {
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent()
-  byUser(@InScenario() scenario: Scenario) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ caller: { scope: tenantAndUser } })
-  byTenant(@InScenario() scenario: Scenario) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ caller: { anonymous: 'ignore' } })
-  unprotected(@InScenario() scenario: Scenario) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ caller: { anonymous: 'shared' } })
-  shared(@InScenario() scenario: Scenario) {
-    return charged(scenario, 0);
-  }
-
   @Mutation(() => Charge, { nullable: true })
   @Idempotent({ key: { uniqueFor: 'principal' } })
   overAllOperations(@InScenario() scenario: Scenario) {
@@ -160,9 +119,6 @@ class OrderInput {
   lines!: LineInput[];
 
   @Field(() => String, { nullable: true })
-  sentAt?: string;
-
-  @Field(() => String, { nullable: true })
   idempotencyKey?: string;
 }
 
@@ -177,12 +133,6 @@ class OrdersResolver {
     @Args('input') _: OrderInput,
     @Args('idempotencyKey', { type: () => String, nullable: true }) _key: string | null,
   ) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ fingerprint: { exclude: ['input.sentAt'] } })
-  orderWhenever(@InScenario() scenario: Scenario, @Args('input') _: OrderInput) {
     return charged(scenario, 0);
   }
 
@@ -223,12 +173,6 @@ class OrdersResolver {
   @Mutation(() => Charge, { nullable: true })
   @Idempotent()
   pay(@InScenario() scenario: Scenario, @Args('input', money) _: Money) {
-    return charged(scenario, 0);
-  }
-
-  @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ fingerprint: { exclude: ['input.note'] } })
-  payWithoutNote(@InScenario() scenario: Scenario, @Args('input', money) _: Money) {
     return charged(scenario, 0);
   }
 
@@ -278,12 +222,8 @@ describe('the key of a mutation field', () => {
       (key: string) => `chargeByInput(input: { amount: 5, idempotencyKey: "${key}" })`,
     ],
     [
-      'the result of the function given as the option "key"',
+      'the result of the function given as the option "key", such as payloadField()',
       (key: string) => `chargeByFunction(input: { amount: 5, clientMutationId: "${key}" })`,
-    ],
-    [
-      'the member that the option "key" names by payloadField()',
-      (key: string) => `chargeByPath(input: { amount: 5, clientMutationId: "${key}" })`,
     ],
   ])('is %s', async (_, field) => {
     const scenario = app.scenario();
@@ -298,91 +238,27 @@ describe('the key of a mutation field', () => {
     expect(scenario.executions).toBe(2);
   });
 
-  it('may be a variable, or part of one', async () => {
-    const document = `mutation ($key: String!, $input: ChargeInput!) {
-      a: chargeByArgument(amount: 1, idempotencyKey: $key) ${fields}
-      b: chargeByInput(input: $input) ${fields}
-    }`;
+  it('is taken from the argument of the field, else from its input, else from the header', async () => {
     const scenario = app.scenario();
-    const { key } = scenario;
-    const variables = { key, input: { amount: 2, idempotencyKey: key } };
-    const { first, second } = await askTwice(scenario, document, { key: null, variables });
-    expect(first.data).toMatchObject({ a: { amount: 1 }, b: { amount: 2 } });
-    expect(second).toEqual(first);
-    expect(scenario.executions).toBe(2);
-  });
-
-  it('does not depend on its notation or on the position of the field', async () => {
-    const scenario = app.scenario();
-    const { key } = scenario;
-    const asked = (document: string, variables = {}) =>
-      ask(scenario, document, { key: null, variables });
-    const charge = (text: string) => `charge: chargeByArgument(amount: 5, idempotencyKey: ${text})`;
-    const responses = [
-      await asked(`mutation { ${charge(`"${key}"`)} ${fields} }`),
-      await asked(`mutation { ${charge(`"""${key}"""`)} ${fields} }`),
-      await asked(
-        `mutation ($key: String = "${key}", $amount: Int!) { ...Paying }
-         fragment Paying on Mutation {
-           charge: chargeByArgument(amount: $amount, idempotencyKey: $key) ${fields}
-         }`,
-        { amount: 5 },
-      ),
-      await asked(
-        `mutation { ${charge(`"${key}"`)} { execution } ${charge(`"${key}"`)} { amount } }`,
-      ),
-    ];
-    expect(responses.map(({ data }) => data)).toEqual(
-      responses.map(() => ({ charge: { execution: 1, amount: 5 } })),
-    );
-    expect(scenario.executions).toBe(1);
-  });
-
-  it('does not depend on the alias when the field itself carries it', async () => {
-    const scenario = app.scenario();
-    const paid = (alias: string) =>
-      ask(
-        scenario,
-        `mutation { ${alias}: chargeByArgument(amount: 5, idempotencyKey: "${scenario.key}") ${fields} }`,
-        { key: null },
-      );
-    expect((await paid('once')).data.once.execution).toBe(1);
-    expect((await paid('again')).data.again.execution).toBe(1);
-  });
-
-  it('is taken from the argument of the field before its input', async () => {
-    const scenario = app.scenario();
-    const charge = (argument: string, member: string) =>
-      ask(
-        scenario,
-        `mutation { charge: chargeByEither(
-          idempotencyKey: "${argument}", input: { amount: 5, idempotencyKey: "${member}" }
-        ) { execution } }`,
-        { key: null },
-      );
-    const [one, other] = [randomUUID(), randomUUID()];
-    const first = await charge(one, other);
-    expect(await charge(one, randomUUID())).toEqual(first);
-    expect((await charge(other, one)).data).toEqual({ charge: { execution: 2 } });
-  });
-
-  it('is taken from the argument of the field before the header', async () => {
-    const scenario = app.scenario();
-    const [argument, header] = [randomUUID(), randomUUID()];
-    const charge = async (argumentKey: string | null, key: string) => {
+    const charge = async (argument: string | null, member: string | null, key: string) => {
       const response = await ask(
         scenario,
-        `mutation ($argument: String) {
-          chargeByArgument(amount: 5, idempotencyKey: $argument) { execution }
+        `mutation ($argument: String, $member: String) {
+          charge: chargeByEither(
+            idempotencyKey: $argument, input: { amount: 5, idempotencyKey: $member }
+          ) { execution }
         }`,
-        { variables: { argument: argumentKey }, key },
+        { variables: { argument, member }, key },
       );
-      return response.data.chargeByArgument.execution as number;
+      return response.data.charge.execution as number;
     };
-    expect(await charge(argument, header)).toBe(1);
-    expect(await charge(argument, randomUUID())).toBe(1);
-    expect(await charge(null, header)).toBe(2);
-    expect(await charge(null, header)).toBe(2);
+    const [one, other, header] = [randomUUID(), randomUUID(), randomUUID()];
+    expect(await charge(one, other, header)).toBe(1);
+    expect(await charge(one, randomUUID(), randomUUID())).toBe(1);
+    expect(await charge(null, other, header)).toBe(2);
+    expect(await charge(null, other, randomUUID())).toBe(2);
+    expect(await charge(null, null, header)).toBe(3);
+    expect(await charge(null, null, header)).toBe(3);
   });
 
   it('may be an integer, which equals its decimal digits', async () => {
@@ -426,10 +302,8 @@ describe('the key of a mutation field', () => {
     expect(scenario.executions).toBe(0);
   });
 
-  const long = 'k'.repeat(256);
   it.each([
     ['is empty', 'chargeByArgument(amount: 5, idempotencyKey: "")'],
-    ['is too long', `chargeByArgument(amount: 5, idempotencyKey: "${long}")`],
     ['is too long for the route', `chargeByOtherHeader(idempotencyKey: "${'k'.repeat(41)}")`],
     ['is not a string', 'chargeById(idempotencyKey: ["a-list"])'],
     ['has the wrong syntax', 'chargeByUuid(idempotencyKey: "no-uuid")'],
@@ -460,23 +334,6 @@ describe('the key in the header', () => {
     expect(scenario.executions).toBe(2);
   });
 
-  it('becomes another key under another alias', async () => {
-    const scenario = app.scenario();
-    const { key } = scenario;
-    await ask(scenario, 'mutation { one: charge(amount: 1) { execution } }', { key });
-    await ask(scenario, 'mutation { two: charge(amount: 1) { execution } }', { key });
-    await ask(scenario, 'mutation { charge(amount: 1) { execution } }', { key });
-    expect(scenario.executions).toBe(3);
-  });
-
-  it('has the length limit of an argument', async () => {
-    const scenario = app.scenario();
-    const document = 'mutation { charge(amount: 1) { execution } }';
-    const { errors } = await ask(scenario, document, { key: 'k'.repeat(256) });
-    expect(errors).toMatchObject([{ extensions: { code: 'idempotency_key_invalid' } }]);
-    expect(scenario.executions).toBe(0);
-  });
-
   it('comes from the header that the option "key" names', async () => {
     const scenario = app.scenario();
     const document = 'mutation { chargeByOtherHeader { execution } }';
@@ -494,10 +351,13 @@ describe('the key in the header', () => {
     const other = await startGraphqlApp({
       store: memoryStore(),
       resolvers: [PaymentsResolver],
-      options: { caller: { anonymous: 'shared' } },
       guard: { canActivate: () => true },
       driver: {
-        context: ({ req }: { readonly req: IncomingMessage }) => ({ req: requestOf(req) }),
+        context: ({ req }: { readonly req: IncomingMessage }) => ({
+          req: requestOf(req),
+          // The caller, as no guard sets one on the request.
+          user: { sub: req.headers.authorization },
+        }),
       },
     });
     try {
@@ -506,6 +366,9 @@ describe('the key in the header', () => {
       const { first, second } = await askTwice(scenario, twoCharges, { key });
       expect(first.data).toMatchObject({ first: { execution: 1 }, second: { execution: 2 } });
       expect(second).toEqual(first);
+      const ofAnother = await askTwice(scenario, twoCharges, { key, as: 'dave' });
+      expect(ofAnother.first.data).toMatchObject({ first: { execution: 3 } });
+      expect(ofAnother.second).toEqual(ofAnother.first);
       expect(codesIn(await ask(scenario, twoCharges, { key: doubled }))).toEqual({
         first: 'idempotency_key_invalid',
         second: 'idempotency_key_invalid',
@@ -517,7 +380,7 @@ describe('the key in the header', () => {
 
   it.each<[string, string | string[]]>([
     ['is sent in two lines, which Node joins into a valid one', halves],
-    ['is malformed', '"one'],
+    ['is too long', 'k'.repeat(256)],
   ])('is rejected when it %s', async (_, key) => {
     const scenario = app.scenario();
     const response = await ask(scenario, 'mutation { charge(amount: 1) { execution } }', { key });
@@ -527,77 +390,38 @@ describe('the key in the header', () => {
 });
 
 describe('the caller of a mutation', () => {
-  async function execution(scenario: Scenario, field: string, as: string | null): Promise<number> {
-    const document = `mutation { field: ${field} { execution } }`;
-    const { data } = await ask(scenario, document, { as });
-    return data.field.execution as number;
-  }
+  const document = 'mutation { charge(amount: 5) { execution } }';
 
   it('is the user that the guard sets on the request', async () => {
     const scenario = app.scenario();
-    expect(await execution(scenario, 'byUser', 'alice')).toBe(1);
-    expect(await execution(scenario, 'byUser', 'bob')).toBe(2);
-    expect(await execution(scenario, 'byUser', 'alice')).toBe(1);
-    expect(await execution(scenario, 'byUser', 'bob')).toBe(2);
-  });
-
-  it('is what the option "scope" returns, tenant included', async () => {
-    const scenario = app.scenario();
-    expect(await execution(scenario, 'byTenant', 'bob')).toBe(1);
-    expect(await execution(scenario, 'byTenant', 'robert')).toBe(2);
-    expect(await execution(scenario, 'byTenant', 'bob')).toBe(1);
+    const execution = async (as: string) =>
+      (await ask(scenario, document, { as })).data.charge.execution as number;
+    expect(await execution('alice')).toBe(1);
+    expect(await execution('bob')).toBe(2);
+    expect(await execution('alice')).toBe(1);
+    expect(await execution('bob')).toBe(2);
   });
 
   it('is rejected when it cannot be determined', async () => {
     const scenario = app.scenario();
-    const document = 'mutation { byUser { execution } }';
     const response = await ask(scenario, document, { as: null });
-    expect(codesIn(response)).toEqual({ byUser: 'idempotency_caller_unknown' });
+    expect(codesIn(response)).toEqual({ charge: 'idempotency_caller_unknown' });
     expect(response.errors![0]!.message).toContain('"caller.anonymous"');
     expect(scenario.executions).toBe(0);
   });
 
-  it('runs unprotected or in a shared scope when unknown, as "caller.anonymous" says', async () => {
-    const scenario = app.scenario();
-    expect(await execution(scenario, 'unprotected', null)).toBe(1);
-    expect(await execution(scenario, 'unprotected', null)).toBe(2);
-    expect(await execution(scenario, 'shared', null)).toBe(3);
-    expect(await execution(scenario, 'shared', null)).toBe(3);
-    expect(await execution(scenario, 'shared', 'alice')).toBe(4);
-  });
-
   it("has one key for all mutations with key.uniqueFor: 'principal'", async () => {
     const scenario = app.scenario();
-    expect(await execution(scenario, 'overAllOperations', 'alice')).toBe(1);
+    const first = await ask(scenario, 'mutation { field: overAllOperations { execution } }');
+    expect(first.data).toEqual({ field: { execution: 1 } });
     const other = await ask(scenario, 'mutation { field: overAllOperationsToo { execution } }');
     expect(codesIn(other)).toEqual({ field: 'idempotency_key_reused' });
-  });
-
-  it('is the user of a custom context', async () => {
-    const other = await startGraphqlApp({
-      store: memoryStore(),
-      resolvers: [CallersResolver],
-      guard: { canActivate: () => true },
-      driver: {
-        context: ({ req }: { req: { headers: Record<string, string> } }) => ({
-          req,
-          user: { sub: req.headers.authorization },
-        }),
-      },
-    });
-    try {
-      const scenario = other.scenario();
-      const asked = (as: string) => execution(scenario, 'byUser', as);
-      expect([await asked('carol'), await asked('dave'), await asked('carol')]).toEqual([1, 2, 1]);
-    } finally {
-      await other.close();
-    }
   });
 });
 
 describe('the content of a mutation', () => {
-  const order = (scenario: Scenario, lines: string, more = '', name = 'order') =>
-    ask(scenario, `mutation { field: ${name}(input: { lines: ${lines} ${more} }) { execution } }`);
+  const order = (scenario: Scenario, lines: string, name = 'order') =>
+    ask(scenario, `mutation { field: ${name}(input: { lines: ${lines} }) { execution } }`);
 
   it('is equal in another notation: other member order, explicit defaults, variables', async () => {
     const scenario = app.scenario();
@@ -612,18 +436,8 @@ describe('the content of a mutation', () => {
       { variables: { order: { lines: [{ sku: 'a' }, { sku: 'b' }] } } },
     );
     expect(byVariable).toEqual(first);
-  });
-
-  it.each([
-    ['another item', '[{ sku: "b" }]', ''],
-    ['another order of the items', '[{ sku: "b" }, { sku: "a" }]', ''],
-    ['one more member', '[{ sku: "a" }, { sku: "b" }]', 'sentAt: "now"'],
-  ])('differs with %s', async (_, lines, more) => {
-    const scenario = app.scenario();
-    await order(scenario, '[{ sku: "a" }, { sku: "b" }]');
-    expect(codesIn(await order(scenario, lines, more))).toEqual({
-      field: 'idempotency_key_reused',
-    });
+    const ofAnotherItem = await order(scenario, '[{ sku: "a" }, { sku: "c" }]');
+    expect(codesIn(ofAnotherItem)).toEqual({ field: 'idempotency_key_reused' });
     expect(scenario.executions).toBe(1);
   });
 
@@ -637,53 +451,36 @@ describe('the content of a mutation', () => {
     expect(await ask(scenario, byInput)).toEqual(first);
   });
 
-  it('is what the option "fingerprint" selects or returns', async () => {
+  it('is what the function given as the option "fingerprint" returns', async () => {
     const scenario = app.scenario();
-    const { data } = await order(scenario, '[]', 'sentAt: "now"', 'orderWhenever');
-    expect(data.field.execution).toBe(1);
-    expect((await order(scenario, '[]', 'sentAt: "then"', 'orderWhenever')).data).toEqual(data);
-    expect(codesIn(await order(scenario, '[{ sku: "a" }]', '', 'orderWhenever'))).toEqual({
-      field: 'idempotency_key_reused',
-    });
-    const other = app.scenario();
-    const whatever = await order(other, '[]', '', 'orderWhatever');
-    expect(await order(other, '[{ sku: "a" }]', '', 'orderWhatever')).toEqual(whatever);
+    const first = await order(scenario, '[]', 'orderWhatever');
+    expect(first.data.field.execution).toBe(1);
+    expect(await order(scenario, '[{ sku: "a" }]', 'orderWhatever')).toEqual(first);
   });
 
   it('is rejected when the function given as "fingerprint" returns undefined', async () => {
     const scenario = app.scenario();
-    const response = await order(scenario, '[{ sku: "a" }]', '', 'orderNothing');
+    const response = await order(scenario, '[{ sku: "a" }]', 'orderNothing');
     expect(response.errors![0]!.message).toContain(
       'option "fingerprint" of OrdersResolver.orderNothing returned undefined',
     );
     expect(scenario.executions).toBe(0);
   });
 
-  it('is rejected when it has an uploaded file, because two files would compare as equal', async () => {
-    const scenario = app.scenario();
-    const document = 'mutation ($file: Upload!) { field: upload(file: $file) { execution } }';
-    const response = await ask(scenario, document, { variables: { file: 'photo' } });
-    expect(codesIn(response)).toEqual({ field: 'idempotency_content_invalid' });
-    expect(response.errors![0]!.message).toContain('"fingerprint"');
-    expect(scenario.executions).toBe(0);
-  });
-
-  it('is rejected when a scalar has parsed it to a Map', async () => {
-    const scenario = app.scenario();
-    const document = 'mutation ($json: Json!) { field: note(json: $json) { execution } }';
-    const response = await ask(scenario, document, { variables: { json: { a: 1 } } });
-    expect(codesIn(response)).toEqual({ field: 'idempotency_content_invalid' });
-    expect(scenario.executions).toBe(0);
-  });
-
-  it.each(['pay', 'payWithoutNote', 'payAmount'])(
-    'is rejected when it has an instance with private fields, because two would compare as equal: %s',
-    async (field) => {
+  it.each([
+    ['an uploaded file', 'upload(file: $value)', 'Upload!', ['photo', 'another photo']],
+    ['a Map, as a scalar parses it', 'note(json: $value)', 'Json!', [{ a: 1 }, { a: 2 }]],
+    ['an instance with private fields', 'pay(input: $value)', 'Money!', [500, 99_900]],
+    ['a part of such an instance', 'payAmount(input: $value)', 'Money!', [500, 99_900]],
+  ])(
+    'is rejected when it has %s, because two would compare as equal',
+    async (_, field, type, values) => {
       const scenario = app.scenario();
-      const document = `mutation ($money: Money!) { field: ${field}(input: $money) { execution } }`;
-      for (const cents of [500, 99_900]) {
-        const response = await ask(scenario, document, { variables: { money: cents } });
+      const document = `mutation ($value: ${type}) { field: ${field} { execution } }`;
+      for (const value of values) {
+        const response = await ask(scenario, document, { variables: { value } });
         expect(codesIn(response)).toEqual({ field: 'idempotency_content_invalid' });
+        expect(response.errors![0]!.message).toContain('"fingerprint"');
       }
       expect(scenario.executions).toBe(0);
     },
@@ -714,18 +511,15 @@ describe('the content of a mutation', () => {
     expect(codesIn(await send('photo', 'another'))).toEqual({ field: 'idempotency_key_reused' });
   });
 
-  it.each([
-    ['is rejected when it is nested too deeply', 20_000, 'idempotency_content_invalid'],
-    ['may be deeply nested', 500, undefined],
-  ])('%s', async (_, depth, code) => {
+  it('is rejected when it is nested too deeply', async () => {
     const scenario = app.scenario();
     const query = 'mutation ($json: Json!) { field: note(json: $json) { execution } }';
     // Written by hand: JSON.stringify would overflow the stack before the server has to reject it.
-    const json = '['.repeat(depth) + ']'.repeat(depth);
+    const json = '['.repeat(20_000) + ']'.repeat(20_000);
     const body = `{"query":${JSON.stringify(query)},"variables":{"json":${json}}}`;
     const response = await ask(scenario, query, { json: undefined, body });
-    expect(codesIn(response).field).toBe(code);
-    expect(scenario.executions).toBe(code === undefined ? 1 : 0);
+    expect(codesIn(response)).toEqual({ field: 'idempotency_content_invalid' });
+    expect(scenario.executions).toBe(0);
   });
 });
 
@@ -789,7 +583,7 @@ describe('a mutation over a WebSocket', () => {
     }),
   );
 
-  it('reads its key from an argument, and replays', async () => {
+  it('reads its key from its arguments only: the request that opened the connection has one for all', async () => {
     const scenario = app.scenario();
     const socket = await GraphqlSocket.open(app.port, scenario);
     const key = `idempotencyKey: "${scenario.key}"`;
@@ -800,16 +594,9 @@ describe('a mutation over a WebSocket', () => {
     const first = await socket.ask(document);
     expect(first).toEqual({ data: { a: { execution: 1 }, b: { execution: 2 } } });
     expect(await socket.ask(document)).toEqual(first);
+    const unkeyed = await socket.ask('mutation { charge(amount: 5) { execution } }');
+    expect(codesIn(unkeyed)).toEqual({ charge: 'idempotency_key_missing' });
     expect(scenario.executions).toBe(2);
-    await socket.close();
-  });
-
-  it('ignores a key header of the request that opened the connection', async () => {
-    const scenario = app.scenario();
-    const socket = await GraphqlSocket.open(app.port, scenario);
-    const response = await socket.ask('mutation { charge(amount: 5) { execution } }');
-    expect(codesIn(response)).toEqual({ charge: 'idempotency_key_missing' });
-    expect(scenario.executions).toBe(0);
     await socket.close();
   });
 });
@@ -838,34 +625,17 @@ class FieldResolver {
   }
 }
 
-@Idempotent()
-class ProtectedBase {}
-
-@Resolver()
-class InheritingResolver extends ProtectedBase {
-  @Mutation(() => Int)
-  make(): number {
-    return 1;
-  }
-}
-
 const mutation = Mutation(() => Int);
 const named = Idempotent({ operation: 'things.make' });
 
 describe('the application does not start', () => {
   const not = (member: string) => `${member} has @Idempotent(), but is not a mutation`;
   const query = Query(() => Int);
-  const subscription = Subscription(() => Int);
   it.each<[string, Type[], string]>([
     [
       'with @Idempotent() on a query',
       [resolver('QueryResolver', 'count', query, Idempotent())],
       not('QueryResolver.count'),
-    ],
-    [
-      'with @Idempotent() on a subscription',
-      [resolver('SubscriptionResolver', 'counts', Idempotent(), subscription)],
-      not('SubscriptionResolver.counts'),
     ],
     ['with @Idempotent() on a field of a type', [FieldResolver], not('FieldResolver.size')],
     [
@@ -889,16 +659,6 @@ describe('the application does not start', () => {
         }),
       ],
       'SerializedResolver.makeSerialized returns its value to a ClassSerializerInterceptor',
-    ],
-    [
-      'with an invalid option',
-      [resolver('OptionResolver', 'make', mutation, Idempotent({ key: { maxLength: 0 } }))],
-      '"key.maxLength"',
-    ],
-    [
-      'with a mutation that only inherits the decorator of its class',
-      [InheritingResolver],
-      'InheritingResolver.make inherits',
     ],
   ])('%s', async (_, resolvers, message) => {
     const end = await startGraphqlApp({ store: memoryStore(), resolvers }).then(
@@ -924,21 +684,4 @@ it('the GraphQL page has valid documents only', () => {
   const documents = [...page.matchAll(/```graphql\n(.*?)```/gs)].map(([, text = '']) => text);
   expect(documents).toHaveLength(1);
   for (const document of documents) expect(validate(SCHEMA, parse(document))).toEqual([]);
-});
-
-it('an application without GraphQL runs without its packages', async () => {
-  const { stdout } = await promisify(execFile)(
-    process.execPath,
-    [
-      ...typescriptNodeOptions,
-      '--import',
-      new URL('support/no-graphql.mjs', import.meta.url).href,
-      fileURLToPath(new URL('support/http-only.ts', import.meta.url)),
-    ],
-    { env: outsideEnvironment() },
-  );
-  expect(JSON.parse(stdout)).toEqual({
-    graphql: 'graphql is not installed',
-    responses: [{ charge: 1 }, { charge: 1 }],
-  });
 });

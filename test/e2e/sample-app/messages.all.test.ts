@@ -89,15 +89,6 @@ describe('the orders consumer of the sample app', () => {
     }
   }
 
-  it('charges once for an order that is delivered five times', async () => {
-    const [one, other] = [order(), order()];
-    for (const placed of [one, one, other, one, one, one]) await publisher.publish(placed);
-    await until(() => count('completed') === 2 && count('replayed') === 4);
-    expect((await charged()).sort()).toEqual([one.id, other.id].sort());
-    expect(await deadLetters()).toEqual([]);
-    expect(await abandoned()).toBe(0);
-  });
-
   it('charges once for an order that its program has placed twice', async () => {
     const id = `order-${randomUUID()}`;
     for (const times of [1, 2]) {
@@ -109,6 +100,8 @@ describe('the orders consumer of the sample app', () => {
       await until(() => count('completed') + count('replayed') === times);
     }
     expect(await charged()).toEqual([id]);
+    expect(await deadLetters()).toEqual([]);
+    expect(await abandoned()).toBe(0);
   });
 
   it('works beside the API, in one process and on one ledger', async () => {

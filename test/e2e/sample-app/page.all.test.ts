@@ -268,31 +268,34 @@ describeInBrowser('the page of npm start', () => {
     expect(await violations()).toEqual([expect.stringMatching(/^select-name: /)]);
   });
 
-  it.each(
-    [320, 768, 1280].flatMap((width) =>
-      (['light', 'dark'] as const).map((colorScheme) => ({ width, colorScheme })),
-    ),
-  )('fits into $width px, $colorScheme, without a violation of axe', async (appearance) => {
-    const { width, colorScheme } = appearance;
-    await page.setViewportSize({ width, height: 800 });
-    await page.emulateMedia({ colorScheme });
-    expect(await violations()).toEqual([]);
+  it.each([
+    { width: 320, colorScheme: 'dark' },
+    { width: 768, colorScheme: 'light' },
+    { width: 1280, colorScheme: 'light' },
+  ] as const)(
+    'fits into $width px, $colorScheme, without a violation of axe',
+    async (appearance) => {
+      const { width, colorScheme } = appearance;
+      await page.setViewportSize({ width, height: 800 });
+      await page.emulateMedia({ colorScheme });
+      expect(await violations()).toEqual([]);
 
-    await press('Kill the process in the middle of it');
-    await until(async () => (await verdicts()).at(-1) === 'first', TAKEOVER_MS);
-    await press('Pay');
-    await press('Pay 1 EUR more');
-    await until(async () => (await verdicts()).at(-1) === 'mismatch');
-    await page.getByText('Request, response and curl').first().click();
-    await untilBothRun();
-    expect(await violations()).toEqual([]);
-    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
-    expect(await charges()).toBe(1);
-    await page.getByText('Request, response and curl').first().click();
-    await page.locator('h1').click();
-    const path = join(PICTURES, `sample-app-${width}-${colorScheme}.png`);
-    await page.screenshot({ path, fullPage: true });
-  });
+      await press('Kill the process in the middle of it');
+      await until(async () => (await verdicts()).at(-1) === 'first', TAKEOVER_MS);
+      await press('Pay');
+      await press('Pay 1 EUR more');
+      await until(async () => (await verdicts()).at(-1) === 'mismatch');
+      await page.getByText('Request, response and curl').first().click();
+      await untilBothRun();
+      expect(await violations()).toEqual([]);
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+      expect(await charges()).toBe(1);
+      await page.getByText('Request, response and curl').first().click();
+      await page.locator('h1').click();
+      const path = join(PICTURES, `sample-app-${width}-${colorScheme}.png`);
+      await page.screenshot({ path, fullPage: true });
+    },
+  );
 });
 
 it(

@@ -2,11 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { appendFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type INestApplication, Injectable } from '@nestjs/common';
+import type { INestApplication } from '@nestjs/common';
 import { ConfigService } from '@nestjs/config';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { Idempotent, requireIdempotencyContext } from 'nestjs-idempotency';
-import { memoryStore } from 'nestjs-idempotency/memory';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { FileLedger } from '../../../sample-app/src/ledger/file-ledger.js';
 import { type Charge, Ledger, type LedgerEntry } from '../../../sample-app/src/ledger/ledger.js';
 import { welcome } from '../../../sample-app/src/welcome.js';
@@ -23,9 +21,6 @@ import {
   summaryOf,
 } from '../../../sample-app/demo/messages/summary.js';
 import { DELIVERY_LIMIT } from '../../../sample-app/src/orders/orders-queue.js';
-import { Gate } from '../../support/waiting/gate.js';
-import { Tally } from '../../support/waiting/tally.js';
-import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
 
 // The app reads its settings when it is imported.
 process.env.STORE = 'memory';
@@ -287,71 +282,16 @@ describe('the welcome of the sample app', () => {
   });
 });
 
-const LEASE_MS = 60_000;
-
-/** A shop whose first attempt at an order stops after the provider has moved the money. */
-@Injectable()
-class Checkout {
-  readonly charged = new Tally();
-  readonly gate = new Gate();
-
-  constructor(private readonly provider: PaymentProvider) {}
-
-  @Idempotent({
-    operation: 'checkout',
-    key: (order: string) => order,
-    lease: { durationMs: LEASE_MS },
-  })
-  async pay(order: string) {
-    const { attempt, isTakeover, fencingToken, signal, downstreamKey } =
-      requireIdempotencyContext();
-    const reference = downstreamKey('provider/charge');
-    const charge = { reference, userId: 'alice', amount: 4999, currency: 'EUR', fencingToken };
-    const { id } = await this.provider.chargeOnce({ ...charge, description: order }, signal);
-    this.charged.add();
-    if (attempt === 1) await this.gate.pass();
-    return { charge: id, attempt, isTakeover };
-  }
-}
-
-let now: number;
-let ledger: Ledger;
-let apps: CallingApp[];
-
-/** Processes of the shop, on one store and with one provider. */
-async function shops(count: number): Promise<Checkout[]> {
-  const store = memoryStore({ now: () => now });
-  for (let i = 0; i < count; i += 1) {
-    const providers = [
-      Checkout,
-      PaymentProvider,
-      { provide: Ledger, useValue: ledger },
-      { provide: ConfigService, useValue: new ConfigService({ PROVIDER_DELAY_MS: 20 }) },
-    ];
-    apps.push(await callingApp({ providers }, { store }));
-  }
-  return apps.map(({ nest }) => nest.get(Checkout));
-}
-
-beforeEach(() => {
-  now = Date.UTC(2026, 0, 1);
-  ledger = new MemoryLedger();
-  apps = [];
-});
-afterEach(() => Promise.all(apps.map(({ nest }) => nest.close())));
-
-it('a takeover does not charge twice, because the provider knows the key of the first attempt', async () => {
-  const [stalled, other] = (await shops(2)) as [Checkout, Checkout];
-  stalled.gate.close();
-  const order = randomUUID();
-  const first = stalled.pay(order);
-  await stalled.charged.reached(1);
-  now += LEASE_MS;
-  const taker = await other.pay(order);
-  expect(taker).toMatchObject({ attempt: 2, isTakeover: true });
-  stalled.gate.open();
-  expect(await first).toEqual(taker);
-  expect(await ledger.entries()).toMatchObject([{ id: taker.charge, description: order }]);
+describe("the sample app's provider", () => {
+  it('charges once for a reference, also for the attempt that takes over', async () => {
+    const ledger = new MemoryLedger();
+    const provider = new PaymentProvider(ledger, new ConfigService({ PROVIDER_DELAY_MS: 2 }));
+    const charge = { reference: randomUUID(), userId: 'alice', description: undefined, ...order };
+    const { signal } = new AbortController();
+    const first = await provider.chargeOnce({ ...charge, fencingToken: 1 }, signal);
+    expect(await provider.chargeOnce({ ...charge, fencingToken: 2 }, signal)).toEqual(first);
+    expect(await ledger.entries()).toEqual([first]);
+  });
 });
 
 describe('the verdict of npm run demo:messages', () => {

@@ -31,7 +31,6 @@ import {
 } from '@opentelemetry/sdk-trace-node';
 import { lastValueFrom } from 'rxjs';
 import fc from 'fast-check';
-import { platforms } from '../../support/http/combinations.js';
 import { InScenario, type Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
@@ -45,10 +44,10 @@ import {
 import { useServer } from '../../support/servers/use-server.js';
 import { freePort } from '../../support/servers/free-port.js';
 import { callingApp, type CallingApp } from '../../support/nest/calling-app.js';
-import { abandon, LEASE_MS } from '../../support/engine/abandon.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { Tally } from '../../support/waiting/tally.js';
 import { LoggedLines } from '../../support/nest/logged-lines.js';
+import { until } from '../../support/waiting/until.js';
 import { projectRoot } from '../../support/project-root.js';
 import { ask, startGraphqlApp } from '../graphql/support/graphql-app.js';
 import { PaymentsResolver } from '../graphql/support/payments.resolver.js';
@@ -57,285 +56,279 @@ import {
   InScenario as InSocket,
   KnownCallers,
   payloadOf,
-  socketPlatforms,
   startSocketApp,
 } from '../socket/support/socket-app.js';
 
+const LEASE_MS = 60_000;
+const OPERATION = 'payments.create';
+
+@Controller()
+class Payments {
+  @Post('payments')
+  @Idempotent({ operation: OPERATION, lease: { durationMs: LEASE_MS } })
+  create(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+
+  @Post('failing')
+  @Idempotent({ operation: 'payments.fail' })
+  async fail(@InScenario() scenario: Scenario) {
+    await scenario.run();
+    throw new ServiceUnavailableException('planned');
+  }
+}
+
+const idOfActive = () => trace.getActiveSpan()?.spanContext().spanId;
+
+/** On Express: attribution.test.ts and port.test.ts have both platforms. */
 describe('a span of a request', () => {
   /** Spans for processors in the process, which are not exported. */
   const RECORDED_ONLY: Sampler = {
     shouldSample: () => ({ decision: SamplingDecision.RECORD }),
   };
 
-  const LEASE_MS = 60_000;
-  const OPERATION = 'payments.create';
-
-  @Controller()
-  class Payments {
-    @Post('payments')
-    @Idempotent({ operation: OPERATION, lease: { durationMs: LEASE_MS } })
-    create(@InScenario() scenario: Scenario) {
-      return scenario.response();
-    }
-
-    @Post('failing')
-    @Idempotent({ operation: 'payments.fail' })
-    async fail(@InScenario() scenario: Scenario) {
-      await scenario.run();
-      throw new ServiceUnavailableException('planned');
-    }
-  }
-
   let sdk: TestSdk;
+  let now = Date.UTC(2026, 0, 1);
+  const store = new FaultyStore(memoryStore({ now: () => now }));
+  const apps: TestApp[] = [];
   beforeEach(() => {
     sdk = TestSdk.start();
   });
-  afterEach(() => sdk.stop());
-
-  let now = Date.UTC(2026, 0, 1);
-  const apps: TestApp[] = [];
   afterEach(async () => {
+    await sdk.stop();
     await Promise.all(apps.splice(0).map((app) => app.close()));
+    store.heal();
+    store.sent.length = 0;
   });
 
-  describe.each(platforms)('on %s', (platform) => {
-    const store = new FaultyStore(memoryStore({ now: () => now }));
-    afterEach(() => {
-      store.heal();
-      store.sent.length = 0;
+  async function open(options: OpenTelemetryOptions = {}, isTraced = true): Promise<TestApp> {
+    return startApp({
+      platform: 'express',
+      store,
+      controllers: [Payments],
+      options: { telemetry: openTelemetry(options), caller: { scope: () => 'tester' } },
+      configure: (nest) => {
+        if (isTraced) traceRequests(nest);
+      },
     });
+  }
+  const app = useServer(() => open());
 
-    async function open(options: OpenTelemetryOptions = {}, isTraced = true): Promise<TestApp> {
-      return startApp({
-        platform,
-        store,
-        controllers: [Payments],
-        options: { telemetry: openTelemetry(options), caller: { scope: () => 'tester' } },
-        configure: (nest) => {
-          if (isTraced) traceRequests(nest);
-        },
-      });
+  async function start(...given: Parameters<typeof open>): Promise<TestApp> {
+    const started = await open(...given);
+    apps.push(started);
+    return started;
+  }
+
+  const subjectOf = ({ key }: Scenario, operation = OPERATION) => ({
+    'idempotency.operation.name': operation,
+    'idempotency.transport': 'http',
+    'idempotency.record.key': recordKey({ scope: ['tester'], operation, key }),
+  });
+
+  const executed = (scenario: Scenario, more: object = {}) => ({
+    ...subjectOf(scenario),
+    'idempotency.result': 'executed',
+    'idempotency.attempt.number': 1,
+    'idempotency.attempt.takeover': false,
+    'idempotency.attempt.end': 'completed',
+    'idempotency.fencing_token': expect.any(Number),
+    ...more,
+  });
+
+  /** All spans of these posts, one after the other, in order. */
+  async function spansOf(...posts: (() => Promise<{ readonly status: number }>)[]) {
+    const statuses: number[] = [];
+    for (const post of posts) {
+      statuses.push((await post()).status);
+      await sdk.ended(statuses.length);
     }
-    const app = useServer(() => open());
+    return { statuses, spans: [...sdk.spans] };
+  }
 
-    async function start(...given: Parameters<typeof open>): Promise<TestApp> {
-      const started = await open(...given);
-      apps.push(started);
-      return started;
-    }
+  const isUnset = ({ status, events }: ReadableSpan) =>
+    status.code === SpanStatusCode.UNSET && events.length === 0;
 
-    const subjectOf = ({ key }: Scenario, operation = OPERATION) => ({
-      'idempotency.operation.name': operation,
-      'idempotency.transport': 'http',
-      'idempotency.record.key': recordKey({ scope: ['tester'], operation, key }),
+  it('an execution is written on the span of its request, and a replay links to it', async () => {
+    const scenario = app.scenario();
+    const post = () => scenario.post('/payments');
+    const { spans, statuses } = await spansOf(post, post);
+    expect(statuses).toEqual([201, 201]);
+    const [first, replay] = spans as [ReadableSpan, ReadableSpan];
+    expect(spans.map(({ name }) => name)).toEqual(['POST /payments', 'POST /payments']);
+    expect(written(first)).toEqual(executed(scenario));
+    expect(linksOf(first)).toEqual([]);
+    expect(written(replay)).toEqual({ ...subjectOf(scenario), 'idempotency.result': 'replayed' });
+    expect(linksOf(replay)).toEqual([[idOf(first), 'first_execution']]);
+    expect(replay.links[0]!.context).toMatchObject({
+      traceId: first.spanContext().traceId,
+      traceFlags: 1,
+      isRemote: true,
     });
+    expect(spans.every(isUnset)).toBe(true);
+  });
 
-    const executed = (scenario: Scenario, more: object = {}) => ({
+  it('a conflict links to the attempt that runs; a mismatch has no link; neither is an error', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const running = scenario.post('/payments');
+    await scenario.started.reached(1);
+    const { spans, statuses } = await spansOf(
+      () => scenario.post('/payments'),
+      () => scenario.post('/payments', { json: { other: true } }),
+    );
+    expect(statuses).toEqual([409, 422]);
+    scenario.gate.open();
+    await running;
+    const first = (await sdk.ended(3))[2];
+    const [conflict, mismatch] = spans as [ReadableSpan, ReadableSpan];
+    expect(written(conflict)).toEqual({
       ...subjectOf(scenario),
-      'idempotency.result': 'executed',
-      'idempotency.attempt.number': 1,
-      'idempotency.attempt.takeover': false,
-      'idempotency.attempt.end': 'completed',
-      'idempotency.fencing_token': expect.any(Number),
-      ...more,
+      'idempotency.result': 'in_progress',
     });
-
-    /** All spans of these posts, one after the other, in order. */
-    async function spansOf(...posts: (() => Promise<{ readonly status: number }>)[]) {
-      const statuses: number[] = [];
-      for (const post of posts) {
-        statuses.push((await post()).status);
-        await sdk.ended(statuses.length);
-      }
-      return { statuses, spans: [...sdk.spans] };
-    }
-
-    const isUnset = ({ status, events }: ReadableSpan) =>
-      status.code === SpanStatusCode.UNSET && events.length === 0;
-
-    it('an execution is written on the span of its request, and a replay links to it', async () => {
-      const scenario = app.scenario();
-      const post = () => scenario.post('/payments');
-      const { spans, statuses } = await spansOf(post, post);
-      expect(statuses).toEqual([201, 201]);
-      const [first, replay] = spans as [ReadableSpan, ReadableSpan];
-      expect(spans.map(({ name }) => name)).toEqual(['POST /payments', 'POST /payments']);
-      expect(written(first)).toEqual(executed(scenario));
-      expect(linksOf(first)).toEqual([]);
-      expect(written(replay)).toEqual({ ...subjectOf(scenario), 'idempotency.result': 'replayed' });
-      expect(linksOf(replay)).toEqual([[idOf(first), 'first_execution']]);
-      expect(replay.links[0]!.context).toMatchObject({
-        traceId: first.spanContext().traceId,
-        traceFlags: 1,
-        isRemote: true,
-      });
-      expect(spans.every(isUnset)).toBe(true);
+    expect(linksOf(conflict)).toEqual([[idOf(first), 'running_attempt']]);
+    expect(written(mismatch)).toEqual({
+      ...subjectOf(scenario),
+      'idempotency.result': 'mismatch',
     });
+    expect(linksOf(mismatch)).toEqual([]);
+    expect(spans.every(isUnset)).toBe(true);
+  });
 
-    it('a conflict links to the attempt that runs; a mismatch has no link; neither is an error', async () => {
-      const scenario = app.scenario();
-      scenario.gate.close();
-      const running = scenario.post('/payments');
-      await scenario.started.reached(1);
-      const { spans, statuses } = await spansOf(
-        () => scenario.post('/payments'),
-        () => scenario.post('/payments', { json: { other: true } }),
-      );
-      expect(statuses).toEqual([409, 422]);
-      scenario.gate.open();
-      await running;
-      const first = (await sdk.ended(3))[2];
-      const [conflict, mismatch] = spans as [ReadableSpan, ReadableSpan];
-      expect(written(conflict)).toEqual({
-        ...subjectOf(scenario),
-        'idempotency.result': 'in_progress',
-      });
-      expect(linksOf(conflict)).toEqual([[idOf(first), 'running_attempt']]);
-      expect(written(mismatch)).toEqual({
-        ...subjectOf(scenario),
-        'idempotency.result': 'mismatch',
-      });
-      expect(linksOf(mismatch)).toEqual([]);
-      expect(spans.every(isUnset)).toBe(true);
-    });
+  it('a takeover links to the attempt before it, and a replay to the takeover', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const late = scenario.post('/payments');
+    await scenario.started.reached(1);
+    now += LEASE_MS + 1;
+    const { port } = await start();
+    const takingOver = scenario.post('/payments', { port });
+    await scenario.started.reached(2);
+    scenario.gate.open();
+    await Promise.all([late, takingOver]);
+    await scenario.post('/payments', { port });
+    const spans = await sdk.ended(3);
+    const takeover = spans.find((span) => written(span)['idempotency.attempt.takeover'] === true)!;
+    const [previous] = spans.filter((span) => span !== takeover);
+    expect(written(takeover)).toEqual(
+      executed(scenario, {
+        'idempotency.attempt.number': 2,
+        'idempotency.attempt.takeover': true,
+        'idempotency.attempt.end': expect.stringMatching(/^(completed|superseded)$/),
+      }),
+    );
+    expect(linksOf(takeover)).toEqual([[idOf(previous), 'previous_attempt']]);
+    expect(linksOf(spans[2]!)).toEqual([[idOf(takeover), 'first_execution']]);
+  });
 
-    it('a takeover links to the attempt before it, and a replay to the takeover', async () => {
-      const scenario = app.scenario();
-      scenario.gate.close();
-      const late = scenario.post('/payments');
-      await scenario.started.reached(1);
-      now += LEASE_MS + 1;
-      const { port } = await start();
-      const takingOver = scenario.post('/payments', { port });
-      await scenario.started.reached(2);
-      scenario.gate.open();
-      await Promise.all([late, takingOver]);
-      await scenario.post('/payments', { port });
-      const spans = await sdk.ended(3);
-      const takeover = spans.find(
-        (span) => written(span)['idempotency.attempt.takeover'] === true,
-      )!;
-      const [previous] = spans.filter((span) => span !== takeover);
-      expect(written(takeover)).toEqual(
-        executed(scenario, {
-          'idempotency.attempt.number': 2,
-          'idempotency.attempt.takeover': true,
-          'idempotency.attempt.end': expect.stringMatching(/^(completed|superseded)$/),
-        }),
-      );
-      expect(linksOf(takeover)).toEqual([[idOf(previous), 'previous_attempt']]);
-      expect(linksOf(spans[2]!)).toEqual([[idOf(takeover), 'first_execution']]);
-    });
+  it.each([
+    ['not recorded', new AlwaysOffSampler()],
+    ['recorded, but not sampled', RECORDED_ONLY],
+  ])('an execution that is %s is not linked to', async (_, sampler) => {
+    const scenario = app.scenario();
+    await sdk.stop();
+    sdk = TestSdk.start(sampler);
+    await scenario.post('/payments');
+    expect(store.sentOf('begin').map(({ command }) => 'note' in command && command.note)).toEqual([
+      undefined,
+    ]);
+    await sdk.stop();
+    sdk = TestSdk.start();
+    const { spans } = await spansOf(() => scenario.post('/payments'));
+    expect(written(spans[0]!)).toMatchObject({ 'idempotency.result': 'replayed' });
+    expect(linksOf(spans[0]!)).toEqual([]);
+  });
 
-    it.each([
-      ['not recorded', new AlwaysOffSampler()],
-      ['recorded, but not sampled', RECORDED_ONLY],
-    ])('an execution that is %s is not linked to', async (_, sampler) => {
-      const scenario = app.scenario();
-      await sdk.stop();
-      sdk = TestSdk.start(sampler);
-      await scenario.post('/payments');
-      expect(store.sentOf('begin').map(({ command }) => 'note' in command && command.note)).toEqual(
-        [undefined],
-      );
-      await sdk.stop();
-      sdk = TestSdk.start();
-      const { spans } = await spansOf(() => scenario.post('/payments'));
-      expect(written(spans[0]!)).toMatchObject({ 'idempotency.result': 'replayed' });
-      expect(linksOf(spans[0]!)).toEqual([]);
+  it('without the store, the span has an error', async () => {
+    const scenario = app.scenario();
+    store.always(unavailable, 'begin');
+    const { spans, statuses } = await spansOf(() => scenario.post('/payments'));
+    expect(statuses).toEqual([503]);
+    expect(written(spans[0]!)).toEqual({
+      ...subjectOf(scenario),
+      'idempotency.result': 'store_unavailable',
+      'error.type': 'idempotency_store_unavailable',
     });
+    expect(spans[0]!.status).toEqual({ code: SpanStatusCode.ERROR });
+  });
 
-    it('without the store, the span has an error', async () => {
-      const scenario = app.scenario();
-      store.always(unavailable, 'begin');
-      const { spans, statuses } = await spansOf(() => scenario.post('/payments'));
-      expect(statuses).toEqual([503]);
-      expect(written(spans[0]!)).toEqual({
-        ...subjectOf(scenario),
-        'idempotency.result': 'store_unavailable',
-        'error.type': 'idempotency_store_unavailable',
-      });
-      expect(spans[0]!.status).toEqual({ code: SpanStatusCode.ERROR });
-    });
+  it('a request without a key has the reason, and a failing handler how its attempt ended', async () => {
+    const scenario = app.scenario();
+    const { spans, statuses } = await spansOf(
+      () => scenario.post('/payments', { key: null }),
+      () => scenario.post('/failing'),
+    );
+    expect(statuses).toEqual([400, 503]);
+    const [keyless, failing] = spans as [ReadableSpan, ReadableSpan];
+    const { 'idempotency.record.key': _, ...subject } = subjectOf(scenario);
+    expect(written(keyless)).toEqual({ ...subject, 'idempotency.result': 'key_missing' });
+    expect(written(failing)).toEqual(
+      executed(scenario, {
+        ...subjectOf(scenario, 'payments.fail'),
+        'idempotency.attempt.end': 'released',
+      }),
+    );
+    expect(spans.every(isUnset)).toBe(true);
+  });
 
-    it('a request without a key has the reason, and a failing handler how its attempt ended', async () => {
-      const scenario = app.scenario();
-      const { spans, statuses } = await spansOf(
-        () => scenario.post('/payments', { key: null }),
-        () => scenario.post('/failing'),
-      );
-      expect(statuses).toEqual([400, 503]);
-      const [keyless, failing] = spans as [ReadableSpan, ReadableSpan];
-      const { 'idempotency.record.key': _, ...subject } = subjectOf(scenario);
-      expect(written(keyless)).toEqual({ ...subject, 'idempotency.result': 'key_missing' });
-      expect(written(failing)).toEqual(
-        executed(scenario, {
-          ...subjectOf(scenario, 'payments.fail'),
-          'idempotency.attempt.end': 'released',
-        }),
-      );
-      expect(spans.every(isUnset)).toBe(true);
-    });
+  it("with spans: 'always', each request has a span of its own, which ends with its response", async () => {
+    const scenario = (await start({ spans: 'always' })).scenario();
+    await scenario.post('/payments');
+    await scenario.post('/payments');
+    await scenario.post('/failing');
+    const spans = await sdk.ended(6);
+    const isOwn = ({ kind }: ReadableSpan) => kind === SpanKind.INTERNAL;
+    const own = spans.filter(isOwn);
+    const servers = spans.filter((span) => !isOwn(span));
+    const names = ['payments.create', 'payments.create', 'payments.fail'];
+    expect(own.map(({ name }) => name)).toEqual(names.map((name) => `idempotent ${name}`));
+    expect(own.map((span) => span.parentSpanContext?.spanId)).toEqual(servers.map(idOf));
+    expect(written(own[0]!)).toEqual(executed(scenario));
+    expect(linksOf(own[1]!)).toEqual([[idOf(own[0]), 'first_execution']]);
+    expect(servers.map(written)).toEqual([{}, {}, {}]);
+    expect(own.map(({ status }) => status.code)).toEqual([
+      ...[SpanStatusCode.UNSET, SpanStatusCode.UNSET, SpanStatusCode.ERROR],
+    ]);
+    expect(written(own[2]!)).toMatchObject({ 'error.type': 'ServiceUnavailableException' });
+  });
 
-    it("with spans: 'always', each request has a span of its own, which ends with its response", async () => {
-      const scenario = (await start({ spans: 'always' })).scenario();
-      await scenario.post('/payments');
-      await scenario.post('/payments');
-      await scenario.post('/failing');
-      const spans = await sdk.ended(6);
-      const isOwn = ({ kind }: ReadableSpan) => kind === SpanKind.INTERNAL;
-      const own = spans.filter(isOwn);
-      const servers = spans.filter((span) => !isOwn(span));
-      const names = ['payments.create', 'payments.create', 'payments.fail'];
-      expect(own.map(({ name }) => name)).toEqual(names.map((name) => `idempotent ${name}`));
-      expect(own.map((span) => span.parentSpanContext?.spanId)).toEqual(servers.map(idOf));
-      expect(written(own[0]!)).toEqual(executed(scenario));
-      expect(linksOf(own[1]!)).toEqual([[idOf(own[0]), 'first_execution']]);
-      expect(servers.map(written)).toEqual([{}, {}, {}]);
-      expect(own.map(({ status }) => status.code)).toEqual([
-        ...[SpanStatusCode.UNSET, SpanStatusCode.UNSET, SpanStatusCode.ERROR],
-      ]);
-      expect(written(own[2]!)).toMatchObject({ 'error.type': 'ServiceUnavailableException' });
-    });
+  it('without a span of its request, an execution has its own', async () => {
+    const scenario = (await start({}, false)).scenario();
+    await scenario.post('/payments');
+    await scenario.post('/payments');
+    const [first, replay] = (await sdk.ended(2)) as [ReadableSpan, ReadableSpan];
+    expect(first.name).toBe(`idempotent ${OPERATION}`);
+    expect(written(first)).toEqual(executed(scenario));
+    expect(linksOf(replay)).toEqual([[idOf(first), 'first_execution']]);
+    expect(sdk.spans).toHaveLength(2);
+  });
 
-    it('without a span of its request, an execution has its own', async () => {
-      const scenario = (await start({}, false)).scenario();
-      await scenario.post('/payments');
-      await scenario.post('/payments');
-      const [first, replay] = (await sdk.ended(2)) as [ReadableSpan, ReadableSpan];
-      expect(first.name).toBe(`idempotent ${OPERATION}`);
-      expect(written(first)).toEqual(executed(scenario));
-      expect(linksOf(replay)).toEqual([[idOf(first), 'first_execution']]);
-      expect(sdk.spans).toHaveLength(2);
-    });
+  it.each<[string, OpenTelemetryOptions, object]>([
+    ['spans: false: nothing', { spans: false }, {}],
+    ['recordKeys: false: no record key', { recordKeys: false }, { links: 1, attributes: 3 }],
+    ['links: false: no link', { links: false }, { links: 0, attributes: 4 }],
+  ])('with %s is written', async (_, options, expected) => {
+    const scenario = (await start(options)).scenario();
+    const post = () => scenario.post('/payments');
+    const [, replay] = (await spansOf(post, post)).spans as [ReadableSpan, ReadableSpan];
+    const attributes = Object.keys(written(replay));
+    expect(attributes).toHaveLength('attributes' in expected ? Number(expected.attributes) : 0);
+    expect(replay.links).toHaveLength('links' in expected ? Number(expected.links) : 0);
+    expect(attributes.includes('idempotency.record.key')).toBe(options.links === false);
+    const notes = store.sentOf('begin').map(({ command }) => 'note' in command && command.note);
+    expect(notes.filter((note) => note !== undefined)).toHaveLength(
+      'recordKeys' in options ? 2 : 0,
+    );
+  });
 
-    it.each<[string, OpenTelemetryOptions, object]>([
-      ['spans: false: nothing', { spans: false }, {}],
-      ['recordKeys: false: no record key', { recordKeys: false }, { links: 1, attributes: 3 }],
-      ['links: false: no link', { links: false }, { links: 0, attributes: 4 }],
-    ])('with %s is written', async (_, options, expected) => {
-      const scenario = (await start(options)).scenario();
-      const post = () => scenario.post('/payments');
-      const [, replay] = (await spansOf(post, post)).spans as [ReadableSpan, ReadableSpan];
-      const attributes = Object.keys(written(replay));
-      expect(attributes).toHaveLength('attributes' in expected ? Number(expected.attributes) : 0);
-      expect(replay.links).toHaveLength('links' in expected ? Number(expected.links) : 0);
-      expect(attributes.includes('idempotency.record.key')).toBe(options.links === false);
-      const notes = store.sentOf('begin').map(({ command }) => 'note' in command && command.note);
-      expect(notes.filter((note) => note !== undefined)).toHaveLength(
-        'recordKeys' in options ? 2 : 0,
-      );
-    });
-
-    it('with links: false, a replay has no link to an execution that another process noted', async () => {
-      const other = app.scenario();
-      const port = (await start({ links: false })).port;
-      const posts = [() => other.post('/payments'), () => other.post('/payments', { port })];
-      const [first, replay] = (await spansOf(...posts)).spans as [ReadableSpan, ReadableSpan];
-      expect(written(first)).toMatchObject({ 'idempotency.result': 'executed' });
-      expect(written(replay)).toMatchObject({ 'idempotency.result': 'replayed' });
-      expect(linksOf(replay)).toEqual([]);
-    });
+  it('with links: false, a replay has no link to an execution that another process noted', async () => {
+    const other = app.scenario();
+    const port = (await start({ links: false })).port;
+    const posts = [() => other.post('/payments'), () => other.post('/payments', { port })];
+    const [first, replay] = (await spansOf(...posts)).spans as [ReadableSpan, ReadableSpan];
+    expect(written(first)).toMatchObject({ 'idempotency.result': 'executed' });
+    expect(written(replay)).toMatchObject({ 'idempotency.result': 'replayed' });
+    expect(linksOf(replay)).toEqual([]);
   });
 });
 
@@ -373,8 +366,6 @@ describe('on other transports', () => {
       return { active: idOfActive() };
     }
   }
-
-  const idOfActive = () => trace.getActiveSpan()?.spanContext().spanId;
 
   it('a message without an active span has a span of its own', async () => {
     const place = { host: '127.0.0.1', port: await freePort() };
@@ -425,7 +416,7 @@ describe('on other transports', () => {
   });
 
   @WebSocketGateway()
-  class Payments extends KnownCallers {
+  class PaymentsGateway extends KnownCallers {
     @SubscribeMessage('pay')
     @Idempotent({ operation: 'payments.pay' })
     async pay(@InSocket() scenario: Scenario) {
@@ -433,25 +424,22 @@ describe('on other transports', () => {
     }
   }
 
-  it.each(socketPlatforms)(
-    'a message of a socket has a span of its own, on %s',
-    async (platform) => {
-      const app = await startSocketApp({
-        platform,
-        store: memoryStore(),
-        gateways: [Payments],
-        options: options(),
-        configure: traceRequests,
-      });
-      closing.push(() => app.close());
-      const client = await app.connect('alice');
-      const scenario = app.scenario();
-      await client.ask('pay', payloadOf(scenario));
-      await client.ask('pay', payloadOf(scenario));
-      await sdk.ended(2);
-      expectOwnSpans(sdk.spans, 'payments.pay', 'websocket');
-    },
-  );
+  it('a message of a socket has a span of its own', async () => {
+    const app = await startSocketApp({
+      platform: 'ws',
+      store: memoryStore(),
+      gateways: [PaymentsGateway],
+      options: options(),
+      configure: traceRequests,
+    });
+    closing.push(() => app.close());
+    const client = await app.connect('alice');
+    const scenario = app.scenario();
+    await client.ask('pay', payloadOf(scenario));
+    await client.ask('pay', payloadOf(scenario));
+    await sdk.ended(2);
+    expectOwnSpans(sdk.spans, 'payments.pay', 'websocket');
+  });
 });
 
 describe('a span of a call', () => {
@@ -599,36 +587,26 @@ describe('a span of a call', () => {
       expect(written(named('job')[0]!)).toEqual({});
     });
 
-    it.each([
-      ['the outcome', 'respond'],
-      ['an error', 'error'],
-    ] as const)(
-      'that is saved after its span has ended with %s has a span for the save',
-      async (_, whenNotSaved) => {
-        const { pay, store } = await start({ storeErrors: { saveTimeoutMs: 50, whenNotSaved } });
-        store.always(unavailable, 'complete');
-        const saved = pay(newKey());
-        if (whenNotSaved === 'respond') await saved;
-        else await expect(saved).rejects.toMatchObject({ code: 'idempotency_store_unavailable' });
-        const [first] = own() as [ReadableSpan];
-        expect(written(first)).not.toHaveProperty('idempotency.attempt.end');
-        store.heal();
-        await sdk.ended(2);
-        const [save] = named('idempotency save');
-        expect(written(save!)).toEqual({
-          'idempotency.operation.name': 'pay',
-          'idempotency.transport': 'call',
-          'idempotency.record.key': written(first)['idempotency.record.key'],
-          'idempotency.attempt.number': 1,
-          'idempotency.attempt.end': 'completed',
-        });
-        expect(linksOf(save!)).toEqual([[idOf(first), 'own_attempt']]);
-        expect(save!.spanContext().traceId).toBe(first.spanContext().traceId);
-        expect(first.status.code).toBe(
-          whenNotSaved === 'respond' ? SpanStatusCode.UNSET : SpanStatusCode.ERROR,
-        );
-      },
-    );
+    it('that is saved after its span has ended has a span for the save', async () => {
+      const { pay, store } = await start({ storeErrors: { saveTimeoutMs: 50 } });
+      store.always(unavailable, 'complete');
+      await pay(newKey());
+      const [first] = own() as [ReadableSpan];
+      expect(written(first)).not.toHaveProperty('idempotency.attempt.end');
+      expect(first.status.code).toBe(SpanStatusCode.UNSET);
+      store.heal();
+      await sdk.ended(2);
+      const [save] = named('idempotency save');
+      expect(written(save!)).toEqual({
+        'idempotency.operation.name': 'pay',
+        'idempotency.transport': 'call',
+        'idempotency.record.key': written(first)['idempotency.record.key'],
+        'idempotency.attempt.number': 1,
+        'idempotency.attempt.end': 'completed',
+      });
+      expect(linksOf(save!)).toEqual([[idOf(first), 'own_attempt']]);
+      expect(save!.spanContext().traceId).toBe(first.spanContext().traceId);
+    });
 
     it('that is not protected has its own save, and two of one key are not confused', async () => {
       const { pay, store } = await start({
@@ -661,49 +639,46 @@ describe('a span of a call', () => {
     });
   });
 
-  describe('the reconciler', () => {
-    it('has a span for a round that finds something, with a link to each attempt before', async () => {
-      const { pay, reconciler, store } = await start({
-        reconcile: { intervalMs: 86_400_000, afterMs: 1_000 },
-      });
-      reconciler.register('pay', { lease: { onTakeover: () => ({ value: 'found' }) } });
-      const begins = store.sentOf('begin').length;
-      await reconciler.reconcile();
-      expect(store.sentOf('begin').length).toBeGreaterThan(begins);
-      expect(sdk.spans).toEqual([]);
-      const { key } = await abandon(store, 'pay');
-      now += LEASE_MS + 1_000;
-      await inJob(() => reconciler.reconcile());
-      const [round] = named('idempotency reconcile');
-      expect(written(round!)).toEqual({
-        'idempotency.reconcile.coverage': 'complete',
-        'idempotency.reconcile.completed': 1,
-        'idempotency.reconcile.released': 0,
-        'idempotency.reconcile.overtaken': 0,
-        'idempotency.reconcile.failed': 0,
-        'idempotency.reconcile.unknown': 0,
-      });
-      expect(round!.parentSpanContext?.spanId).toBe(idOf(named('job')[0]));
-      expect(await pay(key, undefined, { payload: undefined })).toBe('found');
+  it('of the reconciler is of a round that finds something, with a link to the attempt that died', async () => {
+    const { pay, reconciler, store } = await start({
+      reconcile: { intervalMs: 86_400_000, afterMs: 1_000 },
     });
-
-    it('links to the span of the attempt that died', async () => {
-      const { pay, reconciler, store } = await start({
-        reconcile: { intervalMs: 86_400_000, afterMs: 1_000 },
-      });
-      const onTakeover = () => ({ value: 'found' });
-      reconciler.register('pay', { lease: { onTakeover } });
-      store.always(unavailable, 'complete', 'extend', 'release');
-      const lease = { durationMs: LEASE_MS, maxExecutionMs: LEASE_MS, onTakeover };
-      await pay(newKey(), undefined, { lease, storeErrors: { saveTimeoutMs: 20 } });
-      const [died] = own();
-      now += LEASE_MS + 1_000;
-      await reconciler.reconcile();
-      const [round] = named('idempotency reconcile');
-      expect(linksOf(round!)).toEqual([[idOf(died), 'previous_attempt']]);
-      expect(round!.parentSpanContext).toBeUndefined();
-      store.heal();
+    const onTakeover = () => ({ value: 'found' });
+    const lease = { durationMs: LEASE_MS, onTakeover };
+    reconciler.register('pay', { lease });
+    const begins = store.sentOf('begin').length;
+    await reconciler.reconcile();
+    expect(store.sentOf('begin').length).toBeGreaterThan(begins);
+    expect(sdk.spans).toEqual([]);
+    const key = newKey();
+    const gate = Gate.closed();
+    let dead: string | undefined;
+    const other = await callingApp({}, { store, telemetry: openTelemetry() });
+    const dying = other.nest
+      .get(IdempotencyService, { strict: false })
+      .run({ operation: 'pay', key, scope: 'alice', lease }, () => {
+        dead = idOfActive();
+        return gate.pass();
+      })
+      .catch(() => undefined);
+    await until(() => dead !== undefined);
+    now += LEASE_MS + 1_000;
+    await inJob(() => reconciler.reconcile());
+    const [round] = named('idempotency reconcile');
+    expect(written(round!)).toEqual({
+      'idempotency.reconcile.coverage': 'complete',
+      'idempotency.reconcile.completed': 1,
+      'idempotency.reconcile.released': 0,
+      'idempotency.reconcile.overtaken': 0,
+      'idempotency.reconcile.failed': 0,
+      'idempotency.reconcile.unknown': 0,
     });
+    expect(linksOf(round!)).toEqual([[dead, 'previous_attempt']]);
+    expect(round!.parentSpanContext?.spanId).toBe(idOf(named('job')[0]));
+    expect(await pay(key, undefined, { lease })).toBe('found');
+    gate.open();
+    await dying;
+    await other.nest.close();
   });
 });
 
@@ -711,15 +686,6 @@ describe('an SDK', () => {
   const { name, version } = JSON.parse(
     readFileSync(join(projectRoot, 'package.json'), 'utf8'),
   ) as Readonly<Record<string, unknown>>;
-
-  @Controller()
-  class Payments {
-    @Post('payments')
-    @Idempotent({ operation: 'payments.create' })
-    create(@InScenario() scenario: Scenario) {
-      return scenario.response();
-    }
-  }
 
   let app: TestApp;
   let sdk: TestSdk | undefined;
@@ -744,8 +710,6 @@ describe('an SDK', () => {
     sdk = undefined;
     expect(log.own).toEqual([]);
   });
-
-  const idOfActive = () => trace.getActiveSpan()?.spanContext().spanId;
 
   const call = (key: string) =>
     app.nest
@@ -773,22 +737,16 @@ describe('an SDK', () => {
     expect(called!.instrumentationScope).toMatchObject({ name, version });
   }
 
-  it('without an SDK, requests and calls are served, and nothing is kept', async () => {
-    const scenario = app.scenario();
+  it('without an SDK, nothing is kept; one that starts after the application gets its spans', async () => {
+    const early = app.scenario();
     const traces: unknown[] = [];
     app.nest.get(IdempotencyEvents).subscribe((event) => {
       if (event.type === 'replayed') traces.push(event.trace);
     });
-    expect((await scenario.post('/payments')).status).toBe(201);
-    expect((await scenario.post('/payments')).replayed).toBe(true);
-    expect(await call('without')).toBeUndefined();
+    expect((await early.post('/payments')).status).toBe(201);
+    expect((await early.post('/payments')).replayed).toBe(true);
+    expect(await call('early')).toBeUndefined();
     expect(traces).toEqual([undefined]);
-  });
-
-  it('an SDK that starts after the application gets its spans', async () => {
-    const early = app.scenario();
-    await early.post('/payments');
-    await call('early');
     sdk = TestSdk.start();
     expectTraced(await traced(app.scenario()));
     await early.post('/payments');
@@ -873,58 +831,55 @@ const exported = (span: ReadableSpan) =>
     span.spanContext(),
   ]);
 
-it.each(['auto', 'always'] as const)(
-  "no key, caller, content or message of an error is in a span, with spans: '%s'",
-  async (spans) => {
-    const sdk = TestSdk.start();
-    const store = new FaultyStore(memoryStore());
-    const app = await startApp({
-      platform: 'express',
-      store,
-      controllers: [MarkedController],
-      providers: [MarkedMails],
-      guard: {
-        canActivate: (context: ExecutionContext) => {
-          const request = context.switchToHttp().getRequest<Record<string, unknown>>();
-          const { authorization } = request.headers as { authorization?: string };
-          return Object.assign(request, { user: { id: authorization } }) === request;
-        },
+it('no key, caller, content or message of an error is in a span', async () => {
+  const sdk = TestSdk.start();
+  const store = new FaultyStore(memoryStore());
+  const app = await startApp({
+    platform: 'express',
+    store,
+    controllers: [MarkedController],
+    providers: [MarkedMails],
+    guard: {
+      canActivate: (context: ExecutionContext) => {
+        const request = context.switchToHttp().getRequest<Record<string, unknown>>();
+        const { authorization } = request.headers as { authorization?: string };
+        return Object.assign(request, { user: { id: authorization } }) === request;
       },
-      options: { telemetry: openTelemetry({ spans }), storeErrors: { commandTimeoutMs: 5_000 } },
-      configure: (nest) => {
-        traceRequests(nest);
-      },
-    });
-    try {
-      for (const { key, user, body, header } of fc.sample(inputs, 20)) {
-        const send = async (content: object, more: Record<string, string> = {}) => {
-          const headers = {
-            'idempotency-key': `"${key}"`,
-            authorization: user,
-            'x-header': header,
-            'content-type': 'application/json',
-            ...more,
-          };
-          const init = { method: 'POST', headers, body: JSON.stringify(content) };
-          return (await fetch(`http://127.0.0.1:${String(app.port)}/things`, init)).status;
+    },
+    options: { telemetry: openTelemetry(), storeErrors: { commandTimeoutMs: 5_000 } },
+    configure: (nest) => {
+      traceRequests(nest);
+    },
+  });
+  try {
+    for (const { key, user, body, header } of fc.sample(inputs, 20)) {
+      const send = async (content: object, more: Record<string, string> = {}) => {
+        const headers = {
+          'idempotency-key': `"${key}"`,
+          authorization: user,
+          'x-header': header,
+          'content-type': 'application/json',
+          ...more,
         };
-        const before = sdk.spans.length;
-        expect(await send({ body })).toBe(201);
-        expect(await send({ body })).toBe(201);
-        expect(await send({ body, header })).toBe(422);
-        expect(await send({ body }, { 'idempotency-key': `${key}""${user}` })).toBe(400);
-        store.next('begin', () => Promise.reject(new Error([key, user, body, header].join(' '))));
-        expect(await send({ body })).toBe(503);
-        await sdk.ended(before + 7);
-        const text = sdk.spans.slice(before).map(exported).join('\n');
-        for (const known of ['executed', 'replayed', 'mismatch', 'key_invalid', 'error.type']) {
-          expect(text).toContain(known);
-        }
-        expect([key, user, body, header].filter((each) => text.includes(each))).toEqual([]);
+        const init = { method: 'POST', headers, body: JSON.stringify(content) };
+        return (await fetch(`http://127.0.0.1:${String(app.port)}/things`, init)).status;
+      };
+      const before = sdk.spans.length;
+      expect(await send({ body })).toBe(201);
+      expect(await send({ body })).toBe(201);
+      expect(await send({ body, header })).toBe(422);
+      expect(await send({ body }, { 'idempotency-key': `${key}""${user}` })).toBe(400);
+      store.next('begin', () => Promise.reject(new Error([key, user, body, header].join(' '))));
+      expect(await send({ body })).toBe(503);
+      await sdk.ended(before + 7);
+      const text = sdk.spans.slice(before).map(exported).join('\n');
+      for (const known of ['executed', 'replayed', 'mismatch', 'key_invalid', 'error.type']) {
+        expect(text).toContain(known);
       }
-    } finally {
-      await app.close();
-      await sdk.stop();
+      expect([key, user, body, header].filter((each) => text.includes(each))).toEqual([]);
     }
-  },
-);
+  } finally {
+    await app.close();
+    await sdk.stop();
+  }
+});

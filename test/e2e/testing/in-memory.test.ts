@@ -19,7 +19,6 @@ import {
   PostgresUnitOfWork,
   type TransactionOptions,
 } from 'nestjs-idempotency/transactions';
-import { memoryStore } from 'nestjs-idempotency/memory';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import {
   IdempotencyTestClock,
@@ -82,11 +81,6 @@ describe('IdempotencyTestingModule.inMemory()', () => {
     });
     expect(second).toMatchObject({ key: `${field}two`, executions: 1, replays: 0 });
     expect(others).toEqual([]);
-  });
-
-  it('requires a key', async () => {
-    expect((await shop.post('/orders', undefined)).status).toBe(400);
-    expect(await records.list()).toEqual([]);
   });
 
   it('clears all records', async () => {
@@ -217,43 +211,6 @@ describe('the records', () => {
     await module.close();
   });
 
-  it('decide how a retry ends: it runs again when they are cleared, expired or abandoned', async () => {
-    const { module, calls, list } = await service();
-    const records = module.get(IdempotencyTestRecords);
-    let runs = 0;
-    const run = () => calls.run(call, () => (runs += 1));
-    await run();
-    await run();
-    expect(await list()).toMatchObject([{ executions: 1, replays: 1 }]);
-    records.clear();
-    expect(await run()).toBe(2);
-    await module.get(IdempotencyTestClock).advance(86_400_000);
-    expect(await run()).toBe(3);
-    records.abandon('k');
-    expect(await run()).toBe(4);
-    await module.close();
-  });
-
-  it('are not taken over from a running attempt, however far the clock is advanced', async () => {
-    const { module, calls } = await service();
-    const running = calls.run(call, async () => {
-      await module.get(IdempotencyTestClock).advance(60_000);
-      const duplicate = calls.run(call, () => 'sent twice');
-      await expect(duplicate).rejects.toMatchObject({ code: 'idempotency_in_progress' });
-      return 'sent';
-    });
-    expect(await running).toBe('sent');
-    expect(await calls.run(call, () => 'sent twice')).toBe('sent');
-    await module.close();
-  });
-
-  it('can be used by the application itself, like those of another store', async () => {
-    const { module } = await service();
-    expect(await module.get(IdempotencyReconciler).reconcile()).toMatchObject({});
-    expect(module.get(IdempotencyStore)).toBeInstanceOf(IdempotencyStore);
-    await module.close();
-  });
-
   it('take part in no transaction, which the start reports', async () => {
     class NoDatabase extends PostgresUnitOfWork {
       run<Result>(
@@ -332,19 +289,6 @@ describe('in place of the application’s own module', () => {
       code: 'idempotency_options_invalid',
       message: expect.stringContaining('import IdempotencyTestingModule.passThrough()'),
     });
-  });
-
-  it('notices what the memory store itself clears', async () => {
-    const store = memoryStore();
-    const imports = [IdempotencyModule.forRoot({ store })];
-    const module = await Test.createTestingModule({ imports, providers: [Mailer] }).compile();
-    await module.init();
-    const mailer = module.get(Mailer);
-    await mailer.send('one');
-    store.clear();
-    expect(store.size).toBe(0);
-    expect(await mailer.send('one')).toBe(2);
-    await module.close();
   });
 });
 

@@ -44,19 +44,6 @@ describe('the response', () => {
     server.runSteps({ status: 201, headers: { 'x-replayed': 'true' } });
     expect((await pay({ replayHeader: 'X-Replayed' })).replayed).toBe(true);
   });
-
-  it('may have no body', async () => {
-    server.runSteps({ status: 204 });
-    const { response } = await pay();
-    expect([response.status, await response.text()]).toEqual([204, '']);
-  });
-
-  it('may be large', async () => {
-    const body = Buffer.alloc(3_000_000, 'large ');
-    server.runSteps({ status: 200, body });
-    const { response } = await pay();
-    expect(body.equals(Buffer.from(await response.arrayBuffer()))).toBe(true);
-  });
 });
 
 describe('the key', () => {
@@ -79,15 +66,6 @@ describe('the key', () => {
     expect(key).toBe('order "7"');
     expect(server.requests[0]!.headers['x-once']).toBe('"order \\"7\\""');
   });
-
-  it('resumes an operation that an earlier call did not finish', async () => {
-    server.runSteps('hang up');
-    const { key } = await failure(pay({ maxTries: 2 }));
-    server.runSteps(replay);
-    const response = await pay({ key });
-    expect(response).toMatchObject({ key, replayed: true, tries: 1 });
-    expect(server.requests[0]!.headers['idempotency-key']).toBe(`"${key}"`);
-  });
 });
 
 describe('an attempt', () => {
@@ -95,15 +73,11 @@ describe('an attempt', () => {
     ['whose connection breaks', 'hang up'],
     ['whose response breaks off in the body', 'break off in the body'],
     ['that finds the first one in progress', problem(409, 'in-progress', '0')],
-    ['that finds the store unreachable', problem(503, 'store-unavailable', '0')],
-    ['that finds the process shutting down', problem(503, 'shutting-down', '0')],
     ["that gets a gateway's 503", { status: 503, body: 'no upstream' }],
     ['that gets 408', { status: 408, headers: { connection: 'close' } }],
     ['that gets 425', { status: 425 }],
     ['that gets 429', { status: 429, headers: { 'retry-after': '0' } }],
     ['that gets 500', { status: 500 }],
-    ['that gets 502', { status: 502 }],
-    ['that gets 504', { status: 504 }],
     ["that gets a gateway's own 520", { status: 520 }],
   ])('%s is followed by another attempt', async (_, step) => {
     server.runSteps(step, step, replay);
@@ -137,8 +111,9 @@ describe('an attempt', () => {
     },
   );
 
-  it('that gets 503 is followed by another one even then', async () => {
-    server.runSteps({ status: 503 }, created);
+  // 511 is of a network that wants a login, and has not passed the request on.
+  it.each([503, 511])('that gets %i is followed by another one even then', async (status) => {
+    server.runSteps({ status }, created);
     expect(await pay({ retryServerErrors: false })).toMatchObject({ tries: 2 });
   });
 
@@ -153,17 +128,14 @@ describe('an attempt', () => {
     },
   );
 
-  it.each([
-    'application/json',
-    'application/json; charset=utf-8',
-    'APPLICATION/JSON ;charset="utf-8"',
-    'application/vnd.failure+json',
-    'text/json',
-  ])('that gets a conflict, as %s, is followed by another one', async (type) => {
-    const step = problem(409, 'in-progress', '0');
-    server.runSteps({ ...step, headers: { ...step.headers, 'content-type': type } }, replay);
-    expect(await pay()).toMatchObject({ response: { status: 201 }, replayed: true, tries: 2 });
-  });
+  it.each(['APPLICATION/JSON ;charset="utf-8"', 'application/vnd.failure+json'])(
+    'that gets a conflict, as %s, is followed by another one',
+    async (type) => {
+      const step = problem(409, 'in-progress', '0');
+      server.runSteps({ ...step, headers: { ...step.headers, 'content-type': type } }, replay);
+      expect(await pay()).toMatchObject({ response: { status: 201 }, replayed: true, tries: 2 });
+    },
+  );
 
   it.each(['text/html', 'text/plain', 'application/jsonp', 'application/json-seq', ''])(
     'that gets 409 as %j is the last one, whatever the document says',
@@ -220,55 +192,40 @@ describe('an attempt', () => {
 });
 
 describe('a rejection by the library', () => {
-  it.each([
-    [400, 'key-missing'],
-    [400, 'key-invalid'],
-    [400, 'caller-unknown'],
-    [400, 'content-invalid'],
-    [409, 'response-not-kept'],
-    [409, 'outcome-unknown'],
-    [422, 'key-reused'],
-  ])('%i %s is thrown after one attempt', async (status, slug) => {
-    server.runSteps(problem(status, slug), created);
+  it('is thrown after one attempt if it is final', async () => {
+    server.runSteps(problem(422, 'key-reused'), created);
     const error = await failure(pay({ key: 'order-7' }));
     expect(error).toBeInstanceOf(IdempotencyProblemError);
     expect(error).toMatchObject({
       name: 'IdempotencyProblemError',
-      message: `${status} The title of ${slug}`,
-      code: `idempotency_${slug.replaceAll('-', '_')}`,
-      status,
+      message: '422 The title of key-reused',
+      code: 'idempotency_key_reused',
+      status: 422,
       retryable: false,
-      type: `https://example.com/problems/${slug}`,
-      title: `The title of ${slug}`,
-      detail: `What to do about ${slug}.`,
+      type: 'https://example.com/problems/key-reused',
+      title: 'The title of key-reused',
+      detail: 'What to do about key-reused.',
       key: 'order-7',
       tries: 1,
     });
-    expect(await error.response!.json()).toMatchObject({ status });
-  });
-
-  it('may have another response later if it does not say otherwise and its code is from a newer server', async () => {
-    const headers = { 'content-type': 'application/json' };
-    server.runSteps({ status: 409, headers, body: '{"code":"idempotency_of_the_future"}' });
-    expect(await failure(pay())).toMatchObject({ retryable: true, title: '', tries: 1 });
-  });
-
-  it('may be retryable as it says, whatever its code', async () => {
-    const headers = { 'content-type': 'application/json' };
-    const body = JSON.stringify({ code: 'idempotency_key_reused', retryable: true });
-    server.runSteps({ status: 422, headers, body });
-    expect(await failure(pay())).toMatchObject({ retryable: true });
+    expect(await error.response!.json()).toMatchObject({ status: 422 });
   });
 
   it.each([
-    [409, 'in-progress'],
-    [503, 'store-unavailable'],
-    [503, 'shutting-down'],
-  ])('%i %s is thrown when every attempt got it', async (status, slug) => {
-    server.runSteps(problem(status, slug, '0'));
+    ['by its code', { code: 'idempotency_key_reused' }, false],
+    ['by the code of a newer server', { code: 'idempotency_of_the_future' }, true],
+    ['as it says', { code: 'idempotency_key_reused', retryable: true }, true],
+  ])('is retryable or not: %s', async (_, document, retryable) => {
+    const headers = { 'content-type': 'application/json' };
+    server.runSteps({ status: 422, headers, body: JSON.stringify(document) });
+    expect(await failure(pay())).toMatchObject({ retryable, title: '', tries: 1 });
+  });
+
+  it('is thrown when every attempt got it', async () => {
+    server.runSteps(problem(503, 'store-unavailable', '0'));
     const error = await failure(pay({ maxTries: 3 }));
     expect(error).toBeInstanceOf(IdempotencyProblemError);
-    expect(error).toMatchObject({ status, retryable: true, tries: 3 });
+    expect(error).toMatchObject({ status: 503, retryable: true, tries: 3 });
     expect(server.requests).toHaveLength(3);
   });
 });
@@ -309,6 +266,18 @@ describe('an error', () => {
     }
   });
 });
+
+/** The global fetch, whose responses have another value of one member. */
+function fetchWith(member: 'type' | 'redirected', value: unknown): typeof fetch {
+  return async (...args) =>
+    new Proxy(await fetch(...args), {
+      get(target, name) {
+        if (name === member) return value;
+        const other: unknown = Reflect.get(target, name, target);
+        return typeof other === 'function' ? (other.bind(target) as unknown) : other;
+      },
+    });
+}
 
 describe('a redirect', () => {
   const to = (status: number, location = '/login'): Step => ({ status, headers: { location } });
@@ -364,28 +333,14 @@ describe('a redirect', () => {
 
   it('that a browser hides is no response', async () => {
     server.runSteps(created);
-    const hidden = async (...args: Parameters<typeof fetch>) =>
-      new Proxy(await fetch(...args), {
-        get(target, name) {
-          if (name === 'type') return 'opaqueredirect';
-          const member: unknown = Reflect.get(target, name, target);
-          return typeof member === 'function' ? (member.bind(target) as unknown) : member;
-        },
-      });
+    const hidden = fetchWith('type', 'opaqueredirect');
     expect(await failure(pay({ fetch: hidden }))).toMatchObject({
       code: 'idempotency_fetch_redirected',
     });
   });
 
   it('is known by its address where a response does not tell', async () => {
-    const withoutRedirected = async (...args: Parameters<typeof fetch>) =>
-      new Proxy(await fetch(...args), {
-        get(target, name) {
-          if (name === 'redirected') return undefined;
-          const member: unknown = Reflect.get(target, name, target);
-          return typeof member === 'function' ? (member.bind(target) as unknown) : member;
-        },
-      });
+    const withoutRedirected = fetchWith('redirected', undefined);
     server.runSteps(to(302), page, to(302), page);
     expect(await failure(pay({ fetch: withoutRedirected }))).toMatchObject({
       code: 'idempotency_fetch_redirected',
@@ -398,13 +353,6 @@ describe('a redirect', () => {
       { fetch: withoutRedirected },
     );
     expect(await asked).toMatchObject({ tries: 1 });
-  });
-});
-
-describe('a network that wants a login', () => {
-  it('has not passed the request on, whatever is retried', async () => {
-    server.runSteps({ status: 511, body: 'Log in' }, created);
-    expect(await pay({ retryServerErrors: false })).toMatchObject({ tries: 2 });
   });
 });
 

@@ -24,7 +24,6 @@ import {
   idempotencyKeyField,
   retryAfterMs,
 } from '../../support/internals/client.js';
-import { REJECTIONS } from '../../support/internals/core.js';
 import { parseKey } from '../../support/internals/transports-common.js';
 import { projectRoot } from '../../support/project-root.js';
 import { useServer } from '../../support/servers/use-server.js';
@@ -42,13 +41,6 @@ describe('abortable work', () => {
     await Promise.allSettled([result]);
     expect(getEventListeners(signal, 'abort')).toHaveLength(0);
   });
-
-  it('rejects with the reason at once, however long the work would take', async () => {
-    const controller = new AbortController();
-    const result = abortable(new Promise(() => undefined), controller.signal);
-    controller.abort(new Error('enough'));
-    await expect(result).rejects.toThrow('enough');
-  });
 });
 
 const printable = fc.string({
@@ -58,17 +50,14 @@ const printable = fc.string({
 });
 
 describe('a new key', () => {
-  it('is a random version 4 UUID, a new one each time', () => {
+  it('is a version 4 UUID, a new one each time, random in every digit that is not fixed', () => {
     const keys = Array.from({ length: 1_000 }, newIdempotencyKey);
     for (const key of keys) {
       expect(key).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
     }
     expect(new Set(keys).size).toBe(1_000);
-  });
-
-  it('is random in every digit that is not fixed', () => {
-    const keys = Array.from({ length: 1_000 }, () => newIdempotencyKey().replaceAll('-', ''));
-    const digits = Array.from({ length: 32 }, (_, at) => new Set(keys.map((key) => key[at])).size);
+    const plain = keys.map((key) => key.replaceAll('-', ''));
+    const digits = Array.from({ length: 32 }, (_, at) => new Set(plain.map((key) => key[at])).size);
     expect(digits).toEqual(digits.map((_, at) => (at === 12 ? 1 : at === 16 ? 4 : 16)));
   });
 });
@@ -135,24 +124,12 @@ describe('limits', () => {
     });
 
     it.each([
-      ['503', { status: 503, headers: { 'retry-after': '3' } }],
-      ['429', { status: 429, headers: { 'retry-after': '3' } }],
-      ['425', { status: 425, headers: { 'retry-after': '3' } }],
       ['500', { status: 500, headers: { 'retry-after': '3' } }],
       ['409 in progress', problem(409, 'in-progress', '3')],
     ])('adds what Retry-After asks for, with %s', async (_, step) => {
       server.runSteps(step, created);
       const call = pay({ ...unlimited, backoffBaseMs: 200 });
       await pausedFor(3_100);
-      expect(await call).toMatchObject({ tries: 2 });
-    });
-
-    it('lasts until the date of Retry-After', async () => {
-      const date = 'Sun, 06 Nov 1994 08:49:07 GMT';
-      const headers = { date, 'retry-after': 'Sun, 06 Nov 1994 08:49:12 GMT' };
-      server.runSteps({ status: 503, headers }, created);
-      const call = pay({ ...unlimited, random: () => 0 });
-      await pausedFor(5_000);
       expect(await call).toMatchObject({ tries: 2 });
     });
   });
@@ -213,16 +190,6 @@ describe('limits', () => {
       jest.advanceTimersByTime(5_000);
       expect(await call).toMatchObject({ code: 'idempotency_fetch_deadline', tries: 0 });
     });
-
-    it('is one minute by default', async () => {
-      server.runSteps('stay silent');
-      const call = failure(pay({ tryTimeoutMs: Infinity }));
-      await server.received(1);
-      jest.advanceTimersByTime(59_999);
-      expect(jest.getTimerCount()).toBe(1);
-      jest.advanceTimersByTime(1);
-      expect(await call).toMatchObject({ code: 'idempotency_fetch_deadline' });
-    });
   });
 
   describe('the timeout of one attempt', () => {
@@ -239,23 +206,15 @@ describe('limits', () => {
       expect(await call).toMatchObject({ tries: 2 });
     });
 
-    it('ends the last attempt', async () => {
-      server.runSteps('stay silent');
-      const call = failure(pay({ tryTimeoutMs: 700, maxTries: 1 }));
-      await server.received(1);
+    it('ends the last attempt, even of a fetch that ignores its signal', async () => {
+      const deaf = () => new Promise<Response>(() => undefined);
+      const call = failure(pay({ tryTimeoutMs: 700, maxTries: 1, fetch: deaf }));
+      await untilTimers(2);
       jest.advanceTimersByTime(700);
       expect(await call).toMatchObject({
         code: 'idempotency_fetch_tries_exhausted',
         cause: { name: 'TimeoutError', message: 'No response within 700 ms.' },
       });
-    });
-
-    it('holds for a fetch that ignores its signal', async () => {
-      const deaf = () => new Promise<Response>(() => undefined);
-      const call = failure(pay({ tryTimeoutMs: 700, maxTries: 1, fetch: deaf }));
-      await untilTimers(2);
-      jest.advanceTimersByTime(700);
-      expect(await call).toMatchObject({ cause: { name: 'TimeoutError' } });
     });
   });
 
@@ -342,22 +301,6 @@ describe('limits', () => {
   });
 });
 
-describe("the server's codes", () => {
-  it.each(Object.entries(REJECTIONS))(
-    '%s suffices where an exception filter keeps nothing else',
-    async (code, { status, retryable }) => {
-      server.runSteps({
-        status,
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ code }),
-      });
-      await expect(
-        idempotentFetch(server.url, { method: 'POST' }, { maxTries: 1 }),
-      ).rejects.toMatchObject({ code, retryable });
-    },
-  );
-});
-
 const timeoutMs: IdempotentFetchOptions = { backoffBaseMs: 1, backoffCapMs: 1 };
 
 /** What the server receives of one call, in three attempts. */
@@ -383,16 +326,8 @@ const asText = '\x00\x01\x80\xff';
 describe('a body is sent again unchanged:', () => {
   it.each<[string, RequestInit['body'], string, string | undefined]>([
     ['a string', '{"a":"ü"}', '{"a":"\xc3\xbc"}', 'text/plain;charset=UTF-8'],
-    ['bytes', bytes, asText, undefined],
     ['a part of a buffer', new Uint8Array(bytes.buffer, 1, 2), '\x01\x80', undefined],
-    ['an ArrayBuffer', bytes.buffer.slice(0), asText, undefined],
     ['a Blob', new Blob([bytes], { type: 'image/png' }), asText, 'image/png'],
-    [
-      'URLSearchParams',
-      new URLSearchParams({ amount: '1 €' }),
-      'amount=1+%E2%82%AC',
-      'application/x-www-form-urlencoded;charset=UTF-8',
-    ],
     ['no body', undefined, '', undefined],
     ['null', null, '', undefined],
     ['an empty string', '', '', 'text/plain;charset=UTF-8'],
@@ -482,11 +417,8 @@ describe('a stream', () => {
     expect(server.requests).toHaveLength(0);
   });
 
-  it.each([
-    ['a ReadableStream', stream],
-    ['an async iterable', chunks],
-  ])('is read into memory with bufferStream: %s', async (_, make) => {
-    const init = { method: 'POST', body: make(), duplex: 'half' } as RequestInit;
+  it('is read into memory with bufferStream', async () => {
+    const init = { method: 'POST', body: stream(), duplex: 'half' } as RequestInit;
     expect(await sent(server.url, init, { bufferStream: true })).toMatchObject({ text: 'astream' });
   });
 });
@@ -494,8 +426,6 @@ describe('a stream', () => {
 describe('an invalid call', () => {
   it.each<[string, string | Request, RequestInit, object, RegExp]>([
     ['no URL', 'not a URL', {}, {}, /URL/],
-    ['a body for GET', 'http://127.0.0.1/', { body: 'x' }, {}, /GET/],
-    ['a bad header', 'http://127.0.0.1/', { headers: { 'x y': '1' } }, {}, /x y/],
     [
       'a key among the headers',
       'http://127.0.0.1/',
@@ -520,7 +450,6 @@ describe('an invalid call', () => {
       { tryTimeoutMs: 2 ** 31 },
       /"tryTimeoutMs".*2147483647/,
     ],
-    ['an invalid pause', 'http://127.0.0.1/', {}, { backoffBaseMs: NaN }, /"backoffBaseMs".*NaN/],
     ['endless pauses', 'http://127.0.0.1/', {}, { backoffCapMs: Infinity }, /"backoffCapMs"/],
     ['a string for a number', 'http://127.0.0.1/', {}, { deadlineMs: '9' }, /"deadlineMs"/],
     [
@@ -574,33 +503,13 @@ function asked(retryAfter: string, date?: string): number | undefined {
 }
 
 describe('Retry-After', () => {
-  it('is undefined where the response has none', () => {
-    expect(retryAfterMs(new Headers(), now)).toBeUndefined();
-  });
-
-  it('is understood in seconds', () => {
-    fc.assert(
-      fc.property(fc.nat(1_000_000), (seconds) => {
-        expect(asked(String(seconds))).toBe(seconds * 1000);
-      }),
-    );
-  });
-
-  it('is understood as a date, to the second', () => {
-    fc.assert(
-      fc.property(fc.nat(1_000_000), (seconds) => {
-        const until = new Date(now + seconds * 1000).toUTCString();
-        expect(asked(until)).toBe(seconds * 1000);
-      }),
-    );
-  });
-
   it.each([
+    ['seconds', '30'],
     ['IMF-fixdate', 'Sun, 06 Nov 1994 08:49:37 GMT'],
     ['the form of RFC 850', 'Sunday, 06-Nov-94 08:49:37 GMT'],
     ['the form of asctime', 'Sun Nov  6 08:49:37 1994'],
-  ])('is understood in %s', (_, date) => {
-    expect(asked(date)).toBe(30_000);
+  ])('is understood in %s', (_, value) => {
+    expect(asked(value)).toBe(30_000);
   });
 
   it('is the same in every time zone', async () => {
@@ -632,35 +541,9 @@ describe('Retry-After', () => {
   );
 });
 
-const backoff = fc.record({
-  backoffBaseMs: fc.integer({ min: 1, max: 10_000 }),
-  backoffCapMs: fc.integer({ min: 1, max: 100_000 }),
-});
-const tries = fc.integer({ min: 1, max: 5_000 });
-const drawn = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
-
-describe('the pause between attempts', () => {
-  it('is between zero and the step, which doubles up to the cap', () => {
-    fc.assert(
-      fc.property(backoff, tries, drawn, (settings, count, random) => {
-        const pause = fullJitterMs(count, { ...settings, random: () => random });
-        const { backoffBaseMs, backoffCapMs } = settings;
-        const step = Math.min(backoffCapMs, backoffBaseMs * 2 ** Math.min(count - 1, 60));
-        expect(pause).toBeGreaterThanOrEqual(0);
-        expect(pause).toBeLessThan(step);
-        expect(pause).toBeCloseTo(random * step, 6);
-      }),
-    );
-  });
-
-  it('is spread over the whole step', () => {
-    const settings = { backoffBaseMs: 100, backoffCapMs: 10_000, random: Math.random };
-    const tenths = new Set<number>();
-    for (let draw = 0; draw < 2_000; draw += 1) {
-      tenths.add(Math.floor(fullJitterMs(3, settings) / 40));
-    }
-    expect([...tenths].sort((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-  });
+it('the pause between attempts is drawn from the cap, however many there were', () => {
+  const settings = { backoffBaseMs: 100, backoffCapMs: 10_000, random: () => 0.5 };
+  for (const tries of [32, 33, 5_000]) expect(fullJitterMs(tries, settings)).toBe(5_000);
 });
 
 describe('a response without a stream', () => {
@@ -681,34 +564,12 @@ describe('a response without a stream', () => {
     });
   }
 
-  it('belongs to the operation, and is readable', async () => {
-    server.runSteps(replay);
-    const { response, replayed } = await pay();
-    expect([await response.json(), replayed]).toEqual([{ charge: 1 }, true]);
-  });
-
   it.each<[string, Step]>([
     ['breaks off', 'break off in the body'],
     ['says that the first attempt is in progress', problem(409, 'in-progress', '0')],
-    ['says that the store is unreachable', problem(503, 'store-unavailable', '0')],
   ])('is followed by another attempt where it %s', async (_, step) => {
     server.runSteps(step, step, replay);
     expect(await pay()).toMatchObject({ response: { status: 201 }, replayed: true, tries: 3 });
-  });
-
-  it.each([
-    [400, 'key-missing'],
-    [409, 'outcome-unknown'],
-    [409, 'response-not-kept'],
-    [422, 'key-reused'],
-  ])("is not the operation's response where it is %i %s", async (status, slug) => {
-    server.runSteps(problem(status, slug));
-    await expect(pay()).rejects.toMatchObject({
-      name: 'IdempotencyProblemError',
-      code: `idempotency_${slug.replaceAll('-', '_')}`,
-      retryable: false,
-      tries: 1,
-    });
   });
 
   it('is read where Node has a stream of its own kind', async () => {
@@ -717,22 +578,14 @@ describe('a response without a stream', () => {
     expect(await pay({ fetch })).toMatchObject({ replayed: true, tries: 2 });
   });
 
-  it.each([
-    ['known', 'content-length'],
-    ['unknown', 'transfer-encoding'],
-  ])(
-    'belongs to the operation where it is too long for a problem: its length is %s',
-    async (_, field) => {
-      const body = JSON.stringify({ code: 'idempotency_in_progress', list: 'x'.repeat(70_000) });
-      const value = field === 'content-length' ? String(body.length) : 'chunked';
-      const headers = { 'content-type': 'application/json', [field]: value };
-      server.runSteps({ status: 409, headers, body });
-      let read = 0;
-      const { response, tries } = await pay({
-        fetch: fetchWithoutStreams({ onText: () => (read += 1) }),
-      });
-      expect([read, tries, response.headers.get(field)]).toEqual([1, 1, value]);
-      expect(await response.text()).toBe(body);
-    },
-  );
+  it('belongs to the operation where it is too long for a problem, and is readable', async () => {
+    const body = JSON.stringify({ code: 'idempotency_in_progress', list: 'x'.repeat(70_000) });
+    server.runSteps({ status: 409, headers: { 'content-type': 'application/json' }, body });
+    let read = 0;
+    const { response, tries } = await pay({
+      fetch: fetchWithoutStreams({ onText: () => (read += 1) }),
+    });
+    expect([read, tries]).toEqual([1, 1]);
+    expect(await response.text()).toBe(body);
+  });
 });

@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { Injectable } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
   currentIdempotencyContext,
@@ -134,19 +133,6 @@ describe('createIdempotencyContext()', () => {
     expect(without.run(() => currentIdempotencyTransaction())).toBeUndefined();
     expect(currentIdempotencyContext()).toBeUndefined();
     expect(requireIdempotencyContext).toThrow(NoIdempotencyContextError);
-  });
-
-  it('is available in one run and not in another', async () => {
-    @Injectable()
-    class Probe {
-      async key(): Promise<string> {
-        await Promise.resolve();
-        return requireIdempotencyContext().key;
-      }
-    }
-    const probe = new Probe();
-    const keys = ['a', 'b'].map((key) => createIdempotencyContext({ key }).run(() => probe.key()));
-    expect(await Promise.all(keys)).toEqual(['a', 'b']);
   });
 });
 

@@ -27,9 +27,8 @@ export const InScenario = createParamDecorator((_: unknown, context: ExecutionCo
 );
 
 const USERS: Readonly<Record<string, object>> = {
-  alice: { id: 'alice', tenant: 'acme' },
-  bob: { id: 'bob', tenant: 'acme' },
-  robert: { id: 'bob', tenant: 'umbrella' },
+  alice: { id: 'alice' },
+  bob: { id: 'bob' },
 };
 
 /** Sets the user that the bearer token names, and rejects the users that the scenario forbids. */

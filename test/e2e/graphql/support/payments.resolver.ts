@@ -1,4 +1,3 @@
-import type { ExecutionContext } from '@nestjs/common';
 import { Args, Field, ID, InputType, Int, Mutation, ObjectType, Resolver } from '@nestjs/graphql';
 import { Idempotent } from 'nestjs-idempotency';
 import { payloadField } from 'nestjs-idempotency/message';
@@ -25,9 +24,6 @@ export class ChargeInput {
   @Field(() => String, { nullable: true })
   clientMutationId?: string;
 }
-
-const inputOf = (context: ExecutionContext) =>
-  context.getArgByIndex<{ readonly input: ChargeInput }>(1).input;
 
 const amountArgument = { type: () => Int };
 const keyArgument = { type: () => String, nullable: true };
@@ -87,14 +83,8 @@ export class PaymentsResolver {
   }
 
   @Mutation(() => Charge, nullable)
-  @Idempotent({ key: (context: ExecutionContext) => inputOf(context).clientMutationId })
-  chargeByFunction(@InScenario() scenario: Scenario, @Args('input') { amount }: ChargeInput) {
-    return charged(scenario, amount);
-  }
-
-  @Mutation(() => Charge, nullable)
   @Idempotent({ key: payloadField('input.clientMutationId') })
-  chargeByPath(@InScenario() scenario: Scenario, @Args('input') { amount }: ChargeInput) {
+  chargeByFunction(@InScenario() scenario: Scenario, @Args('input') { amount }: ChargeInput) {
     return charged(scenario, amount);
   }
 

@@ -2,8 +2,6 @@ import {
   Body,
   Controller,
   Get,
-  Headers,
-  HttpCode,
   Injectable,
   Post,
   type INestApplication,
@@ -69,13 +67,6 @@ export class OrdersController {
   @Idempotent()
   create(@Body() _order: object, @IdempotencyContext() context: IdempotencyContext) {
     return this.ledger.charge('http', context);
-  }
-
-  @Post('text')
-  @HttpCode(202)
-  @Idempotent({ operation: 'orders.text' })
-  text(@Headers('x-text') text: string): string {
-    return text;
   }
 
   @Get()
@@ -168,7 +159,6 @@ export interface Shop {
   readonly ledger: Ledger;
   /** Calls a protected operation by every transport, with or without a key. */
   readonly ways: Readonly<Record<string, (key: string | undefined) => Promise<unknown>>>;
-  post(path: string, key: string | undefined, headers?: Record<string, string>): Promise<Response>;
   close(): Promise<void>;
 }
 
@@ -190,21 +180,10 @@ export async function startShop(builder: TestingModuleBuilder): Promise<Shop> {
   const url = await app.getUrl();
   const client = ClientProxyFactory.create({ ...tcp, transport: Transport.TCP });
   const socket = await connectSocketIo(Number(new URL(url).port));
-  const post: Shop['post'] = (path, key, headers = {}) =>
-    fetch(`${url}${path}`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        ...(key !== undefined && { 'idempotency-key': `"${key}"` }),
-        ...headers,
-      },
-      body: JSON.stringify({ amount: 1 }),
-    });
   return {
     app,
     ledger: app.get(Ledger),
-    post,
-    ways: waysInto(app, url, client, socket, post),
+    ways: waysInto(app, url, client, socket),
     close: async () => {
       await client.close();
       await socket.close();
@@ -218,7 +197,6 @@ function waysInto(
   url: string,
   client: ClientProxy,
   socket: SocketIoClient,
-  post: Shop['post'],
 ): Shop['ways'] {
   const send = (pattern: string, key: string | undefined) => {
     client.setOnDispatchHook((packet) => {
@@ -226,8 +204,19 @@ function waysInto(
     });
     return { pattern, data: { amount: 1 } };
   };
+  const post = async (path: string, key: string | undefined, body: object): Promise<unknown> => {
+    const response = await fetch(`${url}${path}`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        ...(key !== undefined && { 'idempotency-key': `"${key}"` }),
+      },
+      body: JSON.stringify(body),
+    });
+    return response.json();
+  };
   return {
-    http: async (key) => (await post('/orders', key)).json(),
+    http: (key) => post('/orders', key, { amount: 1 }),
     message: (key) => {
       const { pattern, data } = send('price', key);
       return lastValueFrom(client.send<unknown>(pattern, data));
@@ -238,15 +227,9 @@ function waysInto(
       return data;
     },
     graphql: async (key) => {
-      const response = await fetch(`${url}/graphql`, {
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          ...(key !== undefined && { 'idempotency-key': `"${key}"` }),
-        },
-        body: JSON.stringify({ query: 'mutation { pay(amount: 1) }' }),
-      });
-      const { data } = (await response.json()) as { data: { pay: number } };
+      const { data } = (await post('/graphql', key, { query: 'mutation { pay(amount: 1) }' })) as {
+        data: { pay: number };
+      };
       return { nr: data.pay };
     },
     method: (key) => app.get(InvoiceService).send(key ?? ''),
