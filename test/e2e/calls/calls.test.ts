@@ -1,17 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { Controller, Injectable, Post } from '@nestjs/common';
-import {
-  ClientProxyFactory,
-  MessagePattern,
-  type MicroserviceOptions,
-  Payload,
-  Transport,
-} from '@nestjs/microservices';
+import { Injectable } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import {
   FailureReplayedError,
-  IdempotencyContext,
   IdempotencyOptionsError,
   IdempotencyReconciler,
   IdempotencyService,
@@ -21,15 +13,11 @@ import {
 } from 'nestjs-idempotency';
 import { recordKey } from 'nestjs-idempotency/store';
 import { type MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
-import { firstValueFrom } from 'rxjs';
-import { useStores } from '../../support/http/combinations.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { Tally } from '../../support/waiting/tally.js';
 import { callingApp, type CallingApp, rejection } from '../../support/nest/calling-app.js';
-import { abandon, LEASE_MS, recordOf } from '../../support/engine/abandon.js';
+import { abandon, LEASE_MS } from '../../support/engine/abandon.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
-import { freePort } from '../../support/servers/free-port.js';
-import { startApp } from '../../support/http/start-app.js';
 
 interface Order {
   readonly id: string;
@@ -40,8 +28,6 @@ interface Order {
 /** The effects, by order. */
 class Book {
   readonly charges: string[] = [];
-  readonly gate = new Gate();
-  readonly begun = new Tally();
 
   of(id: string): number {
     return this.charges.filter((each) => each === id).length;
@@ -69,14 +55,6 @@ class Payments {
     this.book.charges.push(id);
     const { operation, scope } = requireIdempotencyContext();
     return Promise.resolve({ tenant, operation, scope });
-  }
-
-  @Idempotent({ key: (id: string) => id, duplicates: 'wait', lease: { durationMs: 60_000 } })
-  async waitedFor(id: string) {
-    this.book.begun.add();
-    await this.book.gate.pass();
-    this.book.charges.push(id);
-    return this.book.of(id);
   }
 
   @Idempotent({ key: (id: string) => id, outcome: () => true })
@@ -118,15 +96,13 @@ class Payments {
   }
 }
 
-const stores = useStores();
-
-describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s', (kind) => {
+describe('a method with @Idempotent()', () => {
   let app: CallingApp;
   let payments: Payments;
   let book: Book;
 
   beforeAll(async () => {
-    app = await callingApp({ providers: [Payments, Book] }, { store: stores.fresh(kind) });
+    app = await callingApp({ providers: [Payments, Book] });
     payments = app.nest.get(Payments);
     book = app.nest.get(Book);
   });
@@ -164,18 +140,6 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
       value: first,
       replayed: true,
     });
-  });
-
-  it('takes the protocol’s options: duplicates wait with duplicates: wait', async () => {
-    const id = randomUUID();
-    book.gate.close();
-    const begun = book.begun.count;
-    const first = payments.waitedFor(id);
-    await book.begun.reached(begun + 1);
-    const second = payments.waitedFor(id);
-    book.gate.open();
-    expect(await Promise.all([first, second])).toEqual([1, 1]);
-    expect(book.of(id)).toBe(1);
   });
 
   it('runs once for each scope, and rejects another payload', async () => {
@@ -228,15 +192,6 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
     await expect(payments.failingForGood(id)).rejects.toThrow(RangeError);
     await expect(payments.failingForGood(id)).rejects.toThrow(FailureReplayedError);
     expect(book.of(id)).toBe(1);
-  });
-
-  it('returns a value that the policy does not keep as it is, without encoding it', async () => {
-    const call = { operation: 'counted', key: randomUUID(), scope: 'acme', outcome: () => false };
-    const service = app.nest.get(IdempotencyService, { strict: false });
-    let runs = 0;
-    const run = () => service.run(call, () => new Map([['runs', (runs += 1)]]));
-    expect(await run()).toEqual(new Map([['runs', 1]]));
-    expect(await run()).toEqual(new Map([['runs', 2]]));
   });
 
   it('replaces a rejection by what "onRejected" returns or throws', async () => {
@@ -315,98 +270,53 @@ describe('an abandoned attempt', () => {
   });
   afterEach(() => Promise.all([app.nest.close(), owner.nest.close()]));
 
-  describe('a method with an abandoned attempt', () => {
-    it('returns what onTakeover found, without running', async () => {
-      const { key } = await abandon(store, OPERATION);
-      now += LEASE_MS;
-      ledger.done.set(key, 'settled');
-      expect(await payments.settle(key)).toBe('settled');
-      expect(await payments.settle(key)).toBe('settled');
-      expect(ledger.begun.count).toBe(0);
-      expect(app.events.map(({ type }) => type)).toContain('recovered');
-    });
-
-    it('runs as a takeover where onTakeover found nothing', async () => {
-      const { key } = await abandon(store, OPERATION);
-      now += LEASE_MS;
-      expect(await payments.settle(key)).toEqual({ attempt: 2, isTakeover: true });
-    });
+  it('returns what onTakeover found, without running', async () => {
+    const { key } = await abandon(store, OPERATION);
+    now += LEASE_MS;
+    ledger.done.set(key, 'settled');
+    expect(await payments.settle(key)).toBe('settled');
+    expect(await payments.settle(key)).toBe('settled');
+    expect(ledger.begun.count).toBe(0);
+    expect(app.events.map(({ type }) => type)).toContain('recovered');
   });
 
-  describe("with lease.recoverOn: 'always'", () => {
+  it("run() returns what onTakeover finds before its first attempt, with lease.recoverOn: 'always'", async () => {
+    const key = randomUUID();
     const lease = { onTakeover: lookUp, recoverOn: 'always' } as const;
-    const operation = 'payments.import';
-
-    it('run() returns what onTakeover finds before its first attempt, and stores it', async () => {
-      const key = randomUUID();
-      const call = { operation, key, scope: 'alice', lease };
-      const run = () =>
-        app.nest.get(IdempotencyService).run(call, () => {
+    const run = () =>
+      app.nest
+        .get(IdempotencyService)
+        .run({ operation: 'payments.import', key, scope: 'alice', lease }, () => {
           ledger.begun.add();
           return 'ran';
         });
-      ledger.done.set(key, 'settled before');
-      expect(await run()).toBe('settled before');
-      ledger.done.delete(key);
-      expect(await run()).toBe('settled before');
-      expect(ledger.begun.count).toBe(0);
-      expect(app.events.map(({ type }) => type)).toEqual([
-        ...['acquired', 'recovered', 'completed', 'ended', 'replayed'],
-      ]);
-    });
-
-    it('run() runs where nothing is found, and is rejected without a function', async () => {
-      const service = app.nest.get(IdempotencyService);
-      const call = { operation, key: randomUUID(), scope: 'alice' };
-      expect(await service.run({ ...call, lease }, () => 'ran')).toBe('ran');
-      const without = { ...call, lease: { ...lease, onTakeover: 'run' } } as const;
-      await expect(service.run(without, () => 'never')).rejects.toBeInstanceOf(
-        IdempotencyOptionsError,
-      );
-    });
+    ledger.done.set(key, 'settled before');
+    expect(await run()).toBe('settled before');
+    ledger.done.delete(key);
+    expect(await run()).toBe('settled before');
+    expect(ledger.begun.count).toBe(0);
   });
 
-  describe('the reconciler', () => {
-    const AFTER_MS = 300_000;
-
-    it('recovers methods by their onTakeover', async () => {
-      const done = await abandon(store, OPERATION);
-      const notDone = await abandon(store, OPERATION);
-      now += LEASE_MS + AFTER_MS;
-      ledger.done.set(done.key, 'settled');
-      const report = await app.nest.get(IdempotencyReconciler, { strict: false }).reconcile();
-      expect(report).toMatchObject({ completed: 1, released: 1, unknown: 0 });
-      expect(await recordOf(store, done)).toMatchObject({ state: 'completed' });
-      expect(await recordOf(store, notDone)).toMatchObject({ state: 'released' });
-      expect(await payments.settle(done.key)).toBe('settled');
-      expect(ledger.begun.count).toBe(0);
+  it('of a method is found by the reconciler, which recovers it by onTakeover', async () => {
+    const id = randomUUID();
+    ledger.gate.close();
+    const held = owner.nest.get(Payments).settle(id);
+    await ledger.begun.reached(1);
+    now += LEASE_MS + 300_000;
+    ledger.done.set(id, 'settled');
+    await app.nest.get(IdempotencyReconciler, { strict: false }).reconcile();
+    const request = { scope: ['alice'], operation: OPERATION, key: id };
+    expect(await store.inspect(recordKey(request))).toMatchObject({
+      state: 'completed',
     });
-
-    it('finds the attempts that a method abandoned', async () => {
-      const id = randomUUID();
-      ledger.gate.close();
-      const held = owner.nest.get(Payments).settle(id);
-      await ledger.begun.reached(1);
-      now += LEASE_MS + AFTER_MS;
-      ledger.done.set(id, 'settled');
-      await app.nest.get(IdempotencyReconciler, { strict: false }).reconcile();
-      const request = { scope: ['alice'], operation: OPERATION, key: id };
-      expect(await store.inspect(recordKey(request))).toMatchObject({
-        state: 'completed',
-      });
-      ledger.gate.open();
-      expect(await held).toBe('settled');
-    });
-
-    it('rejects an explicit registration of a method', () => {
-      const reconciler = app.nest.get(IdempotencyReconciler, { strict: false });
-      const registering = () => reconciler.register(OPERATION, { lease: { onTakeover: lookUp } });
-      expect(registering).toThrow(IdempotencyOptionsError);
-    });
+    ledger.gate.open();
+    expect(await held).toBe('settled');
+    expect(await payments.settle(id)).toBe('settled');
+    expect(ledger.begun.count).toBe(1);
   });
 });
 
-describe('keys for a provider', () => {
+describe('a downstream key', () => {
   const OPERATION = 'payments.charge';
 
   /** Records the idempotency keys that the payment provider received. */
@@ -470,104 +380,56 @@ describe('keys for a provider', () => {
       (context) => context.downstreamKey(name),
     );
 
-  describe('a downstream key', () => {
-    it('is a fixed string of 43 base64url characters', async () => {
-      const key = await keyOf({}, 'stripe/charge');
-      expect(key).toBe('NoNreHIuhXalLAxjccik6rvyefnjuepJoGiLfX6oZ4I');
-      expect(key).toMatch(/^[\w-]{43}$/);
-    });
-
-    it('differs for another name, key, scope or operation', async () => {
-      const keys = [
-        await keyOf({}),
-        await keyOf({}, 't'),
-        await keyOf({ key: 'l' }),
-        await keyOf({ scope: 'bob' }),
-        await keyOf({ scope: ['alice', 'k'] }),
-        await keyOf({ operation: 'payments.refund' }),
-        await keyOf({}, 'ks'),
-      ];
-      expect(new Set(keys).size).toBe(keys.length);
-    });
-
-    it.each([[''], [null], [7]])('requires a name: %p', async (name) => {
-      const error = await rejection(keyOf({}, name as string));
-      expect(error).toBeInstanceOf(IdempotencyOptionsError);
-      expect(error.message).toMatch(/^downstreamKey\(\) was called in payments\.charge without/);
-    });
-
-    it('is the same on every attempt: after failures, and without the store', async () => {
-      const id = randomUUID();
-      provider.isDown = true;
-      await expect(app.nest.get(Payments).charge(id)).rejects.toThrow('planned: down');
-      store.next('begin', unavailable);
-      await expect(app.nest.get(Payments).charge(id)).rejects.toThrow('planned: down');
-      provider.isDown = false;
-      await app.nest.get(Payments).charge(id);
-      expect(app.events.map(({ type }) => type)).toContain('unprotected');
-      expect(provider.keys).toHaveLength(3);
-      expect(new Set(provider.keys).size).toBe(1);
-    });
-
-    it('is the same for a takeover and for its onTakeover', async () => {
-      const { key } = await abandon(records, OPERATION);
-      now += LEASE_MS;
-      await app.nest.get(Payments).charge(key);
-      expect(provider.keys).toHaveLength(2);
-      expect(new Set(provider.keys).size).toBe(1);
-    });
-
-    it('is the same for the reconciler', async () => {
-      const { key } = await abandon(records, OPERATION);
-      now += LEASE_MS + 300_000;
-      await app.nest.get(IdempotencyReconciler, { strict: false }).reconcile();
-      expect(provider.keys).toEqual([await keyOf({ key }, 'stripe')]);
-    });
+  it('is a fixed string of 43 base64url characters', async () => {
+    const key = await keyOf({}, 'stripe/charge');
+    expect(key).toBe('NoNreHIuhXalLAxjccik6rvyefnjuepJoGiLfX6oZ4I');
+    expect(key).toMatch(/^[\w-]{43}$/);
   });
 
-  describe('downstreamKey() is available', () => {
-    it('in a route and in a message pattern', async () => {
-      @Controller()
-      class Orders {
-        @Post('orders')
-        @Idempotent({ operation: 'orders.http', caller: { scope: () => 'alice' } })
-        post(@IdempotencyContext() context: IdempotencyContext) {
-          return { key: context.downstreamKey('s') };
-        }
+  it('differs for another name, key, scope or operation', async () => {
+    const keys = [
+      await keyOf({}),
+      await keyOf({}, 't'),
+      await keyOf({ key: 'l' }),
+      await keyOf({ scope: 'bob' }),
+      await keyOf({ scope: ['alice', 'k'] }),
+      await keyOf({ operation: 'payments.refund' }),
+      await keyOf({}, 'ks'),
+    ];
+    expect(new Set(keys).size).toBe(keys.length);
+  });
 
-        @MessagePattern('orders')
-        @Idempotent({
-          operation: 'orders.message',
-          message: { consumer: 'billing' },
-          key: (context) => context.switchToRpc().getData<{ id: string }>().id,
-        })
-        handle(@Payload() _order: unknown, @IdempotencyContext() context: IdempotencyContext) {
-          return context.downstreamKey('s');
-        }
-      }
-      const transport = { host: '127.0.0.1', port: await freePort() };
-      const http = await startApp({
-        platform: 'express',
-        controllers: [Orders],
-        store: memoryStore(),
-        configure: (nest) =>
-          nest.connectMicroservice<MicroserviceOptions>({
-            transport: Transport.TCP,
-            options: transport,
-          }),
-      });
-      await http.nest.startAllMicroservices();
-      const scenario = http.scenario();
-      const response = await scenario.post('/orders');
-      const { key } = scenario;
-      expect(response.json).toEqual({ key: await keyOf({ operation: 'orders.http', key }) });
+  it.each([[''], [null], [7]])('requires a name: %p', async (name) => {
+    const error = await rejection(keyOf({}, name as string));
+    expect(error).toBeInstanceOf(IdempotencyOptionsError);
+    expect(error.message).toMatch(/^downstreamKey\(\) was called in payments\.charge without/);
+  });
 
-      const client = ClientProxyFactory.create({ transport: Transport.TCP, options: transport });
-      const reply = await firstValueFrom(client.send<string>('orders', { id: key }));
-      const call = { operation: 'orders.message', scope: 'billing', key };
-      expect(reply).toBe(await keyOf(call));
-      await client.close();
-      await http.close();
-    });
+  it('is the same on every attempt: after failures, and without the store', async () => {
+    const id = randomUUID();
+    provider.isDown = true;
+    await expect(app.nest.get(Payments).charge(id)).rejects.toThrow('planned: down');
+    store.next('begin', unavailable);
+    await expect(app.nest.get(Payments).charge(id)).rejects.toThrow('planned: down');
+    provider.isDown = false;
+    await app.nest.get(Payments).charge(id);
+    expect(app.events.map(({ type }) => type)).toContain('unprotected');
+    expect(provider.keys).toHaveLength(3);
+    expect(new Set(provider.keys).size).toBe(1);
+  });
+
+  it('is the same for a takeover and for its onTakeover', async () => {
+    const { key } = await abandon(records, OPERATION);
+    now += LEASE_MS;
+    await app.nest.get(Payments).charge(key);
+    expect(provider.keys).toHaveLength(2);
+    expect(new Set(provider.keys).size).toBe(1);
+  });
+
+  it('is the same for the reconciler', async () => {
+    const { key } = await abandon(records, OPERATION);
+    now += LEASE_MS + 300_000;
+    await app.nest.get(IdempotencyReconciler, { strict: false }).reconcile();
+    expect(provider.keys).toEqual([await keyOf({ key }, 'stripe')]);
   });
 });

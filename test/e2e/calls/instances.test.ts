@@ -159,28 +159,6 @@ describe('a protected method', () => {
     expect(await bob.whoIsIt(randomUUID())).toBe('bob');
   });
 
-  it('runs once for all instances of a transient class', async () => {
-    @Injectable({ scope: Scope.TRANSIENT })
-    class Transient extends Mailer {}
-    const app = await started({ providers: [Transient] });
-    const id = randomUUID();
-    const [first, second] = [await app.resolve(Transient), await app.resolve(Transient)];
-    expect(first).not.toBe(second);
-    expect(await second.send(id)).toEqual(await first.send(id));
-  });
-
-  it('belongs to the application of its instance when there are several', async () => {
-    const [one, two] = [
-      await started({ providers: [Mailer] }),
-      await started({ providers: [Mailer] }),
-    ];
-    const id = randomUUID();
-    await one.get(Mailer).send(randomUUID());
-    expect(await one.get(Mailer).send(id)).toMatchObject({ sent: 2 });
-    expect(await two.get(Mailer).send(id)).toMatchObject({ sent: 1 });
-    expect(await one.get(Mailer).send(id)).toMatchObject({ sent: 2 });
-  });
-
   it('belongs to the IdempotencyModule that its module imports when there are two', async () => {
     @Injectable()
     class OtherMailer extends Mailer {}
@@ -200,21 +178,16 @@ describe('a protected method', () => {
     expect(stores.map(({ size }) => size)).toEqual([1, 1]);
   });
 
-  it('is protected in a lazily loaded module', async () => {
+  it('is protected in a lazily loaded module, and on an instance that ModuleRef creates', async () => {
     const app = await started({});
     @Module({ providers: [Mailer] })
     class Later {}
     const loaded = await app.get(LazyModuleLoader).load(() => Later);
-    const mailer = loaded.get(Mailer);
-    const id = randomUUID();
-    expect(await mailer.send(id)).toEqual(await mailer.send(id));
-  });
-
-  it('is protected on an instance that ModuleRef creates', async () => {
-    const app = await started({});
-    const mailer = await app.get(ModuleRef).create(Mailer);
-    const id = randomUUID();
-    expect(await mailer.send(id)).toEqual(await mailer.send(id));
+    const created = await app.get(ModuleRef).create(Mailer);
+    for (const mailer of [loaded.get(Mailer), created]) {
+      const id = randomUUID();
+      expect(await mailer.send(id)).toEqual(await mailer.send(id));
+    }
   });
 });
 
@@ -552,9 +525,6 @@ describe('a method stops the start', () => {
     ['payload', {}],
     ['onRejected', 'delay'],
     ['outcome.keep', true],
-    ['outcome.codec', {}],
-    ['lease.durationMs', 1],
-    ['lease.onTakeover', 'never'],
   ])('with an invalid %s', async (option, value) => {
     const message = await startError({ providers: [service({ key, ...optionAt(option, value) })] });
     expect(message).toContain(`"${option}"`);
@@ -571,11 +541,6 @@ describe('a method stops the start', () => {
     const message = await startError({ providers: [service({ key, [option]: true })] });
     expect(message).toContain(`"${option}" is not an option of @Idempotent() on a method`);
     expect(message).toContain(remedy);
-  });
-
-  it('that is transactional without a unit of work', async () => {
-    const message = await startError({ providers: [service({ key, transaction: true })] });
-    expect(message).toContain('"unitOfWork"');
   });
 
   it('that shares its operation with another method or a route', async () => {
@@ -599,13 +564,6 @@ describe('a method stops the start', () => {
     expect(two).toMatch(/Payments\.charge \(in .+\) and Refunds\.refund \(in /);
     const route = await startError({ controllers: [PaymentsController], providers: [Payments] });
     expect(route).toMatch(/PaymentsController\.pay \(POST .+, in .+\) and Payments\.charge \(in /);
-  });
-
-  it('that two classes inherit with the same operation', async () => {
-    const Payments = service({ operation: 'payments', key });
-    @Injectable()
-    class Derived extends Payments {}
-    expect(await startError({ providers: [Payments, Derived] })).toContain('"payments"');
   });
 
   it('that is static, when its class is defined', () => {

@@ -30,19 +30,11 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { map, NEVER, type Observable, tap, timeout } from 'rxjs';
 import { DrivenTime } from '../../support/clocks/driven-time.js';
-import { storyOf } from '../../support/engine/attempt-ends.js';
 import { until } from '../../support/waiting/until.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { useRedis } from '../../support/redis/use-redis.js';
-import {
-  type Channel,
-  type Delivered,
-  deliveredIn,
-  emitOrder,
-  Noting,
-  orders,
-} from './support/orders.js';
+import { type Channel, type Delivered, deliveredIn, emitOrder, orders } from './support/orders.js';
 import { useBroker } from './support/use-broker.js';
 import { startConsumer } from './support/start-consumer.js';
 
@@ -176,6 +168,7 @@ const CASES: Readonly<Record<string, Acknowledging>> = {
     broker: ['discarded'],
     runs: 1,
   },
+  'a handler without an ack, unprotected': { options: unprotected, broker: ['acked'], runs: 1 },
   'a handler that requeues, although every outcome is kept': {
     handle: (delivered, run) => run === 1 && requeue(delivered),
     options: { outcome: () => true },
@@ -381,6 +374,10 @@ describe('the broker gets', () => {
       'reject',
       { handle: fail, options: { message: { onFailure: 'dead-letter' } } },
     ],
+    'a failure that a function dead-letters': [
+      'reject',
+      { handle: fail, options: { message: { onFailure: () => 'dead-letter' } } },
+    ],
     'a failure that is kept': ['reject', { handle: fail, options: { outcome: () => true } }],
   };
 
@@ -502,55 +499,6 @@ describe('a channel with messages in progress', () => {
 
 const redis = useRedis();
 
-describe('a message that cannot be handled', () => {
-  it('because it has no key fails with a remedy, and is not lost', async () => {
-    const { queue, deadLettered } = await openLimitedQueue();
-    const filter = new Noting();
-    let runs = 0;
-    const controller = orders(() => {
-      runs += 1;
-    });
-    await consumers.start(
-      queue,
-      controller,
-      { store: memoryStore() },
-      { configure: (app) => app.useGlobalFilters(filter) },
-    );
-    await queue.emit('order.placed', { id: 1 });
-    await deadLettered.holds(1);
-    expect(runs).toBe(0);
-    expect(filter.errors[0]).toMatchObject({ code: 'idempotency_key_missing' });
-    expect(String(filter.errors[0])).toMatch(/messageId.*payloadKey.*required/s);
-  });
-
-  it('because it has no key is handled unprotected, and acknowledged, with required: false', async () => {
-    const { queue } = await openLimitedQueue();
-    let runs = 0;
-    const controller = orders(() => (runs += 1), { key: { required: false } });
-    await consumers.start(queue, controller, { store: memoryStore() });
-    await queue.emit('order.placed', { id: 1 });
-    await queue.emit('order.placed', { id: 1 });
-    await queue.isEmpty();
-    expect(runs).toBe(2);
-  });
-});
-
-describe('an event with a "replyTo"', () => {
-  it('is still an event: when it fails it is requeued', async () => {
-    const { queue } = await openLimitedQueue();
-    let runs = 0;
-    const controller = orders(() => {
-      runs += 1;
-      if (runs === 1) throw new Error('planned');
-    });
-    await consumers.start(queue, controller, { store: memoryStore() });
-    const replies = { replyTo: 'no-such-queue', correlationId: 'c1' };
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1', ...replies });
-    await until(() => runs === 2);
-    await queue.isEmpty();
-  });
-});
-
 describe('a message for a handler of requests, to which Nest does not reply', () => {
   it('is an event even with a "replyTo": it is redelivered when it fails', async () => {
     const queue = await openQueue();
@@ -614,13 +562,10 @@ describe('a shutdown', () => {
   it('leaves unstarted messages to the next consumer, and finishes started ones', async () => {
     const queue = await openQueue();
     const handled: number[] = [];
-    let release: () => void = () => undefined;
-    const busy = new Promise<void>((resolve) => {
-      release = resolve;
-    });
+    const gate = Gate.closed();
     const first = orders(async ({ id }) => {
       handled.push(id);
-      await busy;
+      await gate.pass();
     });
     const store = () => redisStore({ url: redis.url });
     const { app } = await consumers.start(queue, first, { store: store() });
@@ -628,7 +573,7 @@ describe('a shutdown', () => {
     await until(() => handled.length === 1);
     const closed = app.close();
     await emitOrder(queue, 2);
-    release();
+    gate.open();
     await closed;
     await queue.holds(2);
     await consumers.start(
@@ -715,23 +660,14 @@ describe('in driven time', () => {
     };
   }
 
-  /** A handler that waits at its gate. It counts its executions, in total and at the same time. */
+  /** A handler that waits at its gate, and counts its executions. */
   class SlowWork {
-    readonly gate = new Gate();
+    readonly gate = Gate.closed();
     runs = 0;
-    most = 0;
-    private atIt = 0;
-
-    constructor() {
-      this.gate.close();
-    }
 
     async run(): Promise<void> {
       this.runs += 1;
-      this.atIt += 1;
-      this.most = Math.max(this.most, this.atIt);
       await this.gate.pass();
-      this.atIt -= 1;
     }
   }
 
@@ -771,40 +707,6 @@ describe('in driven time', () => {
       expect(types.filter((type) => type === 'completed')).toHaveLength(1);
       expect(types.filter((type) => type === 'replayed')).toHaveLength(2);
       expect(types).not.toContain('released');
-    });
-
-    it('and then fails runs again, and not before', async () => {
-      const queue = await openQueue();
-      const work = new SlowWork();
-      const { counted, guard } = arrivals();
-      const controller = orders(
-        async () => {
-          await work.run();
-          if (work.runs === 1) throw new Error('planned');
-        },
-        {},
-        withShortTimeout(),
-      );
-      const { events } = await consumers.start(
-        queue,
-        controller,
-        { store: memoryStore() },
-        { configure: (app) => app.useGlobalGuards(guard) },
-      );
-      await emitOrder(queue, 1);
-      await until(() => counted.count >= 2);
-      expect(work.runs).toBe(1);
-      work.gate.open();
-      await until(() => work.runs === 2);
-      await queue.isEmpty();
-      expect(work.most).toBe(1);
-      const types = storyOf(events);
-      expect(types.filter((type) => type !== 'waited')).toEqual([
-        'acquired',
-        'released',
-        'acquired',
-        'completed',
-      ]);
     });
   });
 

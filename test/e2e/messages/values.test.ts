@@ -113,23 +113,16 @@ describe('a reply', () => {
     expect(runs()).toBe(1);
   });
 
-  it.each<[string, () => unknown]>([
-    ['a BigInt', () => ({ total: 1n })],
-    ['a Map', () => new Map([[1, 2]])],
-    ['undefined in an array', () => [undefined]],
-  ])(
-    'with %s, which would be lost, is rejected with a stable code, and the operation does not run again',
-    async (_, reply) => {
-      const { ask, runs } = await start(reply);
-      await expect(ask()).rejects.toEqual({
-        status: 'error',
-        code: 'idempotency_value_not_storable',
-        message: expect.any(String),
-      });
-      await expect(ask()).rejects.toMatchObject({ code: 'idempotency_response_not_kept' });
-      expect(runs()).toBe(1);
-    },
-  );
+  it('with a BigInt, which would be lost, is rejected with a stable code, and the operation does not run again', async () => {
+    const { ask, runs } = await start(() => ({ total: 1n }));
+    await expect(ask()).rejects.toEqual({
+      status: 'error',
+      code: 'idempotency_value_not_storable',
+      message: expect.any(String),
+    });
+    await expect(ask()).rejects.toMatchObject({ code: 'idempotency_response_not_kept' });
+    expect(runs()).toBe(1);
+  });
 });
 
 /** Revives a string, as a custom deserializer may do. */
@@ -160,14 +153,14 @@ describe('a message that cannot be compared', () => {
 });
 
 describe('an event without a key', () => {
-  it('is rejected with a message that does not call it a request', async () => {
+  it('is rejected with a remedy, in a message that does not call it a request', async () => {
     const filter = new Noting();
     const { emit, runs } = await start(() => undefined, {}, { filter });
     await emit();
     await until(() => filter.errors.length === 1);
     const [error] = filter.errors as [Error];
     expect(error).toMatchObject({ code: 'idempotency_key_missing' });
-    expect(error.message).toMatch(/Orders\.place/);
+    expect(error.message).toMatch(/Orders\.place.*messageId.*payloadKey.*required/s);
     expect(error.message).not.toMatch(/request/i);
     expect(runs()).toBe(0);
   });
@@ -502,21 +495,6 @@ function handlerOfBoth(options: IdempotencyOptions): { controller: Type; handled
 const ORDER = { order: { id: 1 }, sentAt: 'noon' };
 
 describe('another event with the same payload', () => {
-  it.each<[string, Parameters<typeof payloadKey>[0]]>([
-    ['all of it', {}],
-    ['a member', { include: ['order.id'] }],
-  ])('is another message when its key is made of %s', async (_, selection) => {
-    const { queue, deadLettered } = await openLimitedQueue();
-    const { controller, handled } = handlerOfBoth({ key: payloadKey(selection) });
-    await consumers.start(queue, controller, { store: memoryStore() });
-    for (const pattern of ['order.placed', 'order.cancelled', 'order.placed', 'order.cancelled']) {
-      await queue.emit(pattern, ORDER);
-    }
-    await queue.isEmpty();
-    expect(handled.sort()).toEqual(['order.cancelled', 'order.placed']);
-    await deadLettered.holds(0);
-  });
-
   it.each<[string, IdempotencyOptions]>([
     ['the whole payload', {}],
     ['a part of the payload', { fingerprint: { exclude: ['sentAt'] } }],
@@ -539,17 +517,6 @@ describe('another event with the same payload', () => {
       expect(events.filter(({ type }) => type === 'replayed')).toHaveLength(1);
     },
   );
-
-  it('that is a plain string is another message, too', async () => {
-    const { queue } = await openLimitedQueue();
-    const { controller, handled } = handlerOfBoth({ key: payloadKey() });
-    await consumers.start(queue, controller, { store: memoryStore() });
-    for (const pattern of ['order.placed', 'order.cancelled', 'order.placed']) {
-      await queue.emit(pattern, 'order 1');
-    }
-    await queue.isEmpty();
-    expect(handled.sort()).toEqual(['order.cancelled', 'order.placed']);
-  });
 });
 
 /** Memory of an event's record, which does not store the handler's value. */
@@ -594,24 +561,21 @@ describe('an event', () => {
     }
   });
 
-  const several = (context: ExecutionContext) =>
-    messageHeader('order')(context) ?? messageId()(context) ?? payloadKey()(context);
-  it.each([
-    ['the default key', undefined],
-    ['a key that is in none of three places', several],
-  ])('has its context read once with %s', async (_, key) => {
+  it('has its context read once, also with a key that is in none of three places', async () => {
     const reads = jest.spyOn(RmqContext.prototype, 'getChannelRef');
     const queue = await openQueue();
+    const key = (context: ExecutionContext) =>
+      messageHeader('order')(context) ?? messageId()(context) ?? payloadKey()(context);
     @Controller()
     class Orders {
-      @Idempotent({ message: { consumer: 'billing' }, key: { ...(key && { from: key }) } })
+      @Idempotent({ message: { consumer: 'billing' }, key })
       @EventPattern(['order.placed'])
       place() {
         return undefined;
       }
     }
     await consumers.start(queue, Orders, { store: memoryStore() });
-    await queue.emit('order.placed', { id: 1 }, key === undefined ? { messageId: 'm1' } : {});
+    await queue.emit('order.placed', { id: 1 });
     await queue.isEmpty();
     expect(reads).toHaveBeenCalledTimes(1);
   });

@@ -3,6 +3,8 @@ import {
   Catch,
   ClassSerializerInterceptor,
   type ExecutionContext,
+  Injectable,
+  Scope,
   UseFilters,
   UseInterceptors,
 } from '@nestjs/common';
@@ -18,7 +20,6 @@ import { describe, expect, it } from '@jest/globals';
 import { IdempotencyOptionsError, Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { payloadField } from 'nestjs-idempotency/message';
-import { Exclude } from 'class-transformer';
 import { of } from 'rxjs';
 import type { Scenario } from '../../support/http/scenario.js';
 import { useServer } from '../../support/servers/use-server.js';
@@ -39,18 +40,6 @@ class AcknowledgeErrors {
   catch(error: WsException, host: ArgumentsHost): void {
     const ack = host.getArgs<unknown[]>().find((argument) => typeof argument === 'function');
     ack?.(error.getError());
-  }
-}
-
-class Card {
-  @Exclude()
-  readonly number: string;
-
-  constructor(
-    readonly last4: string,
-    number: string,
-  ) {
-    this.number = number;
   }
 }
 
@@ -76,18 +65,27 @@ class Payments extends KnownCallers {
     return of({ event: 'accepted', data: execution }, { execution }, 'too late');
   }
 
-  @UseInterceptors(ClassSerializerInterceptor)
-  @SubscribeMessage('show-card')
-  @Idempotent()
-  async showCard(@InScenario() scenario: Scenario) {
-    await scenario.run();
-    return new Card('4242', '4242424242424242');
-  }
-
   @UseFilters(AcknowledgeErrors)
   @SubscribeMessage('pay-acknowledging-errors')
   @Idempotent()
   payAcknowledgingErrors(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+}
+
+/** A new instance for each connection. */
+@Injectable({ scope: Scope.REQUEST })
+@Idempotent()
+@WebSocketGateway({ namespace: 'shop' })
+class Shop extends KnownCallers {
+  @SubscribeMessage('pay')
+  pay(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+
+  @SubscribeMessage('refund')
+  @Idempotent({ key: { required: false } })
+  refund(@InScenario() scenario: Scenario) {
     return scenario.response();
   }
 }
@@ -97,12 +95,12 @@ describe('an acknowledgement', () => {
     startSocketApp({
       platform: 'socket.io',
       store: memoryStore(),
-      gateways: [Payments],
+      gateways: [Payments, Shop],
     }),
   );
 
-  it.each([0, '', false, 'text', [[1], { a: null }], { text: 'ä€😀' }])(
-    'may be any JSON value: %j',
+  it.each([0, '', false, 'text', [[1], { a: null }], { text: 'ä€😀' }, Buffer.from([0, 200, 255])])(
+    'may be any JSON value, or bytes: %j',
     async (value) => {
       const scenario = app.scenario();
       scenario.notes.push(value);
@@ -112,26 +110,6 @@ describe('an acknowledgement', () => {
       expect(scenario.executions).toBe(1);
     },
   );
-
-  it('may be bytes', async () => {
-    const scenario = app.scenario();
-    scenario.notes.push(Buffer.from([0, 200, 255]));
-    const client = await app.connectSocketIo('alice');
-    const first = await client.acked('say', payloadOf(scenario));
-    const second = await client.acked('say', payloadOf(scenario));
-    expect([...first]).toEqual([0, 200, 255]);
-    expect([...second]).toEqual([0, 200, 255]);
-    expect(scenario.executions).toBe(1);
-  });
-
-  it('never contains members that an inner serializer excludes', async () => {
-    const scenario = app.scenario();
-    const client = await app.connectSocketIo('alice');
-    for (let time = 0; time < 2; time += 1) {
-      expect(await client.acked('show-card', payloadOf(scenario))).toEqual({ last4: '4242' });
-    }
-    expect(scenario.executions).toBe(1);
-  });
 
   it('is replayed together with the events that the handler emitted', async () => {
     const scenario = app.scenario();
@@ -172,11 +150,28 @@ describe('an acknowledgement', () => {
     const client = await app.connectSocketIo('alice');
     await client.acked('pay-acknowledging-errors', payloadOf(scenario));
     const other = payloadOf(scenario, { amount: 1 });
-    expect(await client.acked('pay-acknowledging-errors', other)).toMatchObject({
+    expect(await client.acked('pay-acknowledging-errors', other)).toEqual({
       status: 'error',
       code: 'idempotency_key_reused',
+      message: expect.any(String),
     });
     expect(scenario.executions).toBe(1);
+  });
+
+  it('is replayed in a namespace, from a request-scoped gateway that is protected as a class', async () => {
+    const scenario = app.scenario();
+    for (let connection = 0; connection < 2; connection += 1) {
+      const client = await app.connectSocketIo('alice', { namespace: '/shop' });
+      expect(await client.acked('pay', payloadOf(scenario))).toEqual({ execution: 1 });
+    }
+    expect(scenario.executions).toBe(1);
+    const client = await app.connectSocketIo('alice', { namespace: '/shop' });
+    const keyless = payloadOf(scenario, { idempotencyKey: undefined });
+    expect(await client.ask('pay', keyless)).toMatchObject({
+      data: { code: 'idempotency_key_missing' },
+    });
+    // The decorator of a method overrides that of the class.
+    expect(await client.acked('refund', keyless)).toEqual({ execution: 2 });
   });
 });
 
@@ -235,13 +230,16 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
     expect(await alice.ask('pay', payloadOf(scenario))).toMatchObject({ data: { execution: 1 } });
     expect(await bob.ask('pay', payloadOf(scenario))).toMatchObject({ data: { execution: 2 } });
     expect(await alice.ask('pay', payloadOf(scenario))).toMatchObject({ data: { execution: 1 } });
-    expect(scenario.executions).toBe(2);
+    // So do the handlers of one caller.
+    expect(await alice.ask('refund', payloadOf(scenario))).toEqual({
+      event: 'refunded',
+      data: { execution: 3 },
+    });
+    expect(scenario.executions).toBe(3);
   });
 
   it.each([
     ['user', { user: { id: 'eve' } }],
-    ['user, by its subject', { user: { sub: 'eve' } }],
-    ['user, by its id before its subject', { user: { id: 'eve', sub: 'mallory' } }],
     ['data.user', { data: { user: { id: 'eve' } } }],
     ['request.user', { request: { user: { id: 'eve' } } }],
     ['user, before data.user', { user: { id: 'eve' }, data: { user: { id: 'mallory' } } }],
@@ -369,17 +367,13 @@ class WellFormed {
   }
 }
 
-@Idempotent({ operation: 'same' })
+@UseInterceptors(ClassSerializerInterceptor)
 @WebSocketGateway()
-class SharesItsName {
+class SerializesOutside {
   @SubscribeMessage('pay')
+  @Idempotent()
   pay() {
     return 'paid';
-  }
-
-  @SubscribeMessage('refund')
-  refund() {
-    return 'refunded';
   }
 }
 
@@ -389,6 +383,8 @@ const start = (
 ) => startSocketApp({ platform: 'socket.io', store: memoryStore(), gateways: [gateway], options });
 
 describe('an application with a gateway', () => {
+  const wellFormed = useServer(() => start(WellFormed, { key: 'X-Request-Id' }));
+
   it.each([AcknowledgesByDecorator, InheritsAcknowledging, AcknowledgesByPosition])(
     'does not start when a protected handler acknowledges itself: %p',
     async (gateway) => {
@@ -414,23 +410,27 @@ describe('an application with a gateway', () => {
     );
   });
 
-  it('does not start with two operations of one name', async () => {
-    await expect(start(SharesItsName)).rejects.toThrow('Two operations are named "same"');
+  it('does not start when a serializer is outside of @Idempotent()', async () => {
+    await expect(start(SerializesOutside)).rejects.toThrow(
+      'SerializesOutside.pay returns its value to a ClassSerializerInterceptor',
+    );
   });
 
   it('starts with another key header for HTTP, and reads the key of a message from its payload', async () => {
-    const app = await start(WellFormed, { key: 'X-Request-Id' });
-    const scenario = app.scenario();
-    const client = await app.connect();
+    const scenario = wellFormed.scenario();
+    const client = await wellFormed.connect();
     const payment = { ...payloadOf(scenario), order: { id: scenario.key } };
     const first = await client.ask('pay', payment);
     expect(first).toEqual({ event: 'paid', data: { execution: 1 } });
     expect(await client.ask('pay', payment)).toEqual(first);
+    // The whole payload is compared: its member of this name is no key here.
+    expect(await client.ask('pay', { ...payment, idempotencyKey: 'any' })).toMatchObject({
+      data: { code: 'idempotency_key_reused' },
+    });
     expect(await client.ask('list', { idempotencyKey: 'k' })).toEqual({
       event: 'listed',
       data: 'k',
     });
     expect(scenario.executions).toBe(1);
-    await app.close();
   });
 });

@@ -1,9 +1,7 @@
-import { type NestInterceptor, UseInterceptors } from '@nestjs/common';
 import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { describe, expect, it } from '@jest/globals';
-import { type IdempotencyEvent, IdempotencyReconciler, Idempotent } from 'nestjs-idempotency';
+import { IdempotencyReconciler, Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { timeout } from 'rxjs';
 import { useStores } from '../../support/http/combinations.js';
 import type { Scenario } from '../../support/http/scenario.js';
 import { Tally } from '../../support/waiting/tally.js';
@@ -12,17 +10,10 @@ import {
   InScenario,
   KnownCallers,
   payloadOf,
-  scenarioIn,
   socketCombinations,
   socketPlatforms,
   startSocketApp,
 } from './support/socket-app.js';
-
-/** An interceptor inside @Idempotent() that times out before the handler ends, the first time. */
-const withShortTimeout: NestInterceptor = {
-  intercept: (context, next) =>
-    scenarioIn(context).executions > 0 ? next.handle() : next.handle().pipe(timeout(30)),
-};
 
 @WebSocketGateway()
 class Payments extends KnownCallers {
@@ -30,15 +21,6 @@ class Payments extends KnownCallers {
   @Idempotent({ duplicates: { mode: 'wait', timeoutMs: 60_000 } })
   async pay(@InScenario() scenario: Scenario) {
     return { event: 'paid', data: await scenario.response() };
-  }
-
-  @UseInterceptors(withShortTimeout)
-  @SubscribeMessage('pay-in-time')
-  @Idempotent()
-  async payInTime(@InScenario() scenario: Scenario) {
-    const execution = await scenario.run();
-    if (scenario.planned(execution) === 'break') throw new Error('planned');
-    return { event: 'paid', data: { execution } };
   }
 }
 
@@ -87,20 +69,15 @@ describe.each(socketCombinations)(
       expect(scenario.executions).toBe(1);
     });
 
-    it('no longer waits, while other clients still do', async () => {
+    it('no longer waits', async () => {
       const scenario = app.scenario();
       scenario.gate.close();
-      const [first, leaving, staying] = await Promise.all([
-        app.connect('alice'),
-        app.connect('alice'),
-        app.connect('alice'),
-      ]);
+      const [first, leaving] = [await app.connect('alice'), await app.connect('alice')];
       const response = first.ask('pay', payloadOf(scenario));
       await scenario.started.reached(1);
       const before = begun.count;
-      const stayed = staying.ask('pay', payloadOf(scenario));
       leaving.send('pay', payloadOf(scenario));
-      await begun.reached(before + 2);
+      await begun.reached(before + 1);
 
       const waited = app.next('waited');
       await leaving.close();
@@ -110,39 +87,7 @@ describe.each(socketCombinations)(
 
       scenario.gate.open();
       expect(await response).toEqual({ event: 'paid', data: { execution: 1 } });
-      expect(await stayed).toEqual({ event: 'paid', data: { execution: 1 } });
       expect(scenario.executions).toBe(1);
-    });
-
-    /** Asks once in vain, and again once the store has the end of the handler. */
-    async function askTwice(scenario: Scenario, end: IdempotencyEvent['type']) {
-      const client = await app.connect('alice');
-      scenario.gate.close();
-      const first = await client.ask('pay-in-time', payloadOf(scenario));
-      expect(first).toMatchObject({ event: 'exception', data: { status: 'error' } });
-      const inBetween = await client.ask('pay-in-time', payloadOf(scenario));
-      const ended = app.next(end);
-      scenario.gate.open();
-      await ended;
-      return { inBetween, afterwards: await client.ask('pay-in-time', payloadOf(scenario)) };
-    }
-
-    describe('that continues after an inner interceptor has timed out', () => {
-      it('does not run concurrently with itself, and its success counts', async () => {
-        const scenario = app.scenario();
-        const { inBetween, afterwards } = await askTwice(scenario, 'completed');
-        expect(inBetween.data).toMatchObject({ code: 'idempotency_in_progress' });
-        expect(afterwards.data).toMatchObject({ code: 'idempotency_response_not_kept' });
-        expect(scenario.executions).toBe(1);
-      });
-
-      it('and then fails may be retried', async () => {
-        const scenario = app.scenario();
-        scenario.plan = ['break'];
-        const { inBetween, afterwards } = await askTwice(scenario, 'released');
-        expect(inBetween.data).toMatchObject({ code: 'idempotency_in_progress' });
-        expect(afterwards).toEqual({ event: 'paid', data: { execution: 2 } });
-      });
     });
   },
 );
@@ -229,27 +174,20 @@ describe.each(socketPlatforms)('an expired lease, on %s', (platform) => {
     return { scenario, late, next: await app.connect('alice') };
   }
 
-  it('lets the next attempt respond with what onTakeover finds', async () => {
+  it.each([
+    ['the next attempt respond with what onTakeover finds', false],
+    ['the reconciler store what onTakeover finds, as the response to every retry', true],
+  ])('lets %s', async (_, isReconciled) => {
     const { scenario, late, next } = await outliveTheLease();
     found.set(scenario.key, { event: 'paid', data: 'found' });
+    if (isReconciled) {
+      now += AFTER_MS;
+      const report = await app.nest.get(IdempotencyReconciler).reconcile();
+      expect(report).toMatchObject({ completed: 1 });
+    }
     const first = await next.ask('pay', payloadOf(scenario));
     expect(first).toEqual({ event: 'paid', data: 'found' });
     expect(await next.ask('pay', payloadOf(scenario))).toEqual(first);
-    expect(scenario.executions).toBe(1);
-    scenario.gate.open();
-    await late;
-  });
-
-  it('lets the reconciler store what onTakeover finds, as the response to every retry', async () => {
-    const { scenario, late, next } = await outliveTheLease();
-    found.set(scenario.key, { event: 'paid', data: 'found' });
-    now += AFTER_MS;
-    const report = await app.nest.get(IdempotencyReconciler).reconcile();
-    expect(report).toMatchObject({ completed: 1 });
-    expect(await next.ask('pay', payloadOf(scenario))).toEqual({
-      event: 'paid',
-      data: 'found',
-    });
     expect(scenario.executions).toBe(1);
     scenario.gate.open();
     await late;

@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import fc from 'fast-check';
 import {
   FailureReplayedError,
   jsonCodec,
@@ -203,20 +202,6 @@ describe('the emitted values of a stream', () => {
       const outcome = stored(encodeEmissions(values, codec));
       expect(decodeOutcome(outcome, codec)).toStrictEqual({ kind: 'emissions', values });
     }
-  });
-
-  it('are kept in order, whatever their types', () => {
-    const value = fc.oneof(
-      fc.jsonValue({ noUnicodeString: false }).filter((one) => !Object.is(one, -0)),
-      fc.constant(undefined),
-      fc.uint8Array().map((bytes) => Buffer.from(bytes)),
-    );
-    fc.assert(
-      fc.property(fc.array(value), (values) => {
-        const outcome = stored(encodeEmissions(values, messagePack));
-        expect(decodeOutcome(outcome, messagePack)).toEqual({ kind: 'emissions', values });
-      }),
-    );
   });
 
   it('are distinct from one value that is an array', () => {

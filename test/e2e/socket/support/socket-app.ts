@@ -40,14 +40,10 @@ interface TestPayload {
 }
 
 /** The scenario of a message. */
-export const InScenario = createParamDecorator((_: unknown, context: ExecutionContext) =>
-  scenarioIn(context),
-);
-
-export function scenarioIn(context: ExecutionContext): Scenario {
+export const InScenario = createParamDecorator((_: unknown, context: ExecutionContext) => {
   const { scenario } = context.switchToWs().getData<TestPayload>();
   return scenarioOf({ headers: { [SCENARIO_HEADER]: scenario } });
-}
+});
 
 /** A payload of the scenario, with its key and the given members. */
 export function payloadOf({ id, key }: Scenario, more: object = {}): object {

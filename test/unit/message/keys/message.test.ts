@@ -71,14 +71,6 @@ describe('the offset as a key', () => {
     );
   });
 
-  it('is the same for a redelivered message, and different for the next one', async () => {
-    const keys = [await fromKafka(), await fromKafka(), await fromKafka({ offset: '44' })].map(
-      kafkaOffset(),
-    );
-    expect(keys[1]).toBe(keys[0]);
-    expect(keys[2]).not.toBe(keys[0]);
-  });
-
   it('is rejected where a transport of its own kind has none', async () => {
     const context = await fromKafka({ offset: undefined as never });
     expectUnreadable(() => kafkaOffset()(context));
@@ -92,13 +84,6 @@ describe('the offset as a key', () => {
 
 describe('the default key', () => {
   const key = defaultMessageKey('Idempotency-Key');
-
-  it('is in the header', async () => {
-    const headers = { 'idempotency-key': 'order-7' };
-    expect(key(await fromRabbitMq({ headers }))).toBe('order-7');
-    expect(key(await fromMqtt({ userProperties: headers }))).toBe('order-7');
-    expect(key(await fromRedis(headers))).toBe('order-7');
-  });
 
   it('is that of the header rather than the message’s id', async () => {
     const header = 'Idempotency-Key';
@@ -183,12 +168,6 @@ describe.each(Object.entries(transports))('a header on %s', (_, receive) => {
 });
 
 describe('a header on RabbitMQ', () => {
-  it('may be an integer, which is the same key as its digits', async () => {
-    expect(key(await fromRabbitMq({ headers: { 'Idempotency-Key': 7 } }))).toBe('7');
-    expect(key(await fromRabbitMq({ headers: { 'Idempotency-Key': '7' } }))).toBe('7');
-    expect(key(await fromRabbitMq({ headers: { 'Idempotency-Key': -0 } }))).toBe('0');
-  });
-
   it('may be bytes of text, as clients in some languages send it', async () => {
     const pool = Buffer.from('--schlüssel--');
     const headers = { 'Idempotency-Key': pool.subarray(2, -2) };
@@ -202,10 +181,7 @@ describe('a header on RabbitMQ', () => {
 
   const unreadable: [string, unknown][] = [
     ['a 64-bit integer that JavaScript has rounded', 9_007_199_254_740_992],
-    ['a fraction', 1.5],
-    ['a boolean', true],
     ['a table', { id: 7 }],
-    ['a timestamp', { '!': 'timestamp', value: 1_764_000_000 }],
     ['a list of several', ['a', 'b']],
     ['a list of equal ones', ['a', 'a']],
     ['a list in a list', [['a']]],
@@ -472,6 +448,7 @@ describe('a field of the payload', () => {
     expect(number(withPayload({ n: '7' }))).toBe('7');
     expect(number(withPayload({ n: -1 }))).toBe('-1');
     expect(number(withPayload({ n: 0 }))).toBe('0');
+    expect(number(withPayload({ n: -0 }))).toBe('0');
   });
 
   const absent: unknown[] = [

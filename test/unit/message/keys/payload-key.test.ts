@@ -137,6 +137,29 @@ describe('a key derived from the payload', () => {
     expect(nested).not.toBe(keyOf({ b: { a: 1 } }, { include: ['a.b', 'b.a'] }));
   });
 
+  it('counts the places of what is included in lists, also beside items that have nothing of it', () => {
+    const lists: unknown[] = [
+      ...[{ sku: 0 }, { sku: '0' }, { sku: 1 }, { sku: false }, { sku: true }, [{ sku: 0 }]],
+      ...[[{ sku: 1 }], [{ sku: '1' }], [{ sku: [1] }], [{ sku: { a: 1 } }]],
+      ...[[{ sku: [{ sku: 1 }] }], [{ sku: 'null' }], [{ sku: '1,2' }], [[{ sku: 1 }]]],
+      ...[[{ sku: false }], [{ sku: true }], [{ sku: 1 }, {}], [{}, { sku: 1 }]],
+      ...[
+        [{ sku: 1 }, 0],
+        [0, { sku: 1 }],
+        [{ sku: 1 }, { sku: null }],
+      ],
+      ...[
+        [{ sku: 1 }, { sku: 1 }],
+        [{ sku: 1 }, { sku: 2 }],
+        [{ sku: 2 }, { sku: 1 }],
+      ],
+      ...[[[{ sku: 1 }], { sku: 2 }], [[{ sku: 1 }, { sku: 2 }]]],
+    ];
+    const payloads = lists.map((items) => ({ items }));
+    expect(countKeys(payloads, { include: ['items.sku'] })).toBe(lists.length);
+    expect(countKeys(payloads, { exclude: ['items.price'] })).toBe(lists.length);
+  });
+
   const nothing: [string, unknown, PayloadSelection][] = [
     ['nothing came', undefined, {}],
     ['an empty string came', '', {}],
@@ -168,19 +191,11 @@ describe('a key derived from the payload', () => {
 
   const lossy: [string, unknown][] = [
     ['a date', new Date(0)],
-    ['an invalid date', new Date(NaN)],
     ['bytes', Buffer.from('a')],
-    ['bytes of another kind', new Float32Array(1)],
-    ['an ArrayBuffer', new ArrayBuffer(1)],
     ['a Map', new Map([['b', 1]])],
-    ['a Set', new Set([1])],
-    ['a regular expression', /a/],
-    ['an error', new Error('a')],
     ['an instance of a class', new Money(1)],
     ['a boxed string', Object('a')],
-    ['a promise', Promise.resolve(1)],
     ['NaN', NaN],
-    ['Infinity', Infinity],
     ['a BigInt', 1n],
     ['a function', () => 1],
     ['a symbol', Symbol('a')],
