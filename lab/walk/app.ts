@@ -1,9 +1,9 @@
 import 'reflect-metadata';
 import { serve } from '../../test/support/processes/child.js';
-import { Coverage } from './coverage.js';
+import { startTrace, takeTrace } from './trace.js';
 import type { Setup, Step, Trip } from './trip.js';
 
-const coverage = await Coverage.start();
+startTrace();
 let trip: Trip | undefined;
 
 serve({
@@ -19,6 +19,5 @@ serve({
 async function step(work: () => Promise<void>): Promise<Step> {
   const before = trip?.executions() ?? 0;
   await work();
-  const files = await coverage.take();
-  return { files, executions: (trip?.executions() ?? 0) - before };
+  return { entries: takeTrace(), executions: (trip?.executions() ?? 0) - before };
 }

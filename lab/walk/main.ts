@@ -4,18 +4,24 @@ import { fromCommandLine } from '../command-line.js';
 import { TRIPS } from './trip.js';
 import { walk } from './walk.js';
 
-const USAGE = `npm run lab -- walk
+const USAGE = `npm run lab -- walk [--moves]
+
+  --moves    the functions in the order in which they are entered, and how often the reader goes to another file
 
   What it prints is the same each time: run it in two checkouts, and compare with diff.`;
 
-fromCommandLine(USAGE, (args) => parseArgs({ args: [...args] }));
+const { values } = fromCommandLine(USAGE, (args) =>
+  parseArgs({ args: [...args], options: { moves: { type: 'boolean', default: false } } }),
+);
 const broker = await startRabbitMq();
-const table: Record<string, Record<string, number>> = {};
+const table: Record<string, Record<string, number | undefined>> = {};
 try {
   for (const trip of TRIPS) {
-    const { files, ...counts } = await walk({ trip, broker });
-    console.log(`${[trip, ...files].join('\n  ')}\n`);
-    table[trip] = { files: files.length, ...counts };
+    const { files, way, ...counts } = await walk({ trip, broker });
+    const { entries, ...moves } = way;
+    const lines = values.moves ? entries.map(({ file, name }) => `${file} ${name}`.trim()) : files;
+    console.log(`${[trip, ...lines].join('\n  ')}\n`);
+    table[trip] = { files: files.length, ...counts, ...(values.moves ? moves : {}) };
   }
 } finally {
   await broker.stop();

@@ -1,4 +1,5 @@
 import type { UsedRabbitMq } from '../../test/support/rabbitmq/use-rabbitmq.js';
+import type { Entry } from './trace.js';
 
 export const TRIPS = ['first POST', 'replay', 'message', 'call'] as const;
 export type TripName = (typeof TRIPS)[number];
@@ -18,6 +19,6 @@ export interface Setup {
 
 /** What ran from the end of the previous step to the end of this one. */
 export interface Step {
-  readonly files: readonly string[];
+  readonly entries: readonly Entry[];
   readonly executions: number;
 }

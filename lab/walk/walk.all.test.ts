@@ -8,7 +8,8 @@ import { RedisIdempotencyStore } from '../../test/support/internals/redis.js';
 import { projectRoot } from '../../test/support/project-root.js';
 import { useRabbitMq } from '../../test/support/rabbitmq/use-rabbitmq.js';
 import type { TripName } from './trip.js';
-import { walk, type Walk } from './walk.js';
+import { SOCKET } from './trace.js';
+import { walk, wayOf, type Walk } from './walk.js';
 
 const broker = useRabbitMq();
 const walks = new Map<TripName, Promise<Walk>>();
@@ -45,6 +46,30 @@ describe('npm run lab -- walk', () => {
       expect(lines).toBeGreaterThan(files.length);
     },
   );
+
+  it('counts the moves from file to file, those back, and those from the store to its socket', () => {
+    const way = ['a', 'stores/b begin', 'stores/b', 'stores/c', `${SOCKET} 1`, 'stores/b', 'a'];
+    const entries = [...way, `${SOCKET} 6379`, 'd'].map((entry, at) => {
+      const [file = '', name = ''] = entry.split(' ');
+      return { file, name, at };
+    });
+    expect(wayOf(entries, '6379')).toMatchObject({
+      calls: 7,
+      functions: 7,
+      moves: 5,
+      returns: 2,
+      movesToSocket: 3,
+    });
+  });
+
+  it('finds the way of a first POST to the socket of Redis', async () => {
+    const { files, way } = await walkOf('first POST');
+    expect(way.calls).toBeGreaterThan(way.functions);
+    expect(way.moves).toBeGreaterThan(files.length);
+    expect(way.returns).toBeLessThan(way.moves);
+    expect(way.movesToSocket).toBeGreaterThan(0);
+    expect(way.movesToSocket).toBeLessThan(way.moves);
+  });
 
   it('of a replay executes nothing, and lists fewer files than a first POST', async () => {
     const first = await walkOf('first POST');

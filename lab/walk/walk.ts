@@ -7,6 +7,7 @@ import { startRedis } from '../../test/support/redis/redis-server.js';
 import { scriptCalls } from '../../test/support/redis/scripts.js';
 import type { UsedRabbitMq } from '../../test/support/rabbitmq/use-rabbitmq.js';
 import { withResources } from '../bench/measuring/resources.js';
+import { SOCKET, type Entry } from './trace.js';
 import type { Setup, Step, TripName } from './trip.js';
 import { sum } from '../sum.js';
 
@@ -22,6 +23,21 @@ export interface Walk {
   readonly scripts: number;
   /** How often the handler ran. */
   readonly executions: number;
+  readonly way: Way;
+}
+
+/** What a reader who follows the trip has to do. */
+export interface Way {
+  /** In their order. */
+  readonly entries: readonly Entry[];
+  readonly calls: number;
+  readonly functions: number;
+  /** From one file to another. */
+  readonly moves: number;
+  /** Of these, to a file that was left before. */
+  readonly returns: number;
+  /** From the store's first command to its socket, with the replies of the functions on the way. */
+  readonly movesToSocket: number | undefined;
 }
 
 export interface WalkOptions {
@@ -45,12 +61,47 @@ export function walk({ trip, broker, keepsStart = false }: WalkOptions): Promise
     const earlier = [await app.call<Step>('open', setup)];
     for (let i = 0; i < WARM_UPS; i += 1) earlier.push(await app.call<Step>('go'));
     const scriptsBefore = await scriptCalls(observer);
-    const { files, executions } = await app.call<Step>('go');
+    const { entries, executions } = await app.call<Step>('go');
     const scripts = (await scriptCalls(observer)) - scriptsBefore;
-    const counted = keepsStart ? [...earlier.flatMap((step) => step.files), ...files] : files;
-    const unique = [...new Set(counted)].sort();
-    return { files: unique, lines: sum(unique.map(linesOf)), scripts, executions };
+    const counted = keepsStart ? [...earlier.flatMap((step) => step.entries), ...entries] : entries;
+    const files = [...new Set(inLibrary(counted).map(({ file }) => file))].sort();
+    const way = wayOf(entries, new URL(redis.url).port);
+    return { files, lines: sum(files.map(linesOf)), scripts, executions, way };
   });
+}
+
+const inLibrary = (entries: readonly Entry[]) => entries.filter(({ file }) => file !== SOCKET);
+
+/** @param storePort - of the store's server. */
+export function wayOf(entries: readonly Entry[], storePort: string): Way {
+  const own = inLibrary(entries);
+  const left = new Set<string>();
+  let returns = 0;
+  for (const [index, { file }] of own.entries()) {
+    const before = own[index - 1]?.file;
+    if (before === undefined || before === file) continue;
+    left.add(before);
+    if (left.has(file)) returns += 1;
+  }
+  const first = entries.findIndex(
+    ({ file, name }) => name === 'begin' && file.startsWith('stores/'),
+  );
+  const sent = entries.findIndex(
+    ({ file, name }, index) => index > first && file === SOCKET && name === storePort,
+  );
+  return {
+    entries,
+    calls: own.length,
+    functions: new Set(own.map(({ file, name, at }) => `${file} ${name} ${at}`)).size,
+    moves: movesIn(own),
+    returns,
+    movesToSocket:
+      first < 0 || sent < 0 ? undefined : movesIn(inLibrary(entries.slice(first, sent))),
+  };
+}
+
+function movesIn(entries: readonly Entry[]): number {
+  return entries.filter(({ file }, index) => index > 0 && entries[index - 1]?.file !== file).length;
 }
 
 function linesOf(file: string): number {
