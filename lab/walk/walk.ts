@@ -75,14 +75,7 @@ const inLibrary = (entries: readonly Entry[]) => entries.filter(({ file }) => fi
 /** @param storePort - of the store's server. */
 export function wayOf(entries: readonly Entry[], storePort: string): Way {
   const own = inLibrary(entries);
-  const left = new Set<string>();
-  let returns = 0;
-  for (const [index, { file }] of own.entries()) {
-    const before = own[index - 1]?.file;
-    if (before === undefined || before === file) continue;
-    left.add(before);
-    if (left.has(file)) returns += 1;
-  }
+  const stops = stopsOf(own);
   const first = entries.findIndex(
     ({ file, name }) => name === 'begin' && file.startsWith('stores/'),
   );
@@ -92,16 +85,17 @@ export function wayOf(entries: readonly Entry[], storePort: string): Way {
   return {
     entries,
     calls: own.length,
-    functions: new Set(own.map(({ file, name, at }) => `${file} ${name} ${at}`)).size,
-    moves: movesIn(own),
-    returns,
+    functions: new Set(own.map(({ file, at }) => `${file} ${at}`)).size,
+    moves: stops.length - 1,
+    returns: stops.length - new Set(stops).size,
     movesToSocket:
-      first < 0 || sent < 0 ? undefined : movesIn(inLibrary(entries.slice(first, sent))),
+      first < 0 || sent < 0 ? undefined : stopsOf(inLibrary(entries.slice(first, sent))).length - 1,
   };
 }
 
-function movesIn(entries: readonly Entry[]): number {
-  return entries.filter(({ file }, index) => index > 0 && entries[index - 1]?.file !== file).length;
+/** The files in the order in which they are entered, each once for as long as no other one is. */
+function stopsOf(entries: readonly Entry[]): readonly string[] {
+  return entries.map(({ file }) => file).filter((file, index, all) => file !== all[index - 1]);
 }
 
 function linesOf(file: string): number {
