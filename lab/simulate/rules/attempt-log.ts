@@ -2,6 +2,8 @@ import type { IdempotencyEvent } from '../../../test/support/internals/core.js';
 
 /** What has happened to one attempt. Times are of its process. */
 interface AttemptLog {
+  /** Of the lease that it extended last. */
+  token: string | undefined;
   isRunning: boolean;
   /** For the first time: an inner decorator may call the operation again. */
   startedAt: number | undefined;
@@ -47,6 +49,7 @@ export class AttemptLogs {
 
 function newLog(): AttemptLog {
   return {
+    token: undefined,
     isRunning: false,
     startedAt: undefined,
     hasReturned: false,

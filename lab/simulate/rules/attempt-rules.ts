@@ -40,8 +40,9 @@ export class AttemptRules extends RuleBase {
     });
   }
 
-  extends(process: SimulatedProcess, { recordKey, fence }: Lease): void {
+  extends(process: SimulatedProcess, { recordKey, fence, token }: Lease): void {
     const log = this.logs.of(recordKey, fence);
+    log.token = token;
     log.extendedAt = process.time();
     const attempt = attemptOf(process, recordKey, fence);
     if (attempt === undefined) this.object('an attempt that has ended extends its lease');

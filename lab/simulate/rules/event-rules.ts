@@ -49,7 +49,10 @@ export class EventRules extends RuleBase {
   private checkLoss(process: SimulatedProcess, event: EventOf<'lease_lost'>): void {
     const { fencingToken, reason, recordKey } = event;
     const record = this.world.serverOf(recordKey).recordOf(recordKey);
-    const hasEnded = record?.fence === fencingToken && record.state !== 'in_progress';
+    // An outcome restored where another attempt's record has expired keeps that one's fencing token.
+    const { token } = this.logs.of(recordKey, fencingToken);
+    const hasEnded =
+      record !== undefined && record.token === token && record.state !== 'in_progress';
     if (reason === 'lost' && hasEnded) {
       this.object('an attempt that ended its record is reported to have lost it');
     }
