@@ -4,7 +4,7 @@ import { packageEntries } from './test/support/typescript/package-entries.mjs';
 export const subjects = {
   alerts: ['test/integration/alerts/*.all.test.ts', 'test/faults/alerts/*.all.test.ts'],
   chaos: ['lab/chaos/*.all.test.ts'],
-  clients: ['test/e2e/browser.all.test.ts', 'test/e2e/client/lost-responses.test.ts'],
+  clients: ['test/e2e/browser.all.test.ts', 'test/e2e/client/lost-responses.all.test.ts'],
   connections: [
     'test/integration/redis/connections/{cluster-connections,shifted-replies}.test.ts',
     'test/integration/redis/connections/without-own-commands.all.test.ts',
@@ -31,7 +31,7 @@ export const subjects = {
   failovers: ['test/faults/failover/**/*.all.test.ts'],
   faults: [
     'test/faults/processes/**/*.all.test.ts',
-    'test/faults/processes/{crashes,duplicates,store-lost-at-complete}.test.ts',
+    'test/faults/processes/{crashes,store-lost-at-complete}.test.ts',
     'test/faults/transactions/{crashes,pauses.all}.test.ts',
     'test/e2e/**/{crashes,fencing,two-processes}.all.test.ts',
   ],
@@ -59,7 +59,7 @@ export const subjects = {
   programs: ['test/e2e/{metrics,sample-app}/*.all.test.ts'],
   values: [
     'test/e2e/callers.test.ts',
-    'test/e2e/http/requests/fuzz.test.ts',
+    'test/e2e/http/requests/fuzz.all.test.ts',
     'test/unit/codecs/round-trips.test.ts',
     'test/unit/core/record/{canonical-json,fingerprint,record-key}.test.ts',
     'test/unit/http/idempotency-key.test.ts',

@@ -332,7 +332,7 @@ async function check(
   try {
     await checkRandomly({
       values,
-      runs: isTestAll ? 1_000 : 100,
+      runs: isTestAll ? 1_000 : 50,
       atOnce: 50,
       check: async (given) => {
         const mistakes = [];

@@ -22,7 +22,7 @@ const TIMEOUT_MS = 5_000;
 
 export const MUTANTS: Readonly<Record<MutantName, Mutant>> = {
   'outcome-not-stored': {
-    suite: 'lab/chaos/chaos.test.ts',
+    suite: 'lab/chaos/chaos.all.test.ts',
     objection: 'executed again',
     store: (real) =>
       changed(real, {

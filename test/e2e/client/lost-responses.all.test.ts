@@ -3,7 +3,6 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { newIdempotencyKey, type IdempotentFetchOptions } from 'nestjs-idempotency/client';
 import type { Fault } from '../../support/http/wire/fault-proxy.js';
 import { Random } from '../../integration/differential/random.js';
-import { isTestAll } from '../../support/jest/test-all.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { forEachNumber, type Paid, SamplePayments } from './sample-payments.js';
 
@@ -23,7 +22,7 @@ const timeoutMs: IdempotentFetchOptions = {
 if (wanted !== undefined) jest.setTimeout(600_000);
 
 /** The platform makes no difference to the client. */
-const platform = isTestAll ? 'fastify' : 'express';
+const platform = 'fastify';
 
 describe(`payments to the sample app on ${platform}`, () => {
   const api = useServer(() => SamplePayments.start(platform, 5));

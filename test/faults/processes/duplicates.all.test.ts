@@ -1,13 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { isTestAll } from '../../support/jest/test-all.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 import { NOTHING_TOLERATED } from '../../../lab/faults/expectations.js';
 import { Lab } from '../../../lab/faults/lab.js';
 import type { LabWorker } from '../../../lab/faults/lab-worker.js';
 import type { StoreSettings } from '../../../lab/faults/worker/settings.js';
 
-const WORKERS = isTestAll ? 3 : 2;
-const DUPLICATES = isTestAll ? 300 : 60;
+const WORKERS = 3;
+const DUPLICATES = 300;
 const BYTES = 5_000_000;
 const LIMIT_MS = 20_000;
 /** Longer than anything in here takes. */

@@ -120,7 +120,7 @@ describe('deletion', () => {
       await addRecords(1, -10);
       await pool.query(`
       UPDATE idempotency_records SET attempt = 2 WHERE expires_at > now() - interval '15 seconds';
-      CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'planned'; END $$;
+      CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'planned' USING ERRCODE = '42501'; END $$;
       CREATE TRIGGER refused BEFORE DELETE ON idempotency_records
         FOR EACH ROW WHEN (OLD.attempt = 2) EXECUTE FUNCTION refuse()`);
       afterTest(() => pool.query('DROP FUNCTION refuse() CASCADE'));

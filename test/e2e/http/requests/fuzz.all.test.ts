@@ -13,10 +13,9 @@ import { encode, type FuzzedRequest } from '../../../support/http/fuzz/fuzzed-re
 import { fuzzedRequests } from '../../../support/http/fuzz/generate-request.js';
 import type { RawResponse } from '../../../support/http/wire/raw-response.js';
 import { checkRandomly } from '../../../support/jest/random-runs.js';
-import { isTestAll } from '../../../support/jest/test-all.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';
 
-const runs = isTestAll ? 40 : 6;
+const runs = 20;
 const REQUESTS_OF_A_RUN = 250;
 const REQUESTS_AT_ONCE = 8;
 /** Results that must occur often, by name or by the response's status. */
