@@ -39,7 +39,7 @@ export const subjects = {
     'test/faults/messages/rabbitmq.test.ts',
     'test/e2e/messages/delivery-limits.all.test.ts',
   ],
-  migration: ['examples/migration/**/*.all.test.ts'],
+  migration: ['examples/migration/**/*.test.ts'],
   model: ['lab/model/*.all.test.ts'],
   packages: ['test/package/**/*.all.test.ts', 'test/contract/nest-versions.all.test.ts'],
   pairs: [
@@ -66,7 +66,7 @@ export const subjects = {
     'test/unit/message/keys/payload-key*.test.ts',
   ],
   project: ['test/project/**/*.test.ts'],
-  recipes: ['examples/*/*.all.test.ts', 'examples/saga/saga.test.ts'],
+  recipes: ['examples/*/*.test.ts'],
   simulation: ['lab/simulate/*.all.test.ts'],
   tools: ['lab/walk/*.all.test.ts'],
 };
@@ -125,7 +125,7 @@ export default {
     {
       ...shared,
       displayName: 'push',
-      testMatch: ['<rootDir>/{test,lab,examples}/**/*.test.ts'],
+      testMatch: ['<rootDir>/{test,lab}/**/*.test.ts'],
       testPathIgnorePatterns: ['/node_modules/', '/test/project/', '\\.all\\.test\\.ts$'],
     },
     ...Object.entries(subjects).map(([displayName, files]) => ({

@@ -38,6 +38,8 @@ const NEEDED_BY = {
 };
 
 const MAX_FLAKY = 2;
+/** On two cores: tests wait for servers and deadlines a fifth of the time. */
+const WORKERS = '3';
 const ROOT = process.cwd();
 const JEST = createRequire(import.meta.url).resolve('jest/bin/jest');
 const NODE_OPTIONS = '--experimental-vm-modules --disable-warning=ExperimentalWarning';
@@ -112,7 +114,7 @@ async function main(suite, args) {
 async function run(scratch, options, project) {
   const workers = options.some((option) => /^(--maxWorkers|-w|-i$|--runInBand)/.test(option))
     ? []
-    : ['--maxWorkers', '2'];
+    : ['--maxWorkers', WORKERS];
   const first = await reported(join(scratch, 'first'), [...workers, ...options, ...project]);
   const failures = first.results.filter(({ failed }) => failed > 0);
   const flaky = [];

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { isTestAll } from '../../test/support/jest/test-all.js';
 import { callingApp, type CallingApp } from '../../test/support/nest/calling-app.js';
 import { TalkingProcess } from '../../test/support/processes/talking-process.js';
 import { useRedis, useRedisClient } from '../../test/support/redis/use-redis.js';
@@ -84,10 +83,9 @@ it('A saga keeps its way though the bank would decide otherwise by now', async (
 const EVERY_PLACE = (['reserve', 'charge', 'ship', 'refund', 'release'] as const).flatMap(
   (step) => [`before ${step}`, `after ${step}`] as const,
 );
-const places = isTestAll ? EVERY_PLACE : (['after refund'] as const);
 
 describe('A saga that is interrupted', () => {
-  it.each(places)(
+  it.each(EVERY_PLACE)(
     'by the death of its process %s has each effect once after the next run',
     async (stopsAt) => {
       const services = { rejects: 'ship', keys: 'honoured' } as const;
