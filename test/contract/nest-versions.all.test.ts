@@ -5,8 +5,8 @@ import { describeContract } from './describe-contract.js';
 import { startOnNest } from './harness/targets.js';
 
 /** Every push runs it on the installed one. */
-const { [installed.version as keyof typeof nestVersions]: _, ...others } = nestVersions;
+const others = Object.entries(nestVersions).filter(([version]) => version !== installed.version);
 
-describe.each(Object.entries(others))('Nest %s', (_, packages) => {
+describe.each(others)('Nest %s', (_, packages) => {
   describeContract(startOnNest(packages));
 });
