@@ -1,9 +1,9 @@
-import { loadIoredis, openConnection } from '../../stores/redis/connection/own-connection.js';
+import { loadIoredis, openConnection } from '../../stores/redis/ioredis/own-connection.js';
 import {
   checkConnectionOptions,
   type RedisConnectionOptions,
-} from '../../stores/redis/connection/redis-store-options.js';
-import { listenToNodes } from '../../stores/redis/connection/stream-errors.js';
+} from '../../stores/redis/ioredis/redis-store-options.js';
+import { listenToNodes } from '../../stores/redis/ioredis/stream-errors.js';
 import { RedisIdempotencyStore } from '../../stores/redis/redis-idempotency-store.js';
 import type { ServerAddress } from './server-address.js';
 import { within } from './within.js';

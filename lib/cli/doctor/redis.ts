@@ -1,8 +1,8 @@
 import { newProbeKey } from '../../core/record/record-key.js';
 import { nodeClock } from '../../core/util/clock.js';
 import { hasCode, isIdempotencyError } from '../../core/util/errors.js';
-import { describeFailure } from '../../stores/redis/connection/error-classification.js';
-import { resolveCommonOptions } from '../../stores/redis/connection/redis-store-options.js';
+import { describeFailure } from '../../stores/redis/ioredis/error-classification.js';
+import { resolveCommonOptions } from '../../stores/redis/ioredis/redis-store-options.js';
 import { keyStartOf } from '../../stores/redis/redis-idempotency-store.js';
 import { infoFields } from '../../stores/redis/start-checks.js';
 import { StepChecks } from './check-steps.js';

@@ -5,8 +5,8 @@ import type {
   AbandonedRecord,
 } from '../../core/store/idempotency-store.js';
 import { StoreUnavailableError } from '../../core/util/errors.js';
-import type { BinaryRedisClient, KeyScanner, OrderedClient } from './connection/client-types.js';
-import type { ConnectionState } from './connection/connection-state.js';
+import type { BinaryRedisClient, KeyScanner, OrderedClient } from './ioredis/client-types.js';
+import type { ConnectionState } from './ioredis/connection-state.js';
 import type { LuaScript } from './scripts/lua-scripts.js';
 import { parseAbandonedReply } from './scripts/replies.js';
 import type { ReplyOrder } from './scripts/reply-order.js';

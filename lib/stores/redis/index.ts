@@ -1,4 +1,4 @@
-export type { RedisClient } from './connection/client-types.js';
+export type { RedisClient } from './ioredis/client-types.js';
 export {
   RedisIdempotencyStore,
   type RedisIdempotencyStoreOptions,
@@ -10,4 +10,4 @@ export type {
   RedisStoreOptions,
   UserClientOptions,
   WaitReplicas,
-} from './connection/redis-store-options.js';
+} from './ioredis/redis-store-options.js';

@@ -3,9 +3,9 @@ import { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type * as Store from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import { IdempotencyOptionsError, StoreUnavailableError } from '../../core/util/errors.js';
-import { isBinaryRedisClient, type RedisClient } from './connection/client-types.js';
-import type { OwnConnection } from './connection/own-connection.js';
-import { resolveCommonOptions, type CommonOptions } from './connection/redis-store-options.js';
+import { isBinaryRedisClient, type RedisClient } from './ioredis/client-types.js';
+import type { OwnConnection } from './ioredis/own-connection.js';
+import { resolveCommonOptions, type CommonOptions } from './ioredis/redis-store-options.js';
 import { RedisSession, type SessionSettings } from './redis-session.js';
 import { loadScripts, type LuaScripts } from './scripts/lua-scripts.js';
 import {

@@ -1,9 +1,6 @@
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
-import { openConnection } from './connection/own-connection.js';
-import {
-  checkConnectionOptions,
-  type RedisStoreOptions,
-} from './connection/redis-store-options.js';
+import { openConnection } from './ioredis/own-connection.js';
+import { checkConnectionOptions, type RedisStoreOptions } from './ioredis/redis-store-options.js';
 import { RedisIdempotencyStore } from './redis-idempotency-store.js';
 
 /**

@@ -1,8 +1,8 @@
 import { types } from 'node:util';
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/util/errors.js';
-import type { RedisClient } from './connection/client-types.js';
-import type { ConnectionState } from './connection/connection-state.js';
+import type { RedisClient } from './ioredis/client-types.js';
+import type { ConnectionState } from './ioredis/connection-state.js';
 import type { ReplyOrder } from './scripts/reply-order.js';
 import { sendUntilDeadline } from './scripts/send-until-deadline.js';
 

@@ -2,8 +2,8 @@ import type { StopWatching } from '../../core/store/idempotency-store.js';
 import { Watchers } from '../../core/store/watchers.js';
 import { nodeClock } from '../../core/util/clock.js';
 import { isDoneWithin } from '../../core/util/time.js';
-import type { BinaryRedisClient } from './connection/client-types.js';
-import { listenToNodes, listenToSockets } from './connection/stream-errors.js';
+import type { BinaryRedisClient } from './ioredis/client-types.js';
+import { listenToNodes, listenToSockets } from './ioredis/stream-errors.js';
 
 /** One connection, opened for the first waiting duplicate; one subscription per record, however many wait for it. */
 export class Subscriptions {

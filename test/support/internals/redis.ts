@@ -1,6 +1,6 @@
 export { RedisIdempotencyStore } from '../../../lib/stores/redis/redis-idempotency-store.js';
-export { openConnection } from '../../../lib/stores/redis/connection/own-connection.js';
-export { COMMON, OWN } from '../../../lib/stores/redis/connection/redis-store-options.js';
+export { openConnection } from '../../../lib/stores/redis/ioredis/own-connection.js';
+export { COMMON, OWN } from '../../../lib/stores/redis/ioredis/redis-store-options.js';
 export {
   loadScripts,
   type LuaScript,

@@ -1,6 +1,6 @@
-import type { OwnRedisClient, ScriptArgument } from '../connection/client-types.js';
-import type { ConnectionState } from '../connection/connection-state.js';
-import { classifyFailure, isErrorReply, NotSentError } from '../connection/error-classification.js';
+import type { OwnRedisClient, ScriptArgument } from '../ioredis/client-types.js';
+import type { ConnectionState } from '../ioredis/connection-state.js';
+import { classifyFailure, isErrorReply, NotSentError } from '../ioredis/error-classification.js';
 import type { LuaScript, LuaScripts } from './lua-scripts.js';
 import { kindOf, largeReplyOf, type LargeReply, type ScriptReply } from './replies.js';
 import { stagedRecord, type StagedRecord } from './script-arguments.js';

@@ -4,18 +4,18 @@ import type {
   BinaryRedisClient,
   ReplicatedClient,
   ScriptArgument,
-} from '../connection/client-types.js';
-import { ConnectionState } from '../connection/connection-state.js';
+} from '../ioredis/client-types.js';
+import { ConnectionState } from '../ioredis/connection-state.js';
 import {
   classifyFailure,
   isRedirection,
   TooFewReplicasError,
-} from '../connection/error-classification.js';
-import { ReconnectOnEnd, CorkedWrites } from '../connection/own-connection.js';
-import type { WaitReplicas } from '../connection/redis-store-options.js';
-import { checkDatabaseOf, databaseOf } from '../connection/selected-database.js';
-import { StallDetector } from '../connection/stall-detector.js';
-import { listenToNodes, listenToSockets } from '../connection/stream-errors.js';
+} from '../ioredis/error-classification.js';
+import { ReconnectOnEnd, CorkedWrites } from '../ioredis/own-connection.js';
+import type { WaitReplicas } from '../ioredis/redis-store-options.js';
+import { checkDatabaseOf, databaseOf } from '../ioredis/selected-database.js';
+import { StallDetector } from '../ioredis/stall-detector.js';
+import { listenToNodes, listenToSockets } from '../ioredis/stream-errors.js';
 import type { LuaScript } from './lua-scripts.js';
 import { isReplyTo, kindOf, type ScriptReply } from './replies.js';
 import { ReplyOrder, type MismatchListener } from './reply-order.js';

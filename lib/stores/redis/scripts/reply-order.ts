@@ -2,7 +2,7 @@
 import { setImmediate, setTimeout } from 'node:timers';
 import { StoreReplyMismatchedError } from '../../../core/util/errors.js';
 import { newNonce } from '../../../core/util/nonce.js';
-import type { OrderedClient } from '../connection/client-types.js';
+import type { OrderedClient } from '../ioredis/client-types.js';
 import { isQueued, isReplyTo } from './replies.js';
 
 const CHECK_PAUSE_MS = 5;

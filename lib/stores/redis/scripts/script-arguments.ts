@@ -3,7 +3,7 @@ import type { Lease } from '../../../core/record/record.js';
 import type * as Store from '../../../core/store/idempotency-store.js';
 import { asBuffer } from '../../../core/util/as-buffer.js';
 import { ValueNotStorableError } from '../../../core/util/errors.js';
-import type { ScriptArgument } from '../connection/client-types.js';
+import type { ScriptArgument } from '../ioredis/client-types.js';
 
 /** Stored in place of an origin if begin had none. */
 export const NO_ORIGIN = '-';

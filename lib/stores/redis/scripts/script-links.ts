@@ -1,10 +1,10 @@
 import { nodeClock } from '../../../core/util/clock.js';
-import type { BinaryRedisClient, ClusterNode, ScriptClient } from '../connection/client-types.js';
-import { NotSentError } from '../connection/error-classification.js';
-import type { OwnCommands } from '../connection/own-commands.js';
-import { CorkedWrites } from '../connection/own-connection.js';
-import { clusterDatabaseOf } from '../connection/selected-database.js';
-import { StallDetector } from '../connection/stall-detector.js';
+import type { BinaryRedisClient, ClusterNode, ScriptClient } from '../ioredis/client-types.js';
+import { NotSentError } from '../ioredis/error-classification.js';
+import type { OwnCommands } from '../ioredis/own-commands.js';
+import { CorkedWrites } from '../ioredis/own-connection.js';
+import { clusterDatabaseOf } from '../ioredis/selected-database.js';
+import { StallDetector } from '../ioredis/stall-detector.js';
 import { ReplyOrder, type MismatchListener } from './reply-order.js';
 
 export interface ScriptLink {

@@ -1,11 +1,11 @@
 import { newNonce } from '../../../core/util/nonce.js';
-import type { ScriptArgument } from '../connection/client-types.js';
-import type { ConnectionState } from '../connection/connection-state.js';
+import type { ScriptArgument } from '../ioredis/client-types.js';
+import type { ConnectionState } from '../ioredis/connection-state.js';
 import {
   classifyFailure,
   isFlagsRejection,
   isRedirection,
-} from '../connection/error-classification.js';
+} from '../ioredis/error-classification.js';
 import type { LuaScript } from './lua-scripts.js';
 import { isReplyTo, type ScriptReply } from './replies.js';
 import type { ReplyOrder } from './reply-order.js';

@@ -6,7 +6,7 @@ import {
 } from '../../../core/util/errors.js';
 import { nodeClock } from '../../../core/util/clock.js';
 import { jitteredPause, type DeadlineListener } from '../../../core/util/time.js';
-import type { ConnectionState } from '../connection/connection-state.js';
+import type { ConnectionState } from '../ioredis/connection-state.js';
 import {
   classifyFailure,
   describeFailure,
@@ -14,8 +14,8 @@ import {
   isForeign,
   WrongDatabaseError,
   type SendFailure,
-} from '../connection/error-classification.js';
-import type { CommandReceiver } from '../connection/own-commands.js';
+} from '../ioredis/error-classification.js';
+import type { CommandReceiver } from '../ioredis/own-commands.js';
 import { isQueued } from './replies.js';
 import type { ReplyOrder } from './reply-order.js';
 

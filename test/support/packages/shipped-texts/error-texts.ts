@@ -44,10 +44,7 @@ export function errorTexts(): TextModule[] {
     table(['`code`', 'Message'], storeWarnings()),
     '## What the message of a store error adds',
     'By the error code of Redis:',
-    table(
-      ['Redis', 'What to do'],
-      remediesIn('lib/stores/redis/connection/error-classification.ts'),
-    ),
+    table(['Redis', 'What to do'], remediesIn('lib/stores/redis/ioredis/error-classification.ts')),
     'By the SQLSTATE of PostgreSQL:',
     table(
       ['PostgreSQL', 'What to do'],
