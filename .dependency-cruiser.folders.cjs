@@ -20,9 +20,10 @@ const folders = {
 
   'wrappers/breaker': 'core/{util,record,store}',
   'stores/memory': 'core/{util,record,store}',
-  'stores/redis/ioredis': 'core/{util,store}',
-  'stores/redis/scripts': 'core/{util,record,store} stores/redis/ioredis',
-  'stores/redis': 'core/{util,record,store} stores/redis/{ioredis,scripts}',
+  'stores/redis/link': 'core/util',
+  'stores/redis/ioredis': 'core/{util,store} stores/redis/link',
+  'stores/redis/scripts': 'core/{util,record,store} stores/redis/link',
+  'stores/redis': 'core/{util,record,store} stores/redis/{link,ioredis,scripts}',
   'stores/postgres/sql': 'core/{util,transaction}',
   'stores/postgres/connection': 'core/util stores/postgres/sql',
   'stores/postgres/schema': 'core/util stores/postgres/{sql,connection}',

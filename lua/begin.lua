@@ -9,8 +9,9 @@ ARGV[3]  fingerprint
 ARGV[4]  retention of the record in progress, ms
 ARGV[5]  '<lease> <max execution> <retention> <origin>', durations in ms; origin '-' for none
 ARGV[6]  notAfter, ms of this server's clock; 0 = no limit
-ARGV[7]  if another attempt's lease has expired: 'takeover', the default, or 'deny'
-ARGV[8]  note, if any
+ARGV[7]  bytes above which a record is large, of which the reply has the beginning alone: GET reads it; '0' for none
+ARGV[8]  if another attempt's lease has expired: 'takeover', the default, or 'deny'
+ARGV[9]  note, if any
 
 Replies, each after the nonce; a note after the fields, if the record has one
   acquired, fence                               there was no record; at the fence's instant, first attempt, no takeovers
@@ -20,8 +21,7 @@ Replies, each after the nonce; a note after the fields, if the record has one
   in_progress, ms left of another attempt's lease; note
   abandoned, fence, ms since that lease expired, attempt, takeovers; note
   completed | failed; note; then retention left (ms) and the record
-  completed | failed; note; then retention left (ms) and a list of a large record's first two lines: only on a connection
-                                                where GET can follow, which has the lines marked "large"
+  completed | failed; note; then retention left (ms) and a list of a large record's first two lines
   mismatch                                      the record has another fingerprint
   stale_begin                                   a delayed copy of an attempt that was released
   late, now (ms)                                past notAfter
@@ -43,7 +43,7 @@ if value == '' then
   if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end
   local us = time[2]
   if #us < 6 then us = string.sub('00000' .. us, -6) end
-  local record = '2p' .. time[1] .. us .. ' ' .. ARGV[2] .. ' 1 0 ' .. ARGV[3] .. (ARGV[8] and ' ' .. ARGV[8] or '')
+  local record = '2p' .. time[1] .. us .. ' ' .. ARGV[2] .. ' 1 0 ' .. ARGV[3] .. (ARGV[9] and ' ' .. ARGV[9] or '')
     .. '\n= ' .. ARGV[5] .. '\n'
   -- An empty value is not an absent one.
   if redis.call('SET', KEYS[1], record, 'PX', ARGV[4], 'NX') then return nonce .. ' acquired ' .. time[1] .. us end
@@ -53,12 +53,10 @@ end
 local finished, content, mark, expires = string.match(value, '^2([cf])%d+ %S+ %d+ %d+ (%S+)( ?%S*)\n(%d+)\n')
 if finished and now < tonumber(expires) then
   if content ~= ARGV[3] then return nonce .. ' mismatch' end
-  -- At 8 KiB, SET and GET take 0.6 of the scripts' CPU time in Redis, at 64 KiB a third ("npm run lab -- measure large").
-  -- Below, the 8 us that a replay saves are not worth its second round trip.
-  if #value == 512 and redis.call('GETRANGE', KEYS[1], '8192', '8192') ~= '' then -- large
-    value = { string.match(value, '^[^\n]*\n[^\n]*\n') } -- large
-  end -- large
-  if #value == 512 then value = redis.call('GET', KEYS[1]) end
+  if #value == 512 then
+    local isLarge = ARGV[7] ~= '0' and redis.call('GETRANGE', KEYS[1], ARGV[7], ARGV[7]) ~= ''
+    value = isLarge and { string.match(value, '^[^\n]*\n[^\n]*\n') } or redis.call('GET', KEYS[1])
+  end
   return { nonce .. (finished == 'c' and ' completed' or ' failed') .. mark, expires - now, value }
 end
 
@@ -90,7 +88,7 @@ else
     end
     return nonce .. ' in_progress ' .. string.format('%.0f', clamped - now) .. note
   end
-  if ARGV[7] == 'deny' then
+  if ARGV[8] == 'deny' then
     return nonce .. ' abandoned ' .. fence .. ' ' .. string.format('%.0f', now - clamped) .. ' ' .. attempt .. ' ' .. takeovers .. note
   end
   kind, attempt, takeovers = ' takeover ', attempt + 1, takeovers + 1
@@ -99,6 +97,6 @@ end
 if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end
 fence = string.format('%.0f', math.max((fence or 0) + 1, nowUs))
 local record = '2p' .. fence .. ' ' .. ARGV[2] .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. ARGV[3]
-  .. (ARGV[8] and ' ' .. ARGV[8] or note) .. '\n' .. string.format('%.0f', nowUs) .. ' ' .. ARGV[5] .. '\n'
+  .. (ARGV[9] and ' ' .. ARGV[9] or note) .. '\n' .. string.format('%.0f', nowUs) .. ' ' .. ARGV[5] .. '\n'
 redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4])
 return nonce .. kind .. fence .. counters() .. (kind == ' takeover ' and note or '')

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'iovalkey';
-import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { redisStore } from 'nestjs-idempotency/redis';
 import { describeStoreConformance } from 'nestjs-idempotency/testing/store';
+import { ioredisLink, RedisIdempotencyStore } from '../../test/support/internals/redis.js';
 import { clockedScripts, setClock, START_MS } from '../../test/support/redis/scripts.js';
 import { startRedis } from '../../test/support/redis/redis-server.js';
 import { useRedis, useRedisClient } from '../../test/support/redis/use-redis.js';
@@ -27,7 +28,10 @@ describeStoreConformance(
         await setClock(admin, now * 1_000 + 517);
       };
       await set(now);
-      const store = new RedisIdempotencyStore({ client, scripts: clockedScripts });
+      const store = new RedisIdempotencyStore({
+        link: () => ioredisLink(client),
+        scripts: clockedScripts,
+      });
       const clock = { now: () => now, step: (ms: number) => set(now + ms) };
       return { store, clock, dispose: () => store.close() };
     },
@@ -36,7 +40,7 @@ describeStoreConformance(
 
 describe('A store on a client of iovalkey', () => {
   it('is notified of the end of an operation on a connection of its own', async () => {
-    const store = new RedisIdempotencyStore({ client });
+    const store = redisStore({ client });
     const record = await acquire(store);
     const watcher = await watch(store, record, 5_000);
     await end.completed(store, record, true);
@@ -49,7 +53,7 @@ describe('A store on a client of iovalkey', () => {
     const down = await startRedis();
     const own = new Redis(down.url, { disconnectTimeout: 100, retryStrategy: () => 20 });
     own.on('error', () => undefined);
-    const store = new RedisIdempotencyStore({ client: own });
+    const store = redisStore({ client: own });
     await acquire(store);
     await down.stop();
     await expect(store.begin(beginCommand({ timeoutMs: 300 }))).rejects.toMatchObject({

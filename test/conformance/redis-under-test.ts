@@ -1,19 +1,15 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterAll } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { redisStore } from 'nestjs-idempotency/redis';
 import type { StoreUnderTest } from 'nestjs-idempotency/testing/store';
 import {
-  RedisIdempotencyStore as OwnConnectionStore,
+  RedisIdempotencyStore,
+  ioredisLink,
   openConnection,
-  type LuaScripts,
+  ownLink,
 } from '../support/internals/redis.js';
-import {
-  clockedScripts,
-  clockedScriptsOfLargeRecords,
-  setClock,
-  START_MS,
-} from '../support/redis/scripts.js';
+import { clockedScripts, LAST_READ_FIRST, setClock, START_MS } from '../support/redis/scripts.js';
 import { useRedis } from '../support/redis/use-redis.js';
 
 const redis = useRedis();
@@ -24,7 +20,10 @@ export const redisUnderTest: StoreUnderTest = {
   name: 'RedisIdempotencyStore',
   create: async () => {
     const clock = await startClock();
-    const store = new RedisIdempotencyStore({ client: openClient(), scripts: clockedScripts });
+    const store = new RedisIdempotencyStore({
+      link: () => ioredisLink(openClient()),
+      scripts: clockedScripts,
+    });
     return { store, clock, dispose: () => store.close() };
   },
 };
@@ -32,19 +31,19 @@ export const redisUnderTest: StoreUnderTest = {
 /** On a connection that the store opens. */
 export const redisOnOwnConnection: StoreUnderTest = {
   name: 'RedisIdempotencyStore on its own connection',
-  create: () => createOnOwnConnection(clockedScripts),
+  create: () => createOnOwnConnection(),
 };
 
 /** The same, where nearly every finished record is large. */
 export const redisWithLargeRecords: StoreUnderTest = {
   name: 'RedisIdempotencyStore on its own connection, with large records',
-  create: () => createOnOwnConnection(clockedScriptsOfLargeRecords),
+  create: () => createOnOwnConnection({ largestInScripts: LAST_READ_FIRST }),
 };
 
-async function createOnOwnConnection(scripts: LuaScripts) {
+async function createOnOwnConnection(changes: { readonly largestInScripts?: number } = {}) {
   const clock = await startClock();
-  const connect = () => openConnection({ url: redis.url });
-  const store = new OwnConnectionStore({ connect, scripts });
+  const connect = async () => ownLink(await openConnection({ url: redis.url }));
+  const store = new RedisIdempotencyStore({ connect, scripts: clockedScripts, ...changes });
   await store.open();
   return { store, clock, dispose: () => store.close() };
 }
@@ -75,7 +74,7 @@ export const redisOnItsOwnClock: StoreUnderTest = {
   hasSteppableClock: false,
   create: async () => {
     const client = openClient();
-    const store = new RedisIdempotencyStore({ client });
+    const store = redisStore({ client });
     return { store, dispose: () => store.close() };
   },
 };

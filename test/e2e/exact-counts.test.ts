@@ -6,7 +6,7 @@ import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
+import { Cluster, Redis } from 'ioredis';
 import { IdempotencyModule, Idempotent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { platforms, type Platform } from '../support/http/combinations.js';
@@ -15,8 +15,11 @@ import { KeepAliveConnection } from '../support/http/wire/raw-client.js';
 import type { RawResponse } from '../support/http/wire/raw-response.js';
 import type { Reply } from '../support/http/reply.js';
 import { Tally } from '../support/waiting/tally.js';
+import { RedisCluster } from '../support/redis/redis-cluster.js';
 import { SentCommands } from '../support/redis/sent-commands.js';
 import { useRedis } from '../support/redis/use-redis.js';
+import { START_HOOK_MS } from '../support/servers/start-server.js';
+import { useServer } from '../support/servers/use-server.js';
 
 /** DESIGN's budget for one record: key of 59 B, body of 200 B, own headers of 68 B. */
 const KEY_PREFIX = 'memory-budget';
@@ -212,12 +215,15 @@ describe.each(platforms)('on %s with Redis', (platform) => {
       expect(sent).toEqual(['evalsha', 'evalsha']);
     });
 
-    it('2 commands for a first request with a large response, and 1 for its replay', async () => {
+    it('3 commands for a first request with a large response, 2 for its replay, 1 for a mismatch', async () => {
+      await expectStatus(post('/large', newKey()), 201);
       const key = newKey();
       const first = () => expectStatus(post('/large', key), 201);
-      expect(await commands.during(first)).toEqual(['evalsha', 'evalsha']);
+      expect(await commands.during(first)).toEqual(['evalsha', 'set', 'evalsha']);
       const replay = () => expectStatus(post('/large', key), 201, true);
-      expect(await commands.during(replay)).toEqual(['evalsha']);
+      expect(await commands.during(replay)).toEqual(['evalsha', 'get']);
+      const mismatch = () => expectStatus(post('/large', key, '{"amount":2}'), 422);
+      expect(await commands.during(mismatch)).toEqual(['evalsha']);
     });
 
     it('none for a request without a valid key', async () => {
@@ -321,6 +327,72 @@ describe.each(platforms)('on %s with Redis', (platform) => {
     });
   });
 });
+
+describe('on a Cluster with a client of the application, the store sends', () => {
+  const cluster = useServer(() => RedisCluster.start({ replicas: 0 }));
+  let client: Cluster;
+  let app: INestApplication;
+  let connection: KeepAliveConnection;
+  const monitors: SentCommands[] = [];
+  const post = (path: string, key: string, amount = 1) => {
+    const lines = [
+      ['Idempotency-Key', key],
+      ['Content-Type', 'application/json'],
+    ] as const;
+    const body = Buffer.from(JSON.stringify({ amount }));
+    return connection.exchange({ method: 'POST', path, lines, body });
+  };
+  /** Those of one record, which one server has. */
+  const sentDuring = async (work: () => Promise<unknown>) => {
+    const sent = monitors.reduce<() => Promise<string[]>>(
+      (inner, monitor) => async () => {
+        let others: string[] = [];
+        const own = await monitor.during(async () => (others = await inner()));
+        return [...others, ...own];
+      },
+      async () => {
+        await work();
+        return [];
+      },
+    );
+    return (await sent()).filter((command) => SENT.has(command));
+  };
+
+  beforeAll(async () => {
+    client = new Cluster(cluster.addresses);
+    let port: number;
+    ({ app, port } = await start('express', redisStore({ client })));
+    connection = new KeepAliveConnection(port);
+    for (const node of cluster.nodes) monitors.push(await SentCommands.to(node));
+    // The first call of each script on each server also sends its text.
+    for (let i = 0; i < 30; i += 1) {
+      const key = newKey();
+      for (let copy = 0; copy < 2; copy += 1) await post(i % 2 === 0 ? '/large' : '/payments', key);
+    }
+  }, START_HOOK_MS);
+
+  afterAll(async () => {
+    for (const monitor of monitors) monitor.stop();
+    connection.close();
+    await app.close();
+    client.disconnect();
+  });
+
+  it.each([
+    { path: '/payments', first: ['evalsha', 'evalsha'], replay: ['evalsha'] },
+    { path: '/large', first: ['evalsha', 'set', 'evalsha'], replay: ['evalsha', 'get'] },
+  ])('$first for a first POST $path, and $replay for its replay', async (expected) => {
+    const { path, first, replay } = expected;
+    const key = newKey();
+    const statusOf = async (amount?: number) => (await post(path, key, amount)).status;
+    expect(await sentDuring(() => statusOf())).toEqual(first);
+    expect(await sentDuring(() => statusOf())).toEqual(replay);
+    expect(await sentDuring(() => statusOf(2))).toEqual(['evalsha']);
+  });
+});
+
+/** Those that a store may send for a request: servers of a cluster, and its client, talk besides. */
+const SENT = new Set(['evalsha', 'eval', 'set', 'get']);
 
 function isCalledFromCore(): boolean {
   const ofJest: unknown = Reflect.get(Error, 'prepareStackTrace');

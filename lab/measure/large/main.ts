@@ -2,9 +2,9 @@ import { keepReport, type Row } from '../../../test/support/docs/figures/report.
 import {
   RedisIdempotencyStore,
   openConnection,
-  loadScripts,
+  ownLink,
 } from '../../../test/support/internals/redis.js';
-import { withLargestRecord } from '../../../test/support/redis/scripts.js';
+import { LAST_READ_FIRST } from '../../../test/support/redis/scripts.js';
 import { startRedis } from '../../../test/support/redis/redis-server.js';
 import { beginCommand, completeCommand, leaseOf } from '../../../test/support/stores/commands.js';
 import { closedLoop } from '../../bench/measuring/closed-loop.js';
@@ -13,7 +13,7 @@ import { median } from '../../bench/measuring/statistics.js';
 import { fromCommandLine, valuesOf } from '../../command-line.js';
 
 /**
- * From which size on SET and GET move a record for less CPU than the scripts: the number in lua/begin.lua. Both ways
+ * From which size on SET and GET move a record for less CPU than the scripts: the number in lua-scripts.ts. Both ways
  * alternate in one run, on connections of the store.
  */
 const KILOBYTES = [1, 2, 4, 6, 8, 12, 16, 32, 64];
@@ -44,10 +44,9 @@ await redis.stop();
 console.table(rows);
 keepReport(report, 'measure large', [], { Redis: version }, rows);
 
-async function open(largestRecord?: number): Promise<RedisIdempotencyStore> {
-  const scripts = loadScripts((text) => withLargestRecord(text, largestRecord));
-  const connect = () => openConnection({ url: redis.url });
-  const store = new RedisIdempotencyStore({ connect, scripts });
+async function open(largestInScripts = LAST_READ_FIRST): Promise<RedisIdempotencyStore> {
+  const connect = async () => ownLink(await openConnection({ url: redis.url }));
+  const store = new RedisIdempotencyStore({ connect, largestInScripts });
   await store.open();
   return store;
 }

@@ -1,10 +1,9 @@
-import { loadIoredis, openConnection } from '../../stores/redis/ioredis/own-connection.js';
-import {
-  checkConnectionOptions,
-  type RedisConnectionOptions,
-} from '../../stores/redis/ioredis/redis-store-options.js';
+import { ioredisLink, ownLink } from '../../stores/redis/ioredis/ioredis-link.js';
+import { loadClients, openConnection } from '../../stores/redis/ioredis/own-connection.js';
 import { listenToNodes } from '../../stores/redis/ioredis/stream-errors.js';
+import type { RedisConnectionOptions } from '../../stores/redis/ioredis/client-types.js';
 import { RedisIdempotencyStore } from '../../stores/redis/redis-idempotency-store.js';
+import { checkConnectionOptions } from '../../stores/redis/redis-store-options.js';
 import type { ServerAddress } from './server-address.js';
 import { within } from './within.js';
 
@@ -53,7 +52,7 @@ export async function openServer(
     sentinel === undefined ? { url } : { connection: throughSentinel(address, sentinel) };
   checkConnectionOptions({ ...server, keyPrefix });
   const own = await openConnection({ ...server, onConnectionError: ignore });
-  const connect = () => Promise.resolve(own);
+  const connect = () => Promise.resolve(ownLink(own));
   const store = new RedisIdempotencyStore({ keyPrefix, connect });
   const client = own.client as unknown as AskedRedis;
   const close = async () => {
@@ -82,7 +81,7 @@ export async function openCluster(
   { keyPrefix }: RedisDoctorOptions,
   address: ServerAddress,
 ): Promise<RedisSubject> {
-  const { Cluster } = await loadIoredis();
+  const { Cluster } = await loadClients();
   const client = new Cluster([{ host: address.host, port: address.port }], {
     lazyConnect: true,
     clusterRetryStrategy: () => null,
@@ -92,7 +91,7 @@ export async function openCluster(
   client.on('error', ignore);
   listenToNodes(client);
   await within(2 * CONNECT_TIMEOUT_MS, client.connect());
-  const store = new RedisIdempotencyStore({ keyPrefix, client: client as never });
+  const store = new RedisIdempotencyStore({ keyPrefix, link: () => ioredisLink(client as never) });
   return {
     store,
     client,

@@ -2,7 +2,7 @@ import { newProbeKey } from '../../core/record/record-key.js';
 import { nodeClock } from '../../core/util/clock.js';
 import { hasCode, isIdempotencyError } from '../../core/util/errors.js';
 import { describeFailure } from '../../stores/redis/ioredis/error-classification.js';
-import { resolveCommonOptions } from '../../stores/redis/ioredis/redis-store-options.js';
+import { resolveCommonOptions } from '../../stores/redis/redis-store-options.js';
 import { keyStartOf } from '../../stores/redis/redis-idempotency-store.js';
 import { infoFields } from '../../stores/redis/start-checks.js';
 import { StepChecks } from './check-steps.js';
@@ -108,7 +108,7 @@ class RedisDiagnosis {
     const { options, address } = this;
     const state = await this.clusterState(client);
     yield state;
-    // ioredis would wait until all slots are served.
+    // The client would wait until all slots are served.
     if (state.verdict !== 'ok') return;
     let cluster: RedisSubject;
     try {

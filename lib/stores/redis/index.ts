@@ -1,13 +1,9 @@
-export type { RedisClient } from './ioredis/client-types.js';
-export {
-  RedisIdempotencyStore,
-  type RedisIdempotencyStoreOptions,
-} from './redis-idempotency-store.js';
+export type { RedisClient, RedisConnectionOptions } from './ioredis/client-types.js';
+export type { WaitReplicas } from './link/redis-link.js';
+export { RedisIdempotencyStore } from './redis-idempotency-store.js';
 export { redisStore } from './redis-store.js';
 export type {
   OwnConnectionOptions,
-  RedisConnectionOptions,
   RedisStoreOptions,
   UserClientOptions,
-  WaitReplicas,
-} from './ioredis/redis-store-options.js';
+} from './redis-store-options.js';

@@ -2,45 +2,51 @@ import type { Lease, RecordKey } from '../../core/record/record.js';
 import { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type * as Store from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
-import { IdempotencyOptionsError, StoreUnavailableError } from '../../core/util/errors.js';
-import { isBinaryRedisClient, type RedisClient } from './ioredis/client-types.js';
-import type { OwnConnection } from './ioredis/own-connection.js';
-import { resolveCommonOptions, type CommonOptions } from './ioredis/redis-store-options.js';
+import { nodeClock } from '../../core/util/clock.js';
+import { StoreUnavailableError, type ValueNotStorableError } from '../../core/util/errors.js';
+import type { PublishCommand, RedisLink } from './link/redis-link.js';
 import { RedisSession, type SessionSettings } from './redis-session.js';
-import { loadScripts, type LuaScripts } from './scripts/lua-scripts.js';
+import { resolveCommonOptions, type CommonOptions } from './redis-store-options.js';
+import { LARGEST_IN_SCRIPTS, loadScripts, type LuaScripts } from './scripts/lua-scripts.js';
 import {
   parseBeginReply,
   parseCompleteReply,
   parseExtendReply,
   parseInspectReply,
   parseReleaseReply,
+  type ScriptReply,
 } from './scripts/replies.js';
 import {
   beginArguments,
   completeArguments,
   extendArguments,
+  inspectArguments,
   releaseArguments,
+  type ScriptArguments,
 } from './scripts/script-arguments.js';
-import type { ArgumentSource, ReplyReader } from './scripts/script-runner.js';
-import type { PublishCommand } from './subscriptions.js';
 
-/** Options of {@link RedisIdempotencyStore}, which gets its connection; see {@link redisStore}. */
-export interface RedisIdempotencyStoreOptions extends CommonOptions {
-  /** The connection. The store does not close it. */
-  readonly client: RedisClient;
-
-  /** @internal */
+interface StoreOptions extends CommonOptions {
   readonly scripts?: LuaScripts;
+  /** In bytes: a longer record goes by SET and GET. */
+  readonly largestInScripts?: number;
 }
 
-/** Without a client: opens a connection each time the store is opened. @internal */
-export interface OwnConnectionStoreOptions extends Omit<RedisIdempotencyStoreOptions, 'client'> {
-  readonly client?: undefined;
-  readonly connect: (warned: (warning: Store.StoreWarning) => boolean) => Promise<OwnConnection>;
+/** With a link from the beginning; a new one if the store is opened again. */
+export interface LinkedStoreOptions extends StoreOptions {
+  readonly link: () => RedisLink;
+}
+
+/** Without one: opens one each time the store is opened. */
+export interface ConnectingStoreOptions extends StoreOptions {
+  readonly link?: undefined;
+  readonly connect: (warned: (warning: Store.StoreWarning) => boolean) => Promise<RedisLink>;
 }
 
 /** Version of the key's format. The record contains the version of its own format. */
 const KEY_VERSION = '1';
+
+/** In the place of that version in the names of staged records. */
+const STAGED_VERSION = '2';
 
 /** What precedes the record key in a key. */
 export function keyStartOf(keyPrefix: string): string {
@@ -59,40 +65,33 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   private scanning = 0;
   private isClosed = false;
 
-  /** @throws {@link IdempotencyOptionsError} when an option is invalid. */
-  constructor(options: RedisIdempotencyStoreOptions);
   /** @internal */
-  // eslint-disable-next-line @typescript-eslint/unified-signatures -- It is not declared to users.
-  constructor(options: OwnConnectionStoreOptions);
-  constructor(options: RedisIdempotencyStoreOptions | OwnConnectionStoreOptions) {
+  constructor(options: LinkedStoreOptions | ConnectingStoreOptions) {
     super();
     const { keyPrefix, push, waitReplicas } = resolveCommonOptions(options);
+    const { scripts = loadScripts(), largestInScripts = LARGEST_IN_SCRIPTS } = options;
     this.settings = {
       keyStart: keyStartOf(keyPrefix),
-      scripts: options.scripts ?? loadScripts(),
+      stagedStart: `${keyPrefix}:${STAGED_VERSION}:`,
+      scripts,
+      largest: String(largestInScripts),
       push,
       waitReplicas,
       onMismatch: (error) => {
         this.openings.replyMismatched(error);
       },
     };
-    const { client } = options;
-    if (client === undefined) {
+    const { link } = options;
+    if (link === undefined) {
       const { connect } = options;
-      this.connect = async () => {
-        const own = await connect((warning) => this.scanning > 0 || this.openings.warned(warning));
-        return new RedisSession(own.client, this.settings, own);
-      };
+      const isReported = (warning: Store.StoreWarning) =>
+        this.scanning > 0 || this.openings.warned(warning);
+      this.connect = async () => new RedisSession(await connect(isReported), this.settings);
       return;
     }
-    if (!isBinaryRedisClient(client)) {
-      throw new IdempotencyOptionsError(
-        'redisStore: client must be a Redis or Cluster of ioredis 5 or 6.',
-      );
-    }
-    this.connect = () => Promise.resolve(new RedisSession(client, this.settings));
+    this.connect = () => Promise.resolve(new RedisSession(link(), this.settings));
     // Records the errors of the connection from now on.
-    this.session = new RedisSession(client, this.settings);
+    this.session = new RedisSession(link(), this.settings);
     this.starting = Promise.resolve(this.session);
   }
 
@@ -116,22 +115,22 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   }
 
   override begin(command: Store.Begin): Promise<Store.BeginReply> {
-    const args = () => beginArguments(command);
+    const args = beginArguments(command, this.settings.largest);
     return this.run('begin', command.recordKey, args, command, parseBeginReply, true);
   }
 
   override extend(lease: Lease, command: Store.Extend): Promise<Store.ExtendReply> {
-    const args = () => extendArguments(lease, command);
+    const args = extendArguments(lease, command);
     return this.run('extend', lease.recordKey, args, command, parseExtendReply);
   }
 
   override complete(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
-    const args = () => completeArguments(lease, command, this.publishFor(command));
+    const args = completeArguments(lease, command, this.publishFor(command));
     return this.run('complete', lease.recordKey, args, command, parseCompleteReply, true);
   }
 
   override release(lease: Lease, command: Store.Release): Promise<Store.ReleaseReply> {
-    const args = () => releaseArguments(lease, command, this.publishFor(command));
+    const args = releaseArguments(lease, command, this.publishFor(command));
     return this.run('release', lease.recordKey, args, command, parseReleaseReply);
   }
 
@@ -139,7 +138,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     recordKey: RecordKey,
     command: Store.Inspect,
   ): Promise<Store.IdempotencyRecord | undefined> {
-    return this.run('inspect', recordKey, () => [], command, parseInspectReply);
+    return this.run('inspect', recordKey, inspectArguments(), command, parseInspectReply);
   }
 
   override async watch(
@@ -172,25 +171,31 @@ export class RedisIdempotencyStore extends IdempotencyStore {
 
   private publishFor({ notify }: Store.Complete | Store.Release): PublishCommand | undefined {
     const { session, settings } = this;
-    return notify === true && settings.push ? (session?.publish ?? 'PUBLISH') : undefined;
+    return notify === true && settings.push
+      ? (session?.link.publishCommand ?? 'PUBLISH')
+      : undefined;
   }
 
-  /** @param isReplicated - a step that `waitReplicas` protects from a failover. */
+  /** @param isDurable - a step that `waitReplicas` protects from a failover. */
   private run<Result>(
     step: keyof LuaScripts,
     recordKey: RecordKey,
-    args: ArgumentSource,
+    args: ScriptArguments | ValueNotStorableError,
     { timeoutMs }: { readonly timeoutMs: number },
-    read: ReplyReader<Result>,
-    isReplicated = false,
+    read: (reply: ScriptReply) => Result,
+    isDurable = false,
   ): Promise<Result> {
-    const { scripts, keyStart } = this.settings;
-    const run = (session: RedisSession) => {
-      const runner = isReplicated ? session.durable() : session.runner;
-      return runner.run(scripts[step], keyStart + recordKey, args, timeoutMs, read);
-    };
-    const { session } = this;
-    return session === undefined ? this.start().then(run) : run(session);
+    const { session, settings } = this;
+    const { scripts, keyStart, waitReplicas } = settings;
+    if (session === undefined) {
+      return this.start().then(() =>
+        this.run(step, recordKey, args, { timeoutMs }, read, isDurable),
+      );
+    }
+    const sender =
+      isDurable && waitReplicas !== undefined ? session.durable(waitReplicas) : session.sender;
+    const dueAt = nodeClock.now() + timeoutMs;
+    return sender.run(scripts[step], keyStart + recordKey, args, dueAt, read);
   }
 
   /** Called by the first command: without Nest, a store is used without being opened. */

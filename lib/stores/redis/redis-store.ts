@@ -1,6 +1,7 @@
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
+import { ioredisLink, ownLink } from './ioredis/ioredis-link.js';
 import { openConnection } from './ioredis/own-connection.js';
-import { checkConnectionOptions, type RedisStoreOptions } from './ioredis/redis-store-options.js';
+import { checkConnectionOptions, type RedisStoreOptions } from './redis-store-options.js';
 import { RedisIdempotencyStore } from './redis-idempotency-store.js';
 
 /**
@@ -17,7 +18,10 @@ export function redisStore(options: RedisStoreOptions): RedisIdempotencyStore {
   checkConnectionOptions(options);
   const { client, keyPrefix, push, waitReplicas } = options;
   const common = { keyPrefix, push, waitReplicas };
-  if (client !== undefined) return new RedisIdempotencyStore({ ...common, client });
-  const connect = (warned: (warning: StoreWarning) => boolean) => openConnection(options, warned);
+  if (client !== undefined) {
+    return new RedisIdempotencyStore({ ...common, link: () => ioredisLink(client) });
+  }
+  const connect = async (warned: (warning: StoreWarning) => boolean) =>
+    ownLink(await openConnection(options, warned));
   return new RedisIdempotencyStore({ ...common, connect });
 }

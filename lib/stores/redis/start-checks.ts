@@ -1,10 +1,10 @@
 import { types } from 'node:util';
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
+import { nodeClock } from '../../core/util/clock.js';
 import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/util/errors.js';
-import type { RedisClient } from './ioredis/client-types.js';
-import type { ConnectionState } from './ioredis/connection-state.js';
-import type { ReplyOrder } from './scripts/reply-order.js';
-import { sendUntilDeadline } from './scripts/send-until-deadline.js';
+import type { RedisLink } from './link/redis-link.js';
+import type { Question } from './scripts/question.js';
+import type { ScriptSender } from './scripts/script-sender.js';
 
 /** The longest time that the start waits for an unreachable server. */
 export const START_CHECK_TIMEOUT_MS = 2_000;
@@ -25,15 +25,13 @@ export interface CheckedServer {
 
 /** Checks the server's configuration; on a cluster, that of one primary. */
 export async function checkServer(
-  client: RedisClient,
-  watch: ConnectionState,
-  order: ReplyOrder,
+  sender: ScriptSender,
   requiredReplicas = 0,
 ): Promise<CheckedServer> {
   let info: string | undefined;
   try {
-    const question = () => ({ send: () => readInfo(client), isOwn: isInfo, order });
-    info = await sendUntilDeadline(watch, START_CHECK_TIMEOUT_MS, question, (text) => text);
+    const dueAt = nodeClock.now() + START_CHECK_TIMEOUT_MS;
+    info = (await sender.ask(infoOf(sender.link), dueAt)) as string | undefined;
   } catch (error) {
     if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
       throw error;
@@ -62,20 +60,33 @@ function unknown(warning: StoreWarning): CheckedServer {
   return { warnings: [warning], hasScriptFlags: false };
 }
 
-async function readInfo(client: RedisClient): Promise<string | undefined> {
-  try {
-    return await client.info();
-  } catch (error) {
-    // Managed servers may reject it.
-    if (types.isNativeError(error) && /^(NOPERM|ERR unknown command)/.test(error.message)) {
-      return undefined;
-    }
-    throw error;
-  }
+/** The reply is undefined if the user may not run INFO. */
+function infoOf(link: RedisLink): Question {
+  return {
+    send: (asked) => {
+      link.info({
+        isOwn: isInfo,
+        onReply: (reply, order) => {
+          asked.onReply(reply, order);
+        },
+        onError: (error, order) => {
+          // Managed servers may reject it.
+          if (order !== undefined && isDenied(error)) asked.onReply(undefined, order);
+          else asked.onError(error, order);
+        },
+      });
+    },
+    isOwn: isInfo,
+  };
+}
+
+/** Whether the user may not run a command, or the server does not have it. */
+export function isDenied(error: unknown): error is Error {
+  return types.isNativeError(error) && /^(NOPERM|ERR unknown command)/.test(error.message);
 }
 
 /** Checks the type only: the reply has no nonce. */
-function isInfo(reply: unknown): reply is string | undefined {
+function isInfo(reply: unknown): boolean {
   return reply === undefined || typeof reply === 'string';
 }
 

@@ -1,15 +1,12 @@
-import { types } from 'node:util';
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
+import { nodeClock } from '../../core/util/clock.js';
 import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/util/errors.js';
-import { newNonce } from '../../core/util/nonce.js';
-import type { BinaryRedisClient } from './ioredis/client-types.js';
-import type { ConnectionState } from './ioredis/connection-state.js';
-import { replyCode } from './ioredis/error-classification.js';
-import { isReplyTo } from './scripts/replies.js';
-import type { ReplyOrder } from './scripts/reply-order.js';
-import { sendUntilDeadline } from './scripts/send-until-deadline.js';
-import { START_CHECK_TIMEOUT_MS } from './start-checks.js';
-import type { PublishCommand } from './subscriptions.js';
+import type { RedisLink } from './link/redis-link.js';
+import { isReplyTo } from './link/reply-order.js';
+import { replyCode, withoutArguments } from './link/send-failure.js';
+import type { Question } from './scripts/question.js';
+import type { ScriptSender } from './scripts/script-sender.js';
+import { isDenied, START_CHECK_TIMEOUT_MS } from './start-checks.js';
 
 /** Those that the store requires, but the steps that the start tries do not need. */
 const COMMANDS = ['get', 'pexpireat'] as const;
@@ -34,52 +31,50 @@ interface Denied {
 /**
  * Checks whether the user may run scripts on the keys of the store, and publish on their channels.
  * @param key - that no request can have.
- * @param publish - undefined without notifications.
  * @throws {@link StoreConfigurationError} if no step can be executed.
  */
 export async function checkRights(
-  client: BinaryRedisClient,
-  watch: ConnectionState,
-  order: ReplyOrder,
+  sender: ScriptSender,
   key: string,
-  publish: PublishCommand | undefined,
+  push: boolean,
 ): Promise<readonly StoreWarning[]> {
+  const { link } = sender;
   let denied: Denied;
   try {
-    denied = await sendUntilDeadline(
-      watch,
-      START_CHECK_TIMEOUT_MS,
-      () => ({ send: () => deniedTo(client, key, publish), isOwn: isDenied, order }),
-      (reply) => reply,
-    );
+    const dueAt = nodeClock.now() + START_CHECK_TIMEOUT_MS;
+    denied = (await sender.ask(deniedTo(link, key, push), dueAt)) as Denied;
   } catch (error) {
     if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
       throw error;
     // The steps that the start tries report it.
     return [];
   }
-  const pattern = `${client.options?.keyPrefix ?? ''}${key.slice(0, key.lastIndexOf(':1:'))}:*`;
+  const pattern = `${link.keyPrefix}${key.slice(0, key.lastIndexOf(':1:'))}:*`;
   if (denied.script !== '') throw new StoreConfigurationError(describe(denied, pattern));
   return denied.publish === '' ? [] : [withoutPush(denied.publish, pattern)];
 }
 
-async function deniedTo(
-  client: BinaryRedisClient,
-  key: string,
-  publish: PublishCommand | undefined,
-): Promise<unknown> {
-  const nonce = newNonce();
-  try {
-    const reply = await client.evalBuffer(SCRIPT, 1, key, nonce, ...(publish ? [publish] : []));
-    if (!isReplyTo(nonce, reply)) return reply;
-    const failures = String(reply).slice(nonce.length + 1);
-    return readFailures(failures.split('\n'));
-  } catch (error) {
-    if (types.isNativeError(error) && /^(NOPERM|ERR unknown command)/.test(error.message)) {
-      return { script: withoutArguments(error.message), commands: [], publish: '' };
-    }
-    throw error;
-  }
+/** The reply is what is {@link Denied}. */
+function deniedTo(link: RedisLink, key: string, push: boolean): Question {
+  return {
+    send: (asked) => {
+      const args = [asked.newNonce(), ...(push ? [link.publishCommand] : [])];
+      const [nonce = ''] = args;
+      link.eval(SCRIPT, [key], args, {
+        isOwn: (reply) => isReplyTo(nonce, reply),
+        onReply: (reply, order) => {
+          const isOwn = isReplyTo(nonce, reply);
+          const failures = String(reply).slice(nonce.length + 1);
+          asked.onReply(isOwn ? readFailures(failures.split('\n')) : reply, order);
+        },
+        onError: (error, order) => {
+          if (order === undefined || !isDenied(error)) asked.onError(error, order);
+          else asked.onReply({ script: reasonOf(error.message), commands: [], publish: '' }, order);
+        },
+      });
+    },
+    isOwn: (reply) => typeof reply === 'object' && reply !== null && 'script' in reply,
+  };
 }
 
 /** @param failures - of the commands in their order, then of the notification. */
@@ -97,18 +92,13 @@ function isForbidden(failure: string): boolean {
   return replyCode(failure) === 'NOPERM' || /unknown redis command/i.test(failure);
 }
 
-function isDenied(reply: unknown): reply is Denied {
-  return typeof reply === 'object' && reply !== null && 'script' in reply;
-}
-
-/** Of an unknown command, servers repeat the arguments. */
-function withoutArguments(message: string): string {
-  return message.replace(/, with args beginning with.*/s, '').replace(/\.$/, '');
+function reasonOf(message: string): string {
+  return withoutArguments(message).replace(/\.$/, '');
 }
 
 function describe({ script: reason, commands }: Denied, pattern: string): string {
   if (commands.length > 0) {
-    return `The user may not run commands without which the store cannot store or replay outcomes (${withoutArguments(reason)}). Grant them: ACL SETUSER … ${commands.join(' ')}. If the server has none, use another store.`;
+    return `The user may not run commands without which the store cannot store or replay outcomes (${reasonOf(reason)}). Grant them: ACL SETUSER … ${commands.join(' ')}. If the server has none, use another store.`;
   }
   if (/unknown command/i.test(reason)) {
     return `The server runs no scripts, of which each step of the store is one (${reason}). Is it a Sentinel? Then set "sentinels" and "name" of "connection" in place of "url". Otherwise use another store.`;
@@ -121,6 +111,6 @@ function describe({ script: reason, commands }: Denied, pattern: string): string
 function withoutPush(reason: string, pattern: string): StoreWarning {
   return {
     code: 'redis_no_push',
-    message: `The user may not publish on the channels of the store (${withoutArguments(reason)}): duplicates that wait for the end of an operation poll. Grant them: ACL SETUSER … &${pattern} +publish +subscribe +unsubscribe (on a cluster +spublish +ssubscribe +sunsubscribe), or set push: false.`,
+    message: `The user may not publish on the channels of the store (${reasonOf(reason)}): duplicates that wait for the end of an operation poll. Grant them: ACL SETUSER … &${pattern} +publish +subscribe +unsubscribe (on a cluster +spublish +ssubscribe +sunsubscribe), or set push: false.`,
   };
 }

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Cluster } from 'ioredis';
-import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { redisStore, type RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import type { RecordKey } from '../../support/internals/core.js';
 import {
   beginCommand,
@@ -38,7 +38,7 @@ function openStores(options: { readonly enableOfflineQueue: boolean }) {
     });
     client.on('error', () => undefined);
     const waitReplicas = { count: 1, timeoutMs: 1_000 };
-    const store = new RedisIdempotencyStore({ client, push: false, waitReplicas });
+    const store = redisStore({ client, push: false, waitReplicas });
     afterTest(async () => {
       await store.close();
       client.disconnect();

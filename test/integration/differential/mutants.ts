@@ -91,14 +91,14 @@ export const LUA_MISTAKES: readonly LuaMistake[] = [
     'if false then',
   ]),
   lua('begin', 'a new record outlives its retention', ["ARGV[4], 'NX'", "ARGV[4] + 1, 'NX'"]),
-  lua('begin', 'the note of a new record is lost', ["(ARGV[8] and ' ' .. ARGV[8] or '')", "''"]),
+  lua('begin', 'the note of a new record is lost', ["(ARGV[9] and ' ' .. ARGV[9] or '')", "''"]),
   lua('begin', 'a new record loses its origin', [
     "'\\n= ' .. ARGV[5]",
     "'\\n= ' .. string.match(ARGV[5], '^.* ') .. '-'",
   ]),
   lua('begin', 'a takeover without a note loses the earlier one', [
-    'ARGV[8] or note)',
-    "ARGV[8] or '')",
+    'ARGV[9] or note)',
+    "ARGV[9] or '')",
   ]),
   lua('begin', 'an expired record leaves its note behind', [
     "attempt, takeovers, note = '1', '0', ''",

@@ -17,7 +17,7 @@ import { useServer } from '../../support/servers/use-server.js';
 const redis = useServer(startRedis);
 const client = useRedisClient(redis);
 
-const freshStore = () => new RedisIdempotencyStore({ client, keyPrefix: randomUUID() });
+const freshStore = () => redisStore({ client, keyPrefix: randomUUID() });
 
 const loadAll = async () => {
   for (const { text } of Object.values(loadScripts())) await client.script('LOAD', text);

@@ -6,7 +6,7 @@ import {
   StoreOutcomeUnknownError,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { redisStore, type RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { type Begin, type BeginReply, type Lease, UNKNOWN_FENCE } from 'nestjs-idempotency/store';
 import { newCall } from '../../support/engine/caller.js';
 import { noServices } from '../../support/engine/protocol-options.js';
@@ -48,7 +48,7 @@ describe('push', () => {
 
   /** A store on a client of the application. */
   function storeOver(client: Redis, push?: boolean): RedisIdempotencyStore {
-    const store = new RedisIdempotencyStore({ client, push });
+    const store = redisStore({ client, push });
     closeAfterTest({ stop: () => store.close() });
     return store;
   }
@@ -451,7 +451,7 @@ describe('On a cluster', () => {
   );
 
   it('records are distributed over the nodes, and each completes its life cycle', async () => {
-    const store = new RedisIdempotencyStore({ client: cluster });
+    const store = redisStore({ client: cluster });
     for (let i = 0; i < 30; i += 1) {
       const begin = beginCommand();
       const reply = await store.begin(begin);
@@ -466,7 +466,7 @@ describe('On a cluster', () => {
   });
 
   it('a record in a migrating slot is found on either node', async () => {
-    const store = new RedisIdempotencyStore({ client: cluster });
+    const store = redisStore({ client: cluster });
     const begin = beginCommand();
     const slot = await servers.slotOf(`idem:1:${begin.recordKey}`);
     const from = await servers.primaryOf(slot);
@@ -480,7 +480,7 @@ describe('On a cluster', () => {
   });
 
   it('health checks reach each node', async () => {
-    const health = healthOf(new RedisIdempotencyStore({ client: cluster }));
+    const health = healthOf(redisStore({ client: cluster }));
     for (const node of servers.nodes) {
       const scripts = () => node.info('commandstats', 'cmdstat_evalsha');
       const before = await scripts();
@@ -493,13 +493,13 @@ describe('On a cluster', () => {
   });
 
   it('the start checks ask one of the primaries', async () => {
-    const store = new RedisIdempotencyStore({ client: cluster });
+    const store = redisStore({ client: cluster });
     expect(await store.open()).toEqual([expect.objectContaining({ code: 'redis_not_durable' })]);
   });
 
   it('a client of one node is unavailable for the records of other nodes', async () => {
     const [node] = servers.nodes;
-    const store = new RedisIdempotencyStore({ client: userClient(node!.url) });
+    const store = redisStore({ client: userClient(node!.url) });
     let recordKey = newRecordKey();
     const ownerOf = async () => servers.primaryOf(await servers.slotOf(`idem:1:${recordKey}`));
     while ((await ownerOf()) === node) recordKey = newRecordKey();

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
-import { RedisIdempotencyStore, redisStore } from 'nestjs-idempotency/redis';
+import { redisStore } from 'nestjs-idempotency/redis';
 import { inStandingTime } from '../../support/clocks/driven-time.js';
 import {
   IdempotencyOptionsError,
@@ -13,7 +13,7 @@ import {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
 } from '../../support/internals/core.js';
-import { loadScripts } from '../../support/internals/redis.js';
+import { ioredisLink, loadScripts, RedisIdempotencyStore } from '../../support/internals/redis.js';
 import { projectRoot } from '../../support/project-root.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
 import { startRedis } from '../../support/redis/redis-server.js';
@@ -40,14 +40,14 @@ async function setUp(url = server.url) {
   const client = userClient(url);
   // A begin that runs out of time should do so for the server's reply.
   await client.ping();
-  return { client, store: new RedisIdempotencyStore({ client }) };
+  return { client, store: redisStore({ client }) };
 }
 
 /** A store on a server that gives these replies. */
 async function setUpScripted(...replies: readonly string[]) {
   const { url } = closeAfterTest(await startScriptedServer(replies));
   const client = userClient(url, { protocol: 2 });
-  return { client, store: new RedisIdempotencyStore({ client }) };
+  return { client, store: redisStore({ client }) };
 }
 
 describe('While the server does not execute commands', () => {
@@ -80,7 +80,7 @@ describe('While the server does not execute commands', () => {
       const client = userClient(node.url);
       const commands = [...ailing, ['CONFIG', 'RESETSTAT']];
       for (const [command, ...rest] of commands) await client.call(command!, ...rest);
-      return { store: new RedisIdempotencyStore({ client }), client };
+      return { store: redisStore({ client }), client };
     }
 
     it('a begin that runs out of time is unavailable', async () => {
@@ -120,7 +120,10 @@ describe('While the server does not execute commands', () => {
     const endless = "if redis.call('EXISTS', 'endless') == 1 then while true do end end";
     const text = `${endless}\n${shipped.begin.text}`;
     const begin = { text, sha1: createHash('sha1').update(text).digest('hex') };
-    const store = new RedisIdempotencyStore({ client, scripts: { ...shipped, begin } });
+    const store = new RedisIdempotencyStore({
+      link: () => ioredisLink(client),
+      scripts: { ...shipped, begin },
+    });
     await other.set('endless', '');
     const attempt = store.begin(beginCommand({ timeoutMs: 20_000 }));
     let killed = 0;
@@ -149,7 +152,7 @@ describe('While the server does not execute commands', () => {
 
     const client = userClient(server.url, { enableReadyCheck: false });
     await until(() => client.status === 'ready');
-    const store = new RedisIdempotencyStore({ client });
+    const store = redisStore({ client });
     const withShortTimeout = store.begin(beginCommand({ timeoutMs: 50 }));
     await expect(withShortTimeout).rejects.toThrow(StoreUnavailableError);
     await expect(withShortTimeout).rejects.toThrow('LOADING');
@@ -208,10 +211,7 @@ describe('A server that compiles no script with flags', () => {
     const { url } = closeAfterTest(await startServerWithoutFlags(version, error));
     const client = userClient(url, { protocol: 2 });
     const waitReplicas = { count: 1, timeoutMs: 1_000 };
-    for (const store of [
-      new RedisIdempotencyStore({ client }),
-      new RedisIdempotencyStore({ client, waitReplicas }),
-    ]) {
+    for (const store of [redisStore({ client }), redisStore({ client, waitReplicas })]) {
       await store.open();
       const lease = leaseOf(beginCommand(), 1);
       expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'ok' });
@@ -295,7 +295,7 @@ describe('A configuration that cannot work fails with a configuration error', ()
     await userClient(server.url).config('SET', 'requirepass', 'secret');
     const stores = [
       ownStore(server.url),
-      new RedisIdempotencyStore({ client: userClient(server.url) }),
+      redisStore({ client: userClient(server.url) }),
       ownStore(server.url.replace('redis://', 'redis://:wrong@')),
     ];
     for (const store of stores) {
@@ -404,7 +404,7 @@ let lease: Lease;
 /** A running attempt on a server that ran out of memory. */
 async function startAttempt(): Promise<void> {
   client = userClient(server.url);
-  store = new RedisIdempotencyStore({ client });
+  store = redisStore({ client });
   await client.config('SET', 'maxmemory', '0', 'maxmemory-policy', 'noeviction');
   const begin = beginCommand();
   const reply = await store.begin(begin);
@@ -610,18 +610,6 @@ describe('the seven scripts', () => {
       ['inspect', false],
       ['release', true],
     ]);
-  });
-
-  it('leave large records to GET in the form of begin for that', () => {
-    const large = scripts.flatMap(([name, { large }]) =>
-      large === undefined ? [] : [[name, large]],
-    );
-    expect(large.map(([name]) => name)).toEqual(['begin']);
-    const { text, large: begin } = loadScripts().begin;
-    const lines = begin!.text.split('\n');
-    expect(lines.filter((line) => !line.endsWith(' -- large')).join('\n')).toBe(text);
-    const { largestInScripts } = begin!;
-    expect(largestInScripts).toBeGreaterThanOrEqual(4_096);
   });
 
   it.each(scripts)('hold what they include, and read record and time once: %s', (_, { text }) => {

@@ -9,18 +9,17 @@ export async function scriptCalls(observer: Redis): Promise<number> {
   return Number(calls);
 }
 
-/** Every text that a store may send, by the name of its script: with and without flags, and for large records. */
+/** Every text that a store may send, by the name of its script: with and without flags. */
 export function scriptTexts(scripts: LuaScripts): (readonly [name: string, script: LuaScript])[] {
   return Object.entries(scripts).flatMap(([name, script]) =>
-    [script, script.flagged, script.large].flatMap((each) =>
-      each === undefined ? [] : [[name, each] as const],
-    ),
+    [script, script.flagged].flatMap((each) => (each === undefined ? [] : [[name, each] as const])),
   );
 }
 
 const { begin } = loadScripts();
-const LARGEST = String(begin.large?.largestInScripts);
-const LAST_READ_FIRST = Number(/'GETRANGE', KEYS\[1\], '0', '(\d+)'/.exec(begin.text)?.[1]);
+
+/** A record with more bytes is longer than what a script reads first: where nearly every finished record is to be large. */
+export const LAST_READ_FIRST = Number(/'GETRANGE', KEYS\[1\], '0', '(\d+)'/.exec(begin.text)?.[1]);
 
 // A list of seconds and microseconds, as TIME returns.
 const CLOCK_KEY = 'clock-of-the-scripts';
@@ -32,14 +31,6 @@ const clocked = (text: string) => withClock(text, `redis.call('LRANGE', '${CLOCK
 
 /** The shipped scripts, which read the time that {@link setClock} has set. */
 export const clockedScripts = loadScripts(clocked);
-
-/** The same, where nearly every finished record is large. */
-export const clockedScriptsOfLargeRecords = loadScripts((text) => withLargestRecord(clocked(text)));
-
-/** A script for which a record with more than `bytes` is large; by default, more than a script reads first. */
-export function withLargestRecord(text: string, bytes = LAST_READ_FIRST): string {
-  return text.replace(/^.* -- large$/gm, (line) => line.replaceAll(LARGEST, String(bytes)));
-}
 
 export async function setClock(client: Redis, us: number): Promise<void> {
   const time = [Math.floor(us / 1_000_000), us % 1_000_000];

@@ -1,16 +1,18 @@
+import type { RedisArgument } from '../link/redis-link.js';
 import type { SocketOpener } from './stream-errors.js';
 
-export type ScriptArgument = string | Buffer;
-
 /** Variants that reply bytes, which ioredis does not declare. Its `callBuffer` loses the name under auto-pipelining. */
-export interface ScriptClient {
-  evalshaBuffer(sha1: string, numkeys: number, ...args: ScriptArgument[]): Promise<unknown>;
-  evalBuffer(script: string, numkeys: number, ...args: ScriptArgument[]): Promise<unknown>;
+export interface CommandClient extends OrderedClient {
+  evalshaBuffer(sha1: string, numkeys: number, ...args: RedisArgument[]): Promise<unknown>;
+  getBuffer(key: string): Promise<unknown>;
+  set(key: string, value: Buffer, px: 'PX', ms: number): Promise<unknown>;
   wait(replicas: number, timeoutMs: number): Promise<unknown>;
-  readonly stream?: ConnectionStream;
+  scan(cursor: string, ...args: string[]): Promise<unknown>;
+  info(): Promise<string>;
 }
 
-export interface OrderedClient extends Pick<ScriptClient, 'evalBuffer'> {
+export interface OrderedClient {
+  evalBuffer(script: string, numkeys: number, ...args: RedisArgument[]): Promise<unknown>;
   readonly status: string;
   readonly isCluster?: boolean;
   /** Clusters only: connections to its servers, to all of them without a role. */
@@ -21,14 +23,14 @@ export interface OrderedClient extends Pick<ScriptClient, 'evalBuffer'> {
   readonly stream?: ConnectionStream;
 }
 
-export interface BinaryRedisClient extends RedisClient, KeyScanner, ScriptClient, OrderedClient {
+export interface BinaryRedisClient extends RedisClient, CommandClient {
   connect(): Promise<unknown>;
   select(database: number): Promise<unknown>;
   client(subcommand: 'INFO'): Promise<unknown>;
   /** State of the current connection; undefined before the first one. */
   readonly condition?: { readonly select?: number } | null;
   /** A new connection with the same settings, except those given; a cluster takes its nodes first. */
-  duplicate(...settings: object[]): SubscriberClient & ReplicatedClient;
+  duplicate(...settings: object[]): SubscriberClient & EndingClient & BinaryRedisClient;
   /** Clusters only: the names of the servers of each slot, primary first. */
   readonly slots?: readonly (readonly string[])[];
   /** Clusters only: reads the slot map again. */
@@ -56,11 +58,6 @@ interface NodeAddress {
 
 export type ClusterNode = BinaryRedisClient & EndingClient;
 
-export interface KeyScanner {
-  scan(cursor: string, ...args: string[]): Promise<[cursor: string, keys: string[]]>;
-  readonly options?: { readonly host?: string; readonly port?: number };
-}
-
 export interface SubscriberClient extends SocketOpener {
   on(event: string, listener: (argument: never) => void): unknown;
   subscribe(channel: string): Promise<unknown>;
@@ -69,9 +66,6 @@ export interface SubscriberClient extends SocketOpener {
   sunsubscribe(channel: string): Promise<unknown>;
   disconnect(): void;
 }
-
-/** A connection on which WAIT follows each script. */
-export type ReplicatedClient = BinaryRedisClient & EndingClient;
 
 export interface EndingClient extends Pick<RedisClient, 'on'>, SocketOpener {
   connect(): Promise<unknown>;
@@ -92,8 +86,6 @@ export interface ConnectionStream extends CorkableStream {
 }
 
 export interface OwnRedisClient extends BinaryRedisClient, SocketOpener {
-  set(key: string, value: Buffer, px: 'PX', ms: number): Promise<unknown>;
-  getBuffer(key: string): Promise<unknown>;
   /** Not documented by ioredis. */
   readonly sendCommand?: (command: object) => unknown;
   disconnect(reconnect?: boolean): void;
@@ -101,7 +93,16 @@ export interface OwnRedisClient extends BinaryRedisClient, SocketOpener {
   quit(): Promise<unknown>;
 }
 
-const METHODS = ['evalshaBuffer', 'evalBuffer', 'info', 'on', 'off', 'duplicate'] as const;
+const METHODS = [
+  'evalshaBuffer',
+  'evalBuffer',
+  'getBuffer',
+  'set',
+  'info',
+  'on',
+  'off',
+  'duplicate',
+] as const;
 
 export function isBinaryRedisClient(client: unknown): client is BinaryRedisClient {
   if (typeof client !== 'object' || client === null) return false;
@@ -121,4 +122,26 @@ export interface RedisClient {
   info(): Promise<string>;
   on(event: string | symbol, listener: (error: Error) => void): unknown;
   off(event: string | symbol, listener: (error: Error) => void): unknown;
+}
+
+/** Options of ioredis: these, and all others that it documents. */
+export interface RedisConnectionOptions {
+  readonly host?: string | undefined;
+  /** @defaultValue 6379 */
+  readonly port?: number | undefined;
+  /** Unix socket, instead of host and port. */
+  readonly path?: string | undefined;
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  /** @defaultValue 0 */
+  readonly db?: number | undefined;
+  /** Options of `tls.connect`. */
+  readonly tls?: object | undefined;
+  readonly sentinels?: readonly { readonly host?: string; readonly port?: number }[] | undefined;
+  /** Name of the primary that the Sentinels monitor. */
+  readonly name?: string | undefined;
+  readonly connectionName?: string | undefined;
+  readonly socketTimeout?: number | undefined;
+  readonly enableAutoPipelining?: boolean | undefined;
+  readonly [option: string]: unknown;
 }

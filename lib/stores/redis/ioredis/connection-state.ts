@@ -1,34 +1,28 @@
 import { errorMonitor } from 'node:events';
-import { nodeClock } from '../../../core/util/clock.js';
-import { DeadlineTimer } from '../../../core/util/time.js';
+import type { LinkEvent } from '../link/redis-link.js';
+import type { LinkFailure } from '../link/send-failure.js';
 import type { RedisClient } from './client-types.js';
 import {
+  closedAfter,
   describeFailure,
   isEnd,
   isErrorReply,
   NoReplyError,
+  unavailableAfter,
   WrongDatabaseError,
 } from './error-classification.js';
 import type { DatabaseCheck } from './selected-database.js';
-import type { StallDetector } from './stall-detector.js';
 
 type ConnectionError = Error & {
   readonly lastNodeError?: Error;
   readonly command?: { readonly name: string; readonly args: readonly unknown[] };
 };
 
-export interface UnavailableReason {
-  readonly reason: 'not_connected' | 'closed';
-  readonly error: Error | undefined;
-}
-
 /**
  * Observes whether a client is connected. Without a connection no command is sent: ioredis would execute it later, when
  * no caller waits for it. The last error distinguishes a server that is down from a wrong password.
  */
 export class ConnectionState {
-  /** Deadlines of commands without a reply. */
-  readonly deadlines = new DeadlineTimer(nodeClock);
   private lastError: Error | undefined;
   private hasBeenReady = false;
   private closed = false;
@@ -37,26 +31,25 @@ export class ConnectionState {
   constructor(
     private readonly client: RedisClient,
     private readonly reconnects: boolean,
-    /** Notified of each command, if stalled connections are replaced. */
-    readonly stallDetector?: StallDetector,
-    private readonly database?: DatabaseCheck,
+    private readonly database: DatabaseCheck | undefined,
+    private readonly onState: (event: LinkEvent) => void,
   ) {
     client.on(errorMonitor, this.onError);
     client.on('ready', this.onReady);
     client.on('close', this.onClose);
   }
 
-  get unavailable(): UnavailableReason | undefined {
+  get unavailable(): LinkFailure | undefined {
     const { status } = this.client;
     const isClosed = this.closed || (status === 'end' && !this.reconnects);
-    if (isClosed) return { reason: 'closed', error: this.lastError };
+    if (isClosed) return closedAfter(this.lastError);
     // A client in state "wait" connects with its first command.
     if (status === 'ready' || status === 'wait') {
       const { database } = this;
       if (database === undefined || database.isVerified) return undefined;
-      return { reason: 'not_connected', error: database.error };
+      return unavailableAfter(database.error);
     }
-    return { reason: 'not_connected', error: this.lastError };
+    return unavailableAfter(this.lastError);
   }
 
   close(): void {
@@ -81,10 +74,12 @@ export class ConnectionState {
   private readonly onReady = (): void => {
     this.lastError = undefined;
     this.hasBeenReady = true;
+    this.onState({ kind: 'ready' });
   };
 
   private readonly onClose = (): void => {
     if (!this.hasBeenReady) this.lastError ??= this.ended();
+    this.onState({ kind: 'lost' });
   };
 
   private ended(error?: Error): Error {

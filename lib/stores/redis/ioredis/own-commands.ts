@@ -1,13 +1,13 @@
 import { tracingChannel } from 'node:diagnostics_channel';
 import { newNonce } from '../../../core/util/nonce.js';
-import type { OwnRedisClient, ScriptArgument } from './client-types.js';
+import type { RedisArgument, ReplyReceiver } from '../link/redis-link.js';
+import type { ReplyOrder } from '../link/reply-order.js';
+import type { OwnRedisClient } from './client-types.js';
 import { isErrorReply } from './error-classification.js';
+import type { StallDetector } from './stall-detector.js';
 
 /** Receives the end of a command, once, while ioredis reads its input. Must not throw. */
-export interface CommandReceiver {
-  onReply(reply: unknown): void;
-  onError(error: unknown): void;
-}
+type CommandReceiver = Pick<ReplyReceiver, 'onReply' | 'onError'>;
 
 /** Replies with its argument, and requires no further permission. */
 const TRIAL = 'return ARGV[1]';
@@ -29,7 +29,12 @@ export class OwnCommands {
   private verified: OwnRedisClient['sendCommand'];
   private trials = 0;
 
-  constructor(private readonly client: OwnRedisClient) {
+  /** @param stallDetector - notified of the end of each command. */
+  constructor(
+    private readonly client: OwnRedisClient,
+    private readonly order: ReplyOrder,
+    private readonly stallDetector: StallDetector,
+  ) {
     this.keyPrefix = client.options?.keyPrefix ?? '';
     client.on('ready', () => {
       this.verify();
@@ -39,22 +44,25 @@ export class OwnCommands {
   /** Sends EVALSHA on one key. @returns false if nothing was sent: send it with a method of the client. */
   evalsha(
     sha1: string,
-    key: string,
-    nonce: string,
-    args: readonly ScriptArgument[],
+    keys: readonly string[],
+    args: readonly RedisArgument[],
     receiver: CommandReceiver,
   ): boolean {
-    if (!this.isUsable) return false;
+    const [key] = keys;
+    if (key === undefined || keys.length > 1 || !this.isUsable) return false;
     const prefixed = (this.keyPrefix as string) + key;
-    this.send(new OwnCommand('evalsha', [sha1, '1', prefixed, nonce, ...args], receiver));
+    const { order, stallDetector } = this;
+    this.send(
+      new OwnCommand('evalsha', [sha1, '1', prefixed, ...args], receiver, order, stallDetector),
+    );
     return true;
   }
 
   /** Sends SET of a value in parts, which are copied once. @returns likewise. */
   set(key: string, parts: readonly Buffer[], expiryMs: number, receiver: CommandReceiver): boolean {
     if (!this.isUsable) return false;
-    const prefixed = (this.keyPrefix as string) + key;
-    this.send(new OwnCommand('set', [prefixed, parts, 'PX', String(expiryMs)], receiver));
+    const args = [(this.keyPrefix as string) + key, parts, 'PX', String(expiryMs)];
+    this.send(new OwnCommand('set', args, receiver, this.order, this.stallDetector));
     return true;
   }
 
@@ -64,7 +72,7 @@ export class OwnCommands {
   }
 
   private verify(): void {
-    const { client, keyPrefix, verified, trials } = this;
+    const { client, order, keyPrefix, verified, trials } = this;
     const { sendCommand } = client;
     if (verified !== undefined || trials === MAX_TRIALS) return;
     if (sendCommand === undefined || typeof keyPrefix !== 'string') return;
@@ -86,8 +94,8 @@ export class OwnCommands {
     };
     const depth = stackDepth();
     const commands = [
-      new TrialCommand(depth, 'evalsha', [UNKNOWN_SHA1, '0'], failing),
-      new TrialCommand(depth, 'eval', [TRIAL, '0', nonce], replying),
+      new TrialCommand(depth, 'evalsha', [UNKNOWN_SHA1, '0'], failing, order),
+      new TrialCommand(depth, 'eval', [TRIAL, '0', nonce], replying, order),
     ];
     for (const command of commands) {
       // An asynchronous instrumentation returns a promise of its own, which rejects with the error reply.
@@ -120,8 +128,11 @@ class OwnCommand {
   constructor(
     readonly name: string,
     /** ioredis adds them to the error of an error reply. */
-    readonly args: readonly (ScriptArgument | readonly Buffer[])[],
+    readonly args: readonly (RedisArgument | readonly Buffer[])[],
     receiver: CommandReceiver,
+    private readonly order: ReplyOrder,
+    /** Undefined if it does not know of the command. */
+    private readonly stallDetector?: StallDetector,
   ) {
     this.receiver = receiver;
   }
@@ -150,14 +161,18 @@ class OwnCommand {
 
   resolve(reply: unknown): void {
     const { receiver } = this;
+    if (receiver === undefined) return;
     this.receiver = undefined;
-    receiver?.onReply(reply);
+    this.stallDetector?.settled();
+    receiver.onReply(reply, this.order);
   }
 
   reject(error: unknown): void {
     const { receiver } = this;
+    if (receiver === undefined) return;
     this.receiver = undefined;
-    receiver?.onError(error);
+    this.stallDetector?.settled();
+    receiver.onError(error, this.order);
   }
 }
 
@@ -246,7 +261,7 @@ function ignore(): void {
   // The receiver of the command has the error.
 }
 
-function byteLengthOf(arg: ScriptArgument | readonly Buffer[]): number {
+function byteLengthOf(arg: RedisArgument | readonly Buffer[]): number {
   if (typeof arg === 'string' || Buffer.isBuffer(arg)) return Buffer.byteLength(arg);
   return arg.reduce((sum, part) => sum + part.length, 0);
 }

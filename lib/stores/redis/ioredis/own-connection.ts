@@ -1,25 +1,44 @@
-// Not the global one: while a test fakes it, corked writes would never be sent.
-import { setImmediate } from 'node:timers';
 import type { StoreWarning } from '../../../core/store/idempotency-store.js';
 import { IdempotencyOptionsError } from '../../../core/util/errors.js';
 import { forget } from '../../../core/util/maybe-async.js';
 import { missingPeer } from '../../../core/util/missing-peer.js';
 import { requirePeer } from '../../../core/util/peers.js';
-import type { CorkableStream, EndingClient, OwnRedisClient } from './client-types.js';
+import type { WaitReplicas } from '../link/redis-link.js';
+import { replyCode } from '../link/send-failure.js';
+import { CorkedWrites } from './client-commands.js';
+import type {
+  BinaryRedisClient,
+  EndingClient,
+  OwnRedisClient,
+  RedisConnectionOptions,
+} from './client-types.js';
 import { noReplyError } from './connection-state.js';
-import { describeFailure, isEnd, replyCode } from './error-classification.js';
-import { OwnCommands } from './own-commands.js';
-import type { OwnConnectionOptions } from './redis-store-options.js';
+import { describeFailure, isEnd } from './error-classification.js';
 import { StallDetector } from './stall-detector.js';
 import { listenToSockets } from './stream-errors.js';
 
-export interface OwnConnection {
-  readonly client: OwnRedisClient;
+/** As `OwnConnectionOptions`, which document them. */
+export interface ConnectionSettings {
+  readonly url?: string | undefined;
+  readonly connection?: RedisConnectionOptions | undefined;
+  readonly onConnectionError?: ((error: Error) => void) | undefined;
+}
+
+/** A connection that the store has opened, and has to close. */
+export interface OpenedConnection {
+  readonly client: BinaryRedisClient;
   readonly stallDetector: StallDetector;
   /** Undefined if each command is sent at once. */
   readonly corkedWrites: CorkedWrites | undefined;
-  readonly ownCommands: OwnCommands;
+  /** Of the connections of a cluster. */
+  readonly stallTimeoutMs?: number;
+  /** If WAIT follows its commands. */
+  readonly required?: WaitReplicas;
   readonly close: () => Promise<void>;
+}
+
+export interface OwnConnection extends OpenedConnection {
+  readonly client: OwnRedisClient;
 }
 
 /** See {@link StallDetector}, which replaces the option of ioredis. */
@@ -27,7 +46,7 @@ const SOCKET_TIMEOUT_MS = 1_000;
 const LONGEST_RECONNECT_PAUSE_MS = 250;
 const QUIT_TIMEOUT_MS = 1_000;
 
-/** Documented at {@link OwnConnectionOptions.connection}. */
+/** Documented at `connection` of `OwnConnectionOptions`. */
 const DEFAULTS = {
   connectionName: 'nestjs-idempotency',
   lazyConnect: true,
@@ -44,7 +63,7 @@ const DEFAULTS = {
 
 /** @param warned - reports an outage without a listener; returns whether an observer received it. */
 export async function openConnection(
-  options: OwnConnectionOptions,
+  settings: ConnectionSettings,
   warned: (warning: StoreWarning) => boolean = () => false,
 ): Promise<OwnConnection> {
   const {
@@ -53,18 +72,16 @@ export async function openConnection(
     onConnectionError = (error) => {
       warn(error, warned);
     },
-  } = options;
+  } = settings;
   const {
     socketTimeout = SOCKET_TIMEOUT_MS,
     enableAutoPipelining: isBatched = true,
     ...others
   } = connection ?? {};
   // ioredis would resend before its database is checked.
-  const settings = { ...DEFAULTS, ...others, autoResendUnfulfilledCommands: false };
-  const { Redis } = await loadIoredis();
-  const client = listenToSockets(
-    url === undefined ? new Redis(settings) : new Redis(url, settings),
-  );
+  const options = { ...DEFAULTS, ...others, autoResendUnfulfilledCommands: false };
+  const { Redis } = await loadClients();
+  const client = listenToSockets(url === undefined ? new Redis(options) : new Redis(url, options));
   checkDatabase(client);
   reportOutages(client, onConnectionError);
   const reconnectOnEnd = new ReconnectOnEnd(client);
@@ -77,7 +94,6 @@ export async function openConnection(
     client,
     stallDetector,
     corkedWrites: isBatched ? new CorkedWrites(client) : undefined,
-    ownCommands: new OwnCommands(client),
     close,
   };
 }
@@ -168,41 +184,17 @@ export class ReconnectOnEnd {
   }
 }
 
-/**
- * Sends the commands of one event loop iteration in one write, as the auto-pipelining of ioredis does. That one costs
- * two promises and an iteration per command, more than all else that the client does for it.
- */
-export class CorkedWrites {
-  private corked: CorkableStream | undefined;
-
-  /** @param client - its stream changes with each connection, and is undefined without one. */
-  constructor(private readonly client: { readonly stream?: CorkableStream }) {}
-
-  /** Buffers what is written until the end of this iteration. */
-  cork(): void {
-    const { stream } = this.client;
-    if (stream === undefined || stream === this.corked) return;
-    this.corked = stream;
-    stream.cork();
-    // After all input of this iteration, which may cause further commands.
-    setImmediate(() => {
-      if (this.corked === stream) this.corked = undefined;
-      stream.uncork();
-    });
-  }
-}
-
 export type RedisConstructor = new (...args: (string | object)[]) => OwnRedisClient;
 
-interface Ioredis {
+interface Clients {
   readonly Redis: RedisConstructor;
   readonly Cluster: new (...args: object[]) => unknown;
 }
 
 /** @throws {@link IdempotencyOptionsError} when ioredis is not installed. */
-export async function loadIoredis(): Promise<Ioredis> {
+export async function loadClients(): Promise<Clients> {
   try {
-    return (requirePeer('ioredis') ?? (await import('ioredis'))) as Ioredis;
+    return (requirePeer('ioredis') ?? (await import('ioredis'))) as Clients;
   } catch (error) {
     throw missingPeer(error, 'ioredis', 'redisStore opens the connection with');
   }

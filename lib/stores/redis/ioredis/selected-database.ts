@@ -13,12 +13,16 @@ export interface DatabaseCheck {
   readonly error: Error | undefined;
 }
 
-/** @param isOwn - the store opened the connection. */
+/**
+ * @param isOwn - the store opened the connection.
+ * @returns undefined if no other database can be selected: nobody else has the connection.
+ */
 export function checkDatabaseOf(
   client: BinaryRedisClient,
   isOwn: boolean,
   stallDetector?: StallDetector,
-): DatabaseCheck {
+): DatabaseCheck | undefined {
+  if (isOwn && client.isCluster !== true && databaseOf(client) === 0) return undefined;
   return client.isCluster === true
     ? new ClusterDatabases(client, isOwn)
     : new SelectedDatabase(client, isOwn, stallDetector);

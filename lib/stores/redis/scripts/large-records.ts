@@ -1,149 +1,145 @@
-import type { OwnRedisClient, ScriptArgument } from '../ioredis/client-types.js';
-import type { ConnectionState } from '../ioredis/connection-state.js';
-import { classifyFailure, isErrorReply, NotSentError } from '../ioredis/error-classification.js';
+import type { RedisLink, ReplyReceiver } from '../link/redis-link.js';
+import type { LinkFailure } from '../link/send-failure.js';
 import type { LuaScript, LuaScripts } from './lua-scripts.js';
-import { kindOf, largeReplyOf, type LargeReply, type ScriptReply } from './replies.js';
-import { stagedRecord, type StagedRecord } from './script-arguments.js';
-import type { ScriptLinks } from './script-links.js';
-import { ScriptCommand, ScriptRunner, type ScriptForm } from './script-runner.js';
-import type { Sending } from './send-until-deadline.js';
+import type { Asked, Question } from './question.js';
+import { kindOf, type LargeReply, type ScriptReply } from './replies.js';
+import {
+  LARGEST,
+  stagedRecord,
+  type ScriptArguments,
+  type StagedRecord,
+} from './script-arguments.js';
 
 /**
- * Runs scripts on a connection that the store opened to one server. It stores and reads large records by SET and GET:
- * a script would copy the body several times. Both require two commands in order on one connection.
+ * Stores and reads large records by SET and GET: a script would copy the body several times. Both require two commands
+ * in order on one connection.
  */
-export class LargeRecordRunner extends ScriptRunner {
+export class LargeRecords {
+  private readonly script: LuaScript;
   private canStage = true;
 
+  /**
+   * @param stagedStart - what the names of staged records begin with: an ACL permits it as the keys of records.
+   * @param largest - in bytes: a longer record is large.
+   */
   constructor(
-    readonly client: OwnRedisClient,
-    links: ScriptLinks,
-    watch: ConnectionState,
-    form: ScriptForm,
-    readonly scripts: LuaScripts,
+    private readonly link: RedisLink,
+    scripts: LuaScripts,
+    private readonly stagedStart: string,
+    private readonly largest: number,
   ) {
-    super(links, watch, form);
+    this.script = scripts['complete-large'];
+  }
+
+  /** @param args - of lua/complete.lua. @returns undefined if that one stores the record. */
+  staged(key: string, args: ScriptArguments, timeoutMs: number): Question | undefined {
+    const { link, script, largest } = this;
+    const record = this.canStage ? stagedRecord(args, largest) : undefined;
+    if (record === undefined) return undefined;
+    const name = stagedName(this.stagedStart, link.keyPrefix, key, record.token);
+    if (name === undefined) return undefined;
+    // Nothing is left of it then, if the process ends between both commands.
+    const expiryMs = Math.max(1, Math.ceil(timeoutMs));
+    return new StagedComplete(link, script, [key, name], record, expiryMs, (failure) => {
+      this.rejected(failure);
+    });
+  }
+
+  /** Reads the record of which lua/begin.lua has replied the first two lines. */
+  reading(key: string, found: LargeReply): Question {
+    return new LargeRead(this.link, key, found);
   }
 
   /** Stages no further record after an error that every other would meet, as of a user who may not RENAME. */
-  rejected(error: unknown): void {
-    const failure = isErrorReply(error) ? classifyFailure(error) : undefined;
-    if (failure === 'misconfigured' || failure === 'unknown') this.canStage = false;
-  }
-
-  protected override command(
-    script: LuaScript,
-    key: string,
-    args: readonly ScriptArgument[],
-    timeoutMs: number,
-  ): ScriptCommand {
-    const { scripts, links, form } = this;
-    if (script === scripts.begin) return new LargeBegin(this, links, form, key, args);
-    const { largestInScripts = Infinity } = scripts.begin.large ?? {};
-    const isStaged = script === scripts.complete && this.canStage;
-    const staged = isStaged ? stagedRecord(key, args, largestInScripts, timeoutMs) : undefined;
-    return staged === undefined
-      ? super.command(script, key, args, timeoutMs)
-      : new LargeComplete(this, links, form, key, args, staged);
+  private rejected({ kind }: LinkFailure): void {
+    if (kind === 'misconfigured' || kind === 'unknown') this.canStage = false;
   }
 }
 
-/** Sends lua/begin.lua, and GET if the record is finished and large. */
-class LargeBegin extends ScriptCommand {
-  private found: LargeReply | undefined;
-
-  constructor(
-    private readonly runner: LargeRecordRunner,
-    links: ScriptLinks,
-    form: ScriptForm,
-    key: string,
-    args: readonly ScriptArgument[],
-  ) {
-    super(links, form, runner.scripts.begin.large ?? runner.scripts.begin, key, args);
-  }
-
-  override send(sending: Sending): Promise<unknown> | undefined {
-    const { found } = this;
-    return found === undefined ? super.send(sending) : this.read(found, sending);
-  }
-
-  continues(reply: ScriptReply): boolean {
-    this.found = largeReplyOf(reply);
-    return this.found !== undefined;
-  }
-
-  private async read([head, leftMs, [lines]]: LargeReply, sending: Sending): Promise<unknown> {
-    const { runner, key } = this;
-    this.link?.corkedWrites?.cork();
-    const record = await runner.client.getBuffer(key);
-    // A reply of GET has no nonce, but these lines name the attempt that owns the record.
-    if (Buffer.isBuffer(record) && record.indexOf(lines) === 0) return [head, leftMs, record];
-    if (!sending.isInFlight) throw new NotSentError();
-    this.script = runner.scripts.begin;
-    return this.sendByClient();
-  }
+/**
+ * A name in the slot of the record, which is that of the first text in braces, or of the whole name without one.
+ * @param prefix - which the client adds to both.
+ * @returns undefined where no name is sure to be in it: with a brace that is not of such a text.
+ */
+function stagedName(start: string, prefix: string, key: string, token: string): string | undefined {
+  const name = prefix + key;
+  if (!/[{}]/.test(name)) return `${start}{${name}}:${token}`;
+  return /^[^{]*\{[^}]+\}/.test(name) ? `${key}:${token}` : undefined;
 }
 
-/** Of the SET: whether the record is there, the script finds out. */
-const IGNORED = { onReply: () => undefined, onError: () => undefined };
+/** SET of the finished record and lua/complete-large.lua, together; and lua/complete.lua if that one cannot decide. */
+class StagedComplete implements Question {
+  private isText = false;
 
-/** Sends SET of the finished record and lua/complete-large.lua together, and lua/complete.lua if that one cannot decide. */
-class LargeComplete extends ScriptCommand {
   constructor(
-    private readonly runner: LargeRecordRunner,
-    links: ScriptLinks,
-    form: ScriptForm,
-    key: string,
-    args: readonly ScriptArgument[],
-    private staged: StagedRecord | undefined,
-  ) {
-    super(links, form, runner.scripts.complete, key, args);
+    private readonly link: RedisLink,
+    private readonly script: LuaScript,
+    private readonly keys: readonly [record: string, staged: string],
+    private readonly record: StagedRecord,
+    private readonly expiryMs: number,
+    private readonly rejected: (failure: LinkFailure) => void,
+  ) {}
+
+  send(asked: Asked): void {
+    const { link, script, keys, record, expiryMs } = this;
+    this.isText = false;
+    link.set(keys[1], record.parts, expiryMs);
+    link.evalsha(script.sha1, keys, [asked.newNonce(), ...record.args], asked);
   }
 
-  override send(sending: Sending): Promise<unknown> | undefined {
-    const { staged } = this;
-    return staged === undefined ? super.send(sending) : this.stage(staged);
+  isOpen(reply: unknown): boolean {
+    return kindOf(reply as ScriptReply) === 'other';
   }
 
-  continues(reply: ScriptReply): boolean {
-    if (this.staged === undefined || kindOf(reply) !== 'other') return false;
-    this.staged = undefined;
+  sendAgain(failure: LinkFailure, asked: Asked): boolean {
+    const { link, script, keys, record } = this;
+    if (!failure.isReply) return false;
+    if (failure.kind === 'script_missing' && !this.isText) {
+      this.isText = true;
+      link.eval(script.text, keys, [asked.newNonce(), ...record.args], asked);
+      return true;
+    }
+    this.rejected(failure);
+    asked.leaveToScript();
+    if (failure.kind === 'redirected') return false;
+    asked.sendScript();
     return true;
   }
+}
 
-  override sendAgain(failure: unknown): Promise<unknown> | undefined {
-    const { staged } = this;
-    if (staged === undefined) return super.sendAgain(failure);
-    if (classifyFailure(failure) !== 'script_missing') return this.sendWithout(failure);
-    const { client, scripts } = this.runner;
-    return client
-      .evalBuffer(scripts['complete-large'].text, 2, ...this.argumentsOf(staged))
-      .catch((error: unknown) => this.sendWithout(error) ?? Promise.reject(error as Error));
+/** GET, and lua/begin.lua again if that does not give the record. */
+class LargeRead implements Question {
+  constructor(
+    private readonly link: RedisLink,
+    private readonly key: string,
+    private readonly found: LargeReply,
+  ) {}
+
+  send(asked: Asked): void {
+    const [head, leftMs, [lines]] = this.found;
+    const receiver: ReplyReceiver = {
+      isOwn: () => true,
+      onReply: (record, order) => {
+        // A reply of GET has no nonce, but these lines name the attempt that owns the record.
+        if (Buffer.isBuffer(record) && record.indexOf(lines) === 0)
+          asked.onReply([head, leftMs, record], order);
+        else if (asked.isInFlight) this.readByScript(asked);
+      },
+      onError: (error, order) => {
+        asked.onError(error, order);
+      },
+    };
+    this.link.get(this.key, receiver);
   }
 
-  private stage(staged: StagedRecord): Promise<unknown> {
-    const { runner } = this;
-    const { client, scripts } = runner;
-    const args = this.argumentsOf(staged);
-    const { corkedWrites, ownCommands } = this.link ?? {};
-    const { key, parts, expiryMs } = staged;
-    corkedWrites?.cork();
-    if (ownCommands?.set(key, parts, expiryMs, IGNORED) !== true) {
-      client.set(key, Buffer.concat(parts), 'PX', expiryMs).catch(() => undefined);
-    }
-    return client.evalshaBuffer(scripts['complete-large'].sha1, 2, ...args);
+  sendAgain(failure: LinkFailure, asked: Asked): boolean {
+    asked.leaveToScript();
+    if (failure.isReply) this.readByScript(asked);
+    return failure.isReply;
   }
 
-  /** Undefined if the same commands again may succeed. */
-  private sendWithout(failure: unknown): Promise<unknown> | undefined {
-    if (!isErrorReply(failure) || classifyFailure(failure) === 'not_executed') return undefined;
-    this.runner.rejected(failure);
-    this.staged = undefined;
-    return this.sendByClient();
-  }
-
-  private argumentsOf(staged: StagedRecord): readonly string[] {
-    this.takeLink();
-    return [this.key, staged.key, this.nonce, ...staged.args];
+  private readByScript(asked: Asked): void {
+    asked.args[LARGEST] = '0';
+    asked.sendScript();
   }
 }

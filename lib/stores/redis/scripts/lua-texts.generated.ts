@@ -54,17 +54,17 @@ if value == '' then
   if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end
   local us = time[2]
   if #us < 6 then us = string.sub('00000' .. us, -6) end
-  local record = '2p' .. time[1] .. us .. ' ' .. ARGV[2] .. ' 1 0 ' .. ARGV[3] .. (ARGV[8] and ' ' .. ARGV[8] or '')
+  local record = '2p' .. time[1] .. us .. ' ' .. ARGV[2] .. ' 1 0 ' .. ARGV[3] .. (ARGV[9] and ' ' .. ARGV[9] or '')
     .. '\\n= ' .. ARGV[5] .. '\\n'
   if redis.call('SET', KEYS[1], record, 'PX', ARGV[4], 'NX') then return nonce .. ' acquired ' .. time[1] .. us end
 end
 local finished, content, mark, expires = string.match(value, '^2([cf])%d+ %S+ %d+ %d+ (%S+)( ?%S*)\\n(%d+)\\n')
 if finished and now < tonumber(expires) then
   if content ~= ARGV[3] then return nonce .. ' mismatch' end
-  if #value == 512 and redis.call('GETRANGE', KEYS[1], '8192', '8192') ~= '' then -- large
-    value = { string.match(value, '^[^\\n]*\\n[^\\n]*\\n') } -- large
-  end -- large
-  if #value == 512 then value = redis.call('GET', KEYS[1]) end
+  if #value == 512 then
+    local isLarge = ARGV[7] ~= '0' and redis.call('GETRANGE', KEYS[1], ARGV[7], ARGV[7]) ~= ''
+    value = isLarge and { string.match(value, '^[^\\n]*\\n[^\\n]*\\n') } or redis.call('GET', KEYS[1])
+  end
   return { nonce .. (finished == 'c' and ' completed' or ' failed') .. mark, expires - now, value }
 end
 local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
@@ -118,7 +118,7 @@ else
     end
     return nonce .. ' in_progress ' .. string.format('%.0f', clamped - now) .. note
   end
-  if ARGV[7] == 'deny' then
+  if ARGV[8] == 'deny' then
     return nonce .. ' abandoned ' .. fence .. ' ' .. string.format('%.0f', now - clamped) .. ' ' .. attempt .. ' ' .. takeovers .. note
   end
   kind, attempt, takeovers = ' takeover ', attempt + 1, takeovers + 1
@@ -126,7 +126,7 @@ end
 if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end
 fence = string.format('%.0f', math.max((fence or 0) + 1, nowUs))
 local record = '2p' .. fence .. ' ' .. ARGV[2] .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. ARGV[3]
-  .. (ARGV[8] and ' ' .. ARGV[8] or note) .. '\\n' .. string.format('%.0f', nowUs) .. ' ' .. ARGV[5] .. '\\n'
+  .. (ARGV[9] and ' ' .. ARGV[9] or note) .. '\\n' .. string.format('%.0f', nowUs) .. ' ' .. ARGV[5] .. '\\n'
 redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4])
 return nonce .. kind .. fence .. counters() .. (kind == ' takeover ' and note or '')
 `,

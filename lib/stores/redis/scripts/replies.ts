@@ -31,27 +31,11 @@ export type LargeReply = readonly [
   record: readonly [Buffer],
 ];
 
-const SPACE = 0x20;
 const LINE_FEED = 0x0a;
-
-/** Check this before anything else: the position of a reply does not prove that it belongs to a command. */
-export function isReplyTo(nonce: string, reply: unknown): reply is ScriptReply {
-  const head: unknown = Array.isArray(reply) ? reply[0] : reply;
-  return (
-    Buffer.isBuffer(head) &&
-    head[nonce.length] === SPACE &&
-    head.toString('latin1', 0, nonce.length) === nonce
-  );
-}
 
 /** The reply of lua/begin.lua, if it leaves a large record to GET. */
 export function largeReplyOf(reply: ScriptReply): LargeReply | undefined {
   return Array.isArray(reply) && Array.isArray(reply[2]) ? (reply as LargeReply) : undefined;
-}
-
-/** The reply of Redis to each command between MULTI and EXEC. */
-export function isQueued(reply: unknown): boolean {
-  return (typeof reply === 'string' || Buffer.isBuffer(reply)) && reply.toString() === 'QUEUED';
 }
 
 /** The words of a reply: the nonce, the kind, and its fields. */
@@ -67,6 +51,17 @@ function wordsOf(reply: ScriptReply): Words {
 
 export function kindOf(reply: ScriptReply): string {
   return textAt(wordsOf(reply), KIND);
+}
+
+/** Kinds of replies of scripts that wrote nothing. */
+const WITHOUT_WRITE = new Set([
+  ...['in_progress', 'abandoned', 'completed', 'failed', 'mismatch', 'stale_begin', 'late'],
+  ...['superseded', 'lost', 'gone', 'other'],
+]);
+
+/** Whether the script may have written: a failover may lose it. */
+export function hasWritten(reply: ScriptReply): boolean {
+  return !WITHOUT_WRITE.has(kindOf(reply));
 }
 
 function textAt(words: Words, index: number): string {

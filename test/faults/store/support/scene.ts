@@ -1,12 +1,14 @@
 import { Redis } from 'ioredis';
 import type { IdempotencyStore } from 'nestjs-idempotency';
-import {
-  redisStore,
-  RedisIdempotencyStore,
-  type RedisConnectionOptions,
-} from 'nestjs-idempotency/redis';
+import { redisStore, type RedisConnectionOptions } from 'nestjs-idempotency/redis';
 import type { LimitsOptions, OperationRequest } from '../../../support/internals/core.js';
-import { loadScripts, type LuaScripts, openConnection } from '../../../support/internals/redis.js';
+import {
+  loadScripts,
+  type LuaScripts,
+  openConnection,
+  ownLink,
+  RedisIdempotencyStore,
+} from '../../../support/internals/redis.js';
 import { scriptTexts } from '../../../support/redis/scripts.js';
 import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import type { Expectations } from '../../../../lab/faults/expectations.js';
@@ -106,6 +108,7 @@ export class Scene {
     const options = { url, connection, onConnectionError: () => undefined };
     const { scripts } = this.options;
     if (scripts === undefined) return redisStore(options);
-    return new RedisIdempotencyStore({ connect: () => openConnection(options), scripts });
+    const connect = async () => ownLink(await openConnection(options));
+    return new RedisIdempotencyStore({ connect, scripts });
   }
 }

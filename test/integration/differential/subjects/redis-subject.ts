@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import { loadScripts, type LuaScripts } from '../../../support/internals/redis.js';
 import { withClock } from '../../../support/clocks/injected-clock.js';
-import { withLargestRecord } from '../../../support/redis/scripts.js';
+import { LAST_READ_FIRST } from '../../../support/redis/scripts.js';
 import { decodeRecord } from '../../../support/redis/decode-record.js';
 import { NO_RECORD, type Observation, type Subject } from '../compare.js';
 import { encodeOutcome, encodeRecord } from '../encoding.js';
@@ -43,7 +43,7 @@ export async function redisSubject(
         ...clock(step),
         `${key}:staged`,
         NONCE,
-        ...ownArguments(step),
+        ...ownArguments(step, options.isLarge === true ? LAST_READ_FIRST : 0),
       ];
       const call = () => pipeline.callBuffer('EVALSHA', args).length - 1;
       if (!isWithoutMemory || step.operation !== 'begin') return call();
@@ -146,9 +146,8 @@ async function loadInstrumentedScripts(
   const shipped = loadScripts();
   const loaded = OPERATIONS.map(async (operation) => {
     const script = shipped[operation];
-    const ordinary = without.includes('flags') ? script : (script.flagged ?? script);
-    const { text } = isLarge ? (script.large ?? ordinary) : ordinary;
-    const mutated = mutate(operation, withLargestRecord(text));
+    const { text } = without.includes('flags') ? script : (script.flagged ?? script);
+    const mutated = mutate(operation, text);
     const [, flags = '', body = ''] = /^(#![^\n]*\n)?([^]*)$/.exec(mutated)!;
     const staging = isLarge && operation === 'complete' ? stagedFirst(shipped, mutate) : '';
     const instrumented = `${flags}local clock = { KEYS[2], KEYS[3] }
@@ -186,13 +185,14 @@ function clock({ nowUs }: Step): string[] {
 }
 
 /** The arguments as the headers of the Lua files list them, after the nonce. */
-function ownArguments(step: Sent): (string | Buffer)[] {
+function ownArguments(step: Sent, largest: number): (string | Buffer)[] {
   switch (step.operation) {
     case 'begin': {
       const { token, fingerprint, leaseMs, maxExecutionMs, recordRetentionMs } = step.command;
       const { notAfter, onExpiredLease, origin = '-', note } = step.command;
       const durations = `${leaseMs} ${maxExecutionMs} ${recordRetentionMs} ${origin}`;
-      const args = [token, fingerprint, String(recordRetentionMs), durations, String(notAfter)];
+      const retention = String(recordRetentionMs);
+      const args = [token, fingerprint, retention, durations, String(notAfter), String(largest)];
       return [...args, onExpiredLease, ...(note === undefined ? [] : [note])];
     }
     case 'extend':

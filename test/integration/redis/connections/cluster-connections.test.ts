@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { Cluster, type ClusterOptions } from 'ioredis';
 import type { BeginReply, Lease } from 'nestjs-idempotency/store';
-import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { redisStore, type RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { RedisCluster } from '../../../support/redis/redis-cluster.js';
 import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import { isTestAll } from '../../../support/jest/test-all.js';
@@ -29,7 +29,7 @@ interface StoreChanges {
 }
 
 function newStore(changes: StoreChanges = {}) {
-  const store = new RedisIdempotencyStore({ client, ...changes });
+  const store = redisStore({ client, ...changes });
   stores.push(store);
   return store;
 }

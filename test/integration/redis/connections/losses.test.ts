@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, jest } from '@jest/globals';
-import { RedisIdempotencyStore, redisStore } from 'nestjs-idempotency/redis';
+import { redisStore } from 'nestjs-idempotency/redis';
 import type { BeginReply } from 'nestjs-idempotency/store';
 import { inStandingTime } from '../../../support/clocks/driven-time.js';
 import { standStill } from '../../../support/clocks/stand-still.js';
@@ -138,7 +138,7 @@ describe('A client of the application', () => {
     await client.ping();
     const options = asPlain(client.options);
     const listeners = client.eventNames().map((name) => client.listenerCount(name));
-    const store = new RedisIdempotencyStore({ client });
+    const store = redisStore({ client });
     await store.begin(beginCommand());
     await store.close();
     expect(await client.ping()).toBe('PONG');
@@ -158,13 +158,13 @@ describe('A client of the application', () => {
 
   it('connects at the first command when it is lazy', async () => {
     const client = userClient(server.url, { lazyConnect: true, enableOfflineQueue: false });
-    const store = new RedisIdempotencyStore({ client });
+    const store = redisStore({ client });
     expect((await store.begin(beginCommand())).kind).toBe('acquired');
   });
 
   it('can use auto-pipelining', async () => {
     const client = userClient(server.url, { enableAutoPipelining: true });
-    const store = new RedisIdempotencyStore({ client });
+    const store = redisStore({ client });
     const begins = Array.from({ length: 50 }, () => store.begin(beginCommand()));
     const kinds = (await Promise.all(begins)).map(({ kind }) => kind);
     expect(kinds).toEqual(Array(50).fill('acquired'));
@@ -176,7 +176,7 @@ describe('A client of the application', () => {
 
   it('keeps a transaction that was started on it, and the outcome of the begin in it is unknown', async () => {
     const client = userClient(server.url);
-    const store = new RedisIdempotencyStore({ client });
+    const store = redisStore({ client });
     const replyMismatched = jest.fn();
     const onClose = jest.fn();
     await store.open({ replyMismatched, warned: () => undefined });
@@ -203,7 +203,7 @@ describe('Without a connection, a begin is unavailable within its timeout', () =
 
   async function expectUnavailableInTime(url: string) {
     const own = () => ownStore(url);
-    const users = () => new RedisIdempotencyStore({ client: userClient(url) });
+    const users = () => redisStore({ client: userClient(url) });
     for (const open of [own, users]) {
       await inStandingTime(async ({ pass }) => {
         let isOver = false;
@@ -243,7 +243,7 @@ describe('Without a connection, a begin is unavailable within its timeout', () =
   it('and is not executed once the connection is established', async () => {
     const redis = closeAfterTest(await RedisNode.down());
     const client = userClient(redis.url);
-    const store = new RedisIdempotencyStore({ client });
+    const store = redisStore({ client });
     await expect(store.begin(inTime())).rejects.toThrow(StoreUnavailableError);
     await redis.start();
     await until(() => client.status === 'ready');
@@ -253,7 +253,7 @@ describe('Without a connection, a begin is unavailable within its timeout', () =
   it('at once when the client is closed', async () => {
     const client = userClient(server.url);
     await client.quit();
-    const store = new RedisIdempotencyStore({ client });
+    const store = redisStore({ client });
     await inStandingTime(async ({ pass }) => {
       const begun = store.begin(beginCommand({ timeoutMs: 60_000 }));
       const rejected = expect(begun).rejects.toThrow(StoreUnavailableError);
@@ -267,7 +267,7 @@ describe('When a server stops answering', () => {
   it('the outcome of an executed begin is unknown within its timeout', async () => {
     const paused = closeAfterTest(await startRedis());
     await inStandingTime(async ({ pass, flow }) => {
-      const store = new RedisIdempotencyStore({ client: userClient(paused.url) });
+      const store = redisStore({ client: userClient(paused.url) });
       await flow(store.begin(beginCommand()));
       const command = beginCommand({ timeoutMs: BUDGET_MS });
       paused.kill('SIGSTOP');
@@ -332,7 +332,7 @@ describe('When a connection breaks', () => {
   it('and the resend fails as well, the outcome is unknown although the last attempt was not sent', async () => {
     const cut = closeAfterTest(await startScriptedServer([]));
     const client = userClient(cut.url, { protocol: 2, maxRetriesPerRequest: 0 });
-    const store = new RedisIdempotencyStore({ client });
+    const store = redisStore({ client });
     await until(() => client.status === 'ready');
     const attempt = store.begin(beginCommand({ timeoutMs: BUDGET_MS }));
     await delay(20);
@@ -369,7 +369,7 @@ describe('When a connection breaks', () => {
     const redis = closeAfterTest(await RedisNode.down());
     await redis.start();
     const own = ownStore(redis.url);
-    const users = new RedisIdempotencyStore({ client: userClient(redis.url) });
+    const users = redisStore({ client: userClient(redis.url) });
     for (const store of [own, users]) {
       expect((await store.begin(beginCommand({ timeoutMs: 5_000 }))).kind).toBe('acquired');
     }
@@ -386,7 +386,7 @@ describe('When a connection breaks', () => {
 
 describe('A blocked event loop', () => {
   it('does not turn a received reply into an unknown outcome', async () => {
-    const store = new RedisIdempotencyStore({ client: userClient(server.url) });
+    const store = redisStore({ client: userClient(server.url) });
     await store.begin(beginCommand());
     const attempt = store.begin(beginCommand({ timeoutMs: 50 }));
     setImmediate(() => standStill(150));

@@ -3,7 +3,11 @@ import { runInThisContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import type { OwnConnectionOptions, RedisConnectionOptions } from 'nestjs-idempotency/redis';
 import type { Fingerprint } from '../../../support/internals/core.js';
-import { RedisIdempotencyStore, openConnection } from '../../../support/internals/redis.js';
+import {
+  RedisIdempotencyStore,
+  openConnection,
+  ownLink,
+} from '../../../support/internals/redis.js';
 import { afterTest } from '../../../support/jest/after-test.js';
 import { startRedis } from '../../../support/redis/redis-server.js';
 import { useRedis } from '../../../support/redis/use-redis.js';
@@ -66,7 +70,7 @@ async function open(
     ordinary += 1;
     return send(...args);
   };
-  const store = new RedisIdempotencyStore({ connect: () => Promise.resolve(own) });
+  const store = new RedisIdempotencyStore({ connect: () => Promise.resolve(ownLink(own)) });
   afterTest(() => store.close());
   await store.open();
   return { store, client, ordinary: () => ordinary };

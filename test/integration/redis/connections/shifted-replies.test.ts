@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { Cluster, type Redis, type RedisOptions } from 'ioredis';
-import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { redisStore, type RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { RedisCluster } from '../../../support/redis/redis-cluster.js';
 import { follow } from '../../../support/redis/redis-sentinel.js';
 import { RedisNode } from '../../../support/redis/redis-node.js';
@@ -52,7 +52,7 @@ function singleWith(options: Omit<RedisOptions, 'replyMapping'>, waits = {}): Re
   return async (change) => {
     const proxy = await proxied(single);
     const client = change(userClient(proxy.url, options));
-    return { proxies: [proxy], client, store: new RedisIdempotencyStore({ client, ...waits }) };
+    return { proxies: [proxy], client, store: redisStore({ client, ...waits }) };
   };
 }
 
@@ -62,7 +62,7 @@ const throughSentinel: Reach = async (change) => {
   const sentinels = [sentinel.address];
   const client = change(userClient('', { sentinels, name: NAME, natMap }));
   await until(() => client.status === 'ready');
-  return { proxies: [proxy], client, store: new RedisIdempotencyStore({ client }) };
+  return { proxies: [proxy], client, store: redisStore({ client }) };
 };
 
 function clusterWith(options: object): Reach {
@@ -78,7 +78,7 @@ function clusterWith(options: object): Reach {
     client.on('error', () => undefined);
     closeAfterTest({ stop: async () => client.disconnect() });
     await until(() => client.status === 'ready');
-    return { proxies, client, store: new RedisIdempotencyStore({ client }) };
+    return { proxies, client, store: redisStore({ client }) };
   };
 }
 
@@ -138,7 +138,7 @@ describe('On a server without the scripts', () => {
     const proxy = await proxied(single);
     const client = userClient(proxy.url);
     await until(() => client.status === 'ready');
-    const store = new RedisIdempotencyStore({ client });
+    const store = redisStore({ client });
     let reported = 0;
     await store.open({ replyMismatched: () => (reported += 1), warned: () => undefined });
     return { proxy, client, store, reported: () => reported };
@@ -201,7 +201,7 @@ describe.each(['of the user', 'of its own'])('An error reply on a connection %s'
     const store =
       whose === 'of its own'
         ? ownStore(server.url, { connection: settings })
-        : new RedisIdempotencyStore({ client: userClient(server.url, settings) });
+        : redisStore({ client: userClient(server.url, settings) });
     await store.open();
     const begins = [1, 2, 3].map(() => store.begin(beginCommand({ timeoutMs: 500 })));
     const results = await Promise.allSettled(begins);

@@ -14,7 +14,7 @@ import {
 } from 'nestjs-idempotency';
 import {
   type OwnConnectionOptions,
-  RedisIdempotencyStore,
+  type RedisIdempotencyStore,
   redisStore,
 } from 'nestjs-idempotency/redis';
 import { inStandingTime } from '../../../support/clocks/driven-time.js';
@@ -257,7 +257,7 @@ describe('At the start', () => {
 
   it('a durable server without eviction causes no warning', async () => {
     expect(await ownStore(server.url).open()).toEqual([]);
-    expect(await new RedisIdempotencyStore({ client }).open()).toEqual([]);
+    expect(await redisStore({ client }).open()).toEqual([]);
   });
 
   it.each(['volatile-lru', 'allkeys-random', 'volatile-ttl'])(
@@ -296,7 +296,7 @@ describe('At the start', () => {
 
   it('a reply of another command is reported as such', async () => {
     client.info = () => Promise.resolve(7 as never);
-    const [warning] = await new RedisIdempotencyStore({ client }).open();
+    const [warning] = await redisStore({ client }).open();
     expect(warning).toMatchObject({ code: 'redis_not_checked' });
     expect(warning!.message).toMatch(/^Redis sent the reply of another command/);
   });
@@ -308,21 +308,19 @@ describe('At the start', () => {
       password: 'pw',
       enableReadyCheck: false,
     });
-    expect(await warningsOf(new RedisIdempotencyStore({ client: managed }))).toEqual([
-      'redis_not_checked',
-    ]);
+    expect(await warningsOf(redisStore({ client: managed }))).toEqual(['redis_not_checked']);
   });
 
   it.each(['6.0.16', '5.0.7'])('Redis %s is too old and stops the start', async (version) => {
     const old = closeAfterTest(await startInfoServer(`redis_version:${version}\r\n`));
-    const store = new RedisIdempotencyStore({ client: userClient(old.url, { protocol: 2 }) });
+    const store = redisStore({ client: userClient(old.url, { protocol: 2 }) });
     await expect(store.open()).rejects.toThrow(StoreConfigurationError);
     await expect(store.open()).rejects.toThrow(version);
   });
 
   it.each(['6.2.0', '7.2.4', '8.0.1', '10.0.0'])('Redis %s is supported', async (version) => {
     const fresh = closeAfterTest(await startInfoServer(`redis_version:${version}\r\n`));
-    const store = new RedisIdempotencyStore({ client: userClient(fresh.url, { protocol: 2 }) });
+    const store = redisStore({ client: userClient(fresh.url, { protocol: 2 }) });
     expect(await store.open()).toEqual([]);
   });
 });

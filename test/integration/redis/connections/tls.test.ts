@@ -7,7 +7,11 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import type { RedisConnectionOptions } from 'nestjs-idempotency/redis';
-import { RedisIdempotencyStore, openConnection } from '../../../support/internals/redis.js';
+import {
+  RedisIdempotencyStore,
+  openConnection,
+  ownLink,
+} from '../../../support/internals/redis.js';
 import { afterTest } from '../../../support/jest/after-test.js';
 import { startRedis } from '../../../support/redis/redis-server.js';
 import { freePort } from '../../../support/servers/free-port.js';
@@ -67,7 +71,7 @@ describe('A connection whose TLS handshake is ended', () => {
           url: `rediss://127.0.0.1:${open.tlsPort}`,
           onConnectionError: () => undefined,
         });
-        const store = new RedisIdempotencyStore({ connect: () => Promise.resolve(own) });
+        const store = new RedisIdempotencyStore({ connect: () => Promise.resolve(ownLink(own)) });
         const opened = store.open();
         const { client } = own;
         const socket = await socketOf(client);

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import type { Begin, IdempotencyRecord } from 'nestjs-idempotency/store';
 import type { OwnerToken, RecordKey } from '../../../support/internals/core.js';
+import { ioredisLink, RedisIdempotencyStore } from '../../../support/internals/redis.js';
 import { clockedScripts, setClock, START_MS } from '../../../support/redis/scripts.js';
 import { useRedis, useRedisClient } from '../../../support/redis/use-redis.js';
 import {
@@ -224,7 +224,7 @@ describe.each([
 
   beforeEach(async () => {
     await client.del(KEY);
-    store = new RedisIdempotencyStore({ client, scripts: clockedScripts });
+    store = new RedisIdempotencyStore({ link: () => ioredisLink(client), scripts: clockedScripts });
     // Reads the server's version.
     if (isOpened) await store.open();
   });

@@ -44,7 +44,7 @@ export function errorTexts(): TextModule[] {
     table(['`code`', 'Message'], storeWarnings()),
     '## What the message of a store error adds',
     'By the error code of Redis:',
-    table(['Redis', 'What to do'], remediesIn('lib/stores/redis/ioredis/error-classification.ts')),
+    table(['Redis', 'What to do'], remediesIn('lib/stores/redis/link/send-failure.ts')),
     'By the SQLSTATE of PostgreSQL:',
     table(
       ['PostgreSQL', 'What to do'],

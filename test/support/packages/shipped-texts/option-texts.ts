@@ -43,7 +43,7 @@ const OTHERS: Readonly<Record<string, object>> = {
   'lib/observability/prometheus/prometheus.ts': PROMETHEUS_OPTIONS,
   'lib/observability/terminus/idempotency-health-indicator.ts': INDICATOR_OPTIONS,
   'lib/stores/memory/memory-idempotency-store.ts': MEMORY_OPTIONS,
-  'lib/stores/redis/ioredis/redis-store-options.ts': { ...COMMON, ...OWN },
+  'lib/stores/redis/redis-store-options.ts': { ...COMMON, ...OWN },
   'lib/stores/postgres/postgres-store-options.ts': POSTGRES_OPTIONS,
   'lib/stores/postgres/sql/table-name.ts': TABLE,
   'lib/stores/postgres/cleanup/delete-expired.ts': {

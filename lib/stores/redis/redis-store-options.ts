@@ -1,6 +1,6 @@
-import { checkConnection, secret, url } from '../../../core/store/connection-options.js';
-import { IdempotencyOptionsError } from '../../../core/util/errors.js';
-import { checkInteger, checkNames, isSettings } from '../../../core/util/option-checks.js';
+import { checkConnection, secret, url } from '../../core/store/connection-options.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { checkInteger, checkNames, isSettings } from '../../core/util/option-checks.js';
 import {
   flag,
   isFunction,
@@ -8,8 +8,9 @@ import {
   resolveOptions,
   type Defaulted,
   type Schema,
-} from '../../../core/util/option-schema.js';
-import type { RedisClient } from './client-types.js';
+} from '../../core/util/option-schema.js';
+import type { RedisClient, RedisConnectionOptions } from './ioredis/client-types.js';
+import type { WaitReplicas } from './link/redis-link.js';
 
 /** Options of {@link redisStore}: either a `client`, or what opening a connection requires. */
 export type RedisStoreOptions = UserClientOptions | OwnConnectionOptions;
@@ -38,14 +39,6 @@ export interface CommonOptions {
    * @defaultValue off
    */
   readonly waitReplicas?: WaitReplicas | undefined;
-}
-
-/** How many replicas have to confirm a write, and how long the store waits for them. */
-export interface WaitReplicas {
-  /** Number of replicas, 1 to 10. */
-  readonly count: number;
-  /** Milliseconds to wait for them, 1 to 60 000. Well below `storeErrors.commandTimeoutMs`, which includes it. */
-  readonly timeoutMs: number;
 }
 
 /** A connection that the application opened. The store neither closes it nor changes its settings. */
@@ -99,28 +92,6 @@ export interface OwnConnectionOptions extends CommonOptions {
    * `IDEMPOTENCY_REDIS_CONNECTION`
    */
   readonly onConnectionError?: ((error: Error) => void) | undefined;
-}
-
-/** Options of ioredis: these, and all others that it documents. */
-export interface RedisConnectionOptions {
-  readonly host?: string | undefined;
-  /** @defaultValue 6379 */
-  readonly port?: number | undefined;
-  /** Unix socket, instead of host and port. */
-  readonly path?: string | undefined;
-  readonly username?: string | undefined;
-  readonly password?: string | undefined;
-  /** @defaultValue 0 */
-  readonly db?: number | undefined;
-  /** Options of `tls.connect`. */
-  readonly tls?: object | undefined;
-  readonly sentinels?: readonly { readonly host?: string; readonly port?: number }[] | undefined;
-  /** Name of the primary that the Sentinels monitor. */
-  readonly name?: string | undefined;
-  readonly connectionName?: string | undefined;
-  readonly socketTimeout?: number | undefined;
-  readonly enableAutoPipelining?: boolean | undefined;
-  readonly [option: string]: unknown;
 }
 
 type ResolvedCommonOptions = Defaulted<CommonOptions, 'keyPrefix' | 'push'>;
@@ -179,7 +150,7 @@ export function checkConnectionOptions(options: RedisStoreOptions): void {
   checkConnection('redisStore', options, Object.keys(OWN));
 }
 
-/** ioredis throws an error without a word about the URL. */
+/** The client throws an error without a word about the URL. */
 function isDecodable(url: string): boolean {
   try {
     decodeURIComponent(url);

@@ -2,8 +2,6 @@
 import { setImmediate, setTimeout } from 'node:timers';
 import { StoreReplyMismatchedError } from '../../../core/util/errors.js';
 import { newNonce } from '../../../core/util/nonce.js';
-import type { OrderedClient } from '../ioredis/client-types.js';
-import { isQueued, isReplyTo } from './replies.js';
 
 const CHECK_PAUSE_MS = 5;
 /** Then it counts as unknown: no caller waits longer than that. */
@@ -12,15 +10,28 @@ const MAX_CHECKS = 100;
 /** Replies as the scripts do, and requires no further permission. */
 const PROBE = "return ARGV[1] .. ' probe'";
 
-/** Streams destroyed here: one connection may have two orders, its own and its cluster's. */
+/** Sockets destroyed here: one connection may have two orders, its own and its cluster's. */
 const ended = new WeakSet();
 
 /** Called once per connection that is found out of step. */
 export type MismatchListener = (error: StoreReplyMismatchedError) => void;
 
+/** A connection as far as the order of its replies is concerned; a cluster as a whole, of its connections. */
+export interface OrderedConnection {
+  /** The socket in use, which a new connection replaces; undefined on a cluster. */
+  readonly socket: { destroy(): unknown } | undefined;
+  readonly isReady: boolean;
+  /** Commands without a reply yet; undefined on a cluster. */
+  readonly pending: number | undefined;
+  /** The parts of a cluster: all of them, as a reply does not name its server. */
+  readonly parts?: readonly OrderedConnection[] | undefined;
+  /** Sends EVAL without keys. */
+  probe(text: string, argument: string): Promise<unknown>;
+}
+
 /** Error replies of one connection that may belong to other commands. */
 interface Doubt {
-  readonly stream: object | undefined;
+  readonly socket: object | undefined;
   readonly listeners: ((isInPlace: boolean) => void)[];
   checks: number;
 }
@@ -34,12 +45,12 @@ export class ReplyOrder {
   private readonly probed = new WeakSet();
 
   constructor(
-    private readonly client: OrderedClient,
+    private readonly connection: OrderedConnection,
     private readonly onMismatch: MismatchListener,
   ) {}
 
   confirmed(): void {
-    if (this.doubt !== undefined) this.resolve(this.doubt.stream === this.client.stream);
+    if (this.doubt !== undefined) this.resolve(this.doubt.socket === this.connection.socket);
   }
 
   /** A reply belongs to another command: closes the connection, so that its remaining replies are not read. */
@@ -50,7 +61,7 @@ export class ReplyOrder {
   /** An error reply has arrived. Calls `listener` once it is known whether it belongs to its command. */
   errorReplied(listener: (isInPlace: boolean) => void): void {
     if (this.doubt === undefined) {
-      this.doubt = { stream: this.client.stream, listeners: [], checks: 0 };
+      this.doubt = { socket: this.connection.socket, listeners: [], checks: 0 };
       // Read the replies that arrived with it first.
       setImmediate(this.check, this.doubt);
     }
@@ -59,13 +70,13 @@ export class ReplyOrder {
 
   private readonly check = (doubt: Doubt): void => {
     if (this.doubt !== doubt) return;
-    const { status, stream, commandQueue } = this.client;
+    const { isReady, socket, pending } = this.connection;
     doubt.checks += 1;
     // A closed connection drops its pending replies. One that is closed here stays "ready" for a moment.
-    const isClosed = status !== 'ready' || (stream !== undefined && ended.has(stream));
-    if (stream !== doubt.stream || isClosed) this.resolve(false);
+    const isClosed = !isReady || (socket !== undefined && ended.has(socket));
+    if (socket !== doubt.socket || isClosed) this.resolve(false);
     // No reply is pending: each command has had its own.
-    else if (commandQueue?.length === 0) this.resolve(true);
+    else if (pending === 0) this.resolve(true);
     else if (doubt.checks <= MAX_CHECKS) setTimeout(this.check, CHECK_PAUSE_MS, doubt).unref();
     else {
       this.resolve(false);
@@ -73,42 +84,40 @@ export class ReplyOrder {
     }
   };
 
-  /** On a cluster all: a reply does not name its node. */
-  private get connections(): readonly OrderedClient[] {
-    const { client } = this;
-    return client.isCluster === true ? (client.nodes?.() ?? []) : [client];
+  private get connections(): readonly OrderedConnection[] {
+    return this.connection.parts ?? [this.connection];
   }
 
   /**
    * Error replies alone never show that one is missing. The reply to a probe does: it arrives at the command before, or
    * another reply arrives at the probe. A slow server replies late, but in step.
    */
-  private async probe(connection: OrderedClient): Promise<void> {
-    const { status, stream } = connection;
-    if (status !== 'ready' || stream === undefined || this.probed.has(stream)) return;
-    this.probed.add(stream);
+  private async probe(connection: OrderedConnection): Promise<void> {
+    const { isReady, socket } = connection;
+    if (!isReady || socket === undefined || this.probed.has(socket)) return;
+    this.probed.add(socket);
     const nonce = newNonce();
     let isOther: boolean;
     try {
-      const reply = await connection.evalBuffer(PROBE, 0, nonce);
+      const reply = await connection.probe(PROBE, nonce);
       isOther = !isReplyTo(nonce, reply) && !isQueued(reply);
     } catch {
       // The error reply may belong to the probe.
       isOther = false;
     }
     if (isOther) this.end([connection]);
-    this.probed.delete(stream);
+    this.probed.delete(socket);
   }
 
-  private end(connections: readonly OrderedClient[]): StoreReplyMismatchedError {
+  private end(connections: readonly OrderedConnection[]): StoreReplyMismatchedError {
     this.resolve(false);
     const error = new StoreReplyMismatchedError('Redis');
     let isNew = false;
-    for (const { stream } of connections) {
-      if (stream === undefined || ended.has(stream)) continue;
+    for (const { socket } of connections) {
+      if (socket === undefined || ended.has(socket)) continue;
       isNew = true;
-      ended.add(stream);
-      stream.destroy();
+      ended.add(socket);
+      socket.destroy();
     }
     if (isNew) this.onMismatch(error);
     return error;
@@ -119,4 +128,24 @@ export class ReplyOrder {
     this.doubt = undefined;
     for (const listener of doubt?.listeners ?? []) listener(isInPlace);
   }
+}
+
+const SPACE = 0x20;
+
+/**
+ * Whether a script has replied it to the send with this nonce. Check this before anything else: the position of a reply
+ * does not prove that it belongs to a command.
+ */
+export function isReplyTo(nonce: string, reply: unknown): boolean {
+  const head: unknown = Array.isArray(reply) ? reply[0] : reply;
+  return (
+    Buffer.isBuffer(head) &&
+    head[nonce.length] === SPACE &&
+    head.toString('latin1', 0, nonce.length) === nonce
+  );
+}
+
+/** Whether Redis has replied it to a command between MULTI and EXEC. */
+export function isQueued(reply: unknown): boolean {
+  return (typeof reply === 'string' || Buffer.isBuffer(reply)) && reply.toString() === 'QUEUED';
 }

@@ -1,0 +1,39 @@
+import type { Subscriber } from '../link/redis-link.js';
+import type { BinaryRedisClient } from './client-types.js';
+import { listenToNodes, listenToSockets } from './stream-errors.js';
+
+const LISTENING = {
+  // Callers have their own timeout. A channel that they gave up meanwhile must still be unsubscribed.
+  enableOfflineQueue: true,
+  maxRetriesPerRequest: null,
+  enableAutoPipelining: false,
+  // A demoted primary forwards what its successor publishes.
+  failoverDetector: false,
+};
+
+/** Opens a duplicate of the connection of `client`, for subscriptions. */
+export function openSubscriber(
+  client: BinaryRedisClient,
+  onMessage: (channel: string) => void,
+): Subscriber {
+  const isSharded = client.isCluster === true;
+  const connection = isSharded
+    ? listenToNodes(client.duplicate([], { ...LISTENING, shardedSubscribers: true }))
+    : listenToSockets(client.duplicate(LISTENING));
+  // The connection for commands reports outages; this one reconnects by itself.
+  connection.on('error', () => undefined);
+  // A script's channel is the key as the server stores it. ioredis adds the prefix to sharded channels only.
+  const prefix = client.options?.keyPrefix ?? '';
+  connection.on(isSharded ? 'smessage' : 'message', (channel: string) => {
+    onMessage(channel.slice(prefix.length));
+  });
+  return {
+    subscribe: (channel) =>
+      isSharded ? connection.ssubscribe(channel) : connection.subscribe(prefix + channel),
+    unsubscribe: (channel) =>
+      isSharded ? connection.sunsubscribe(channel) : connection.unsubscribe(prefix + channel),
+    close: () => {
+      connection.disconnect();
+    },
+  };
+}
