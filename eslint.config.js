@@ -48,6 +48,18 @@ const SILENT = {
 };
 const EXIT = { object: 'process', property: 'exit' };
 
+/** What is said to users is text; of the code, one folder knows the client. */
+const IOREDIS = [
+  'ImportDeclaration[source.value="ioredis"]',
+  'ExportNamedDeclaration[source.value="ioredis"]',
+  'ImportExpression[source.value="ioredis"]',
+  'Identifier[name=/ioredis/i]:not([name="ioredisLink"])',
+  'Literal[value="ioredis"]',
+].map((selector) => ({
+  selector,
+  message: 'Only lib/stores/redis/ioredis knows ioredis: ask the port, lib/stores/redis/link.',
+}));
+
 const CLOCK_OF_ENGINE =
   'Time, timers and chance come from the clock of the engine (lib/core/util/clock.ts): a test that drives it must see all of them.';
 const TIME_GLOBALS = [
@@ -101,6 +113,7 @@ function clockOfEngine(allowed = []) {
     'no-restricted-syntax': [
       'error',
       ...LOADED,
+      ...IOREDIS,
       SILENT,
       { selector: 'NewExpression[callee.name="Date"][arguments.length=0]', message },
       {
@@ -209,7 +222,7 @@ export default defineConfig(
       '@typescript-eslint/explicit-module-boundary-types': 'error',
       'no-restricted-imports': ['error', 'node:module'],
       'no-restricted-globals': ['error', ...FILES],
-      'no-restricted-syntax': ['error', ...LOADED, SILENT],
+      'no-restricted-syntax': ['error', ...LOADED, ...IOREDIS, SILENT],
       'no-empty': ['error', { allowEmptyCatch: false }],
 
       // A library does not write to its host's console, and does not end its process.
@@ -231,6 +244,10 @@ export default defineConfig(
     // They stand in for Node's streams: their callbacks come as those of the streams do, whatever the time.
     files: ['lib/transports/http/response/{raw,fastify}-recorder.ts'],
     rules: clockOfEngine(['nextTick', 'setImmediate']),
+  },
+  {
+    files: ['lib/stores/redis/ioredis/**/*.ts'],
+    rules: { 'no-restricted-syntax': ['error', ...LOADED, SILENT] },
   },
   { files: ['{test,examples}/**/*.ts'], rules: ofTests },
   { files: ['{test,examples}/**/*.test.ts'], ignores: ['test/faults/**'], rules: ofTestFiles },

@@ -35,6 +35,11 @@ const findings: Readonly<Record<string, readonly string[]>> = {
     'export const folder: unknown = import.meta.url;\n',
     loading("return [name, await import('node:net')];"),
     loading(inTry('return await import(name);')),
+    "export type { Redis } from 'ioredis';\n",
+    "import type { Redis } from 'ioredis';\nexport type Client = Redis;\n",
+    loading(inTry("return [name, await import('ioredis')];")),
+    "export const names: readonly string[] = ['ioredis'];\n",
+    'export const isIoredisClient = (client: unknown): boolean => client !== undefined;\n',
     'export function end(stop: () => void): void {\n  try {\n    stop();\n  } catch {\n    // It has ended.\n  }\n}\n',
   ],
 };
@@ -112,6 +117,8 @@ const sound: Tree = {
   'lib/transports/http/response/stream.ts':
     'export const at = (ms: number): Date => new Date(ms);\n',
   'lib/stores/redis/wait.ts': timed('Date.now()'),
+  'lib/stores/redis/ioredis/client.ts': loading(inTry("return [name, await import('ioredis')];")),
+  'lib/stores/redis/text.ts': "export const text = 'It is an option of ioredis.';\n",
   'test/all.test.ts': testing('it.concurrent'),
   'test/at-least.test.ts': expecting('performance.now() - started).toBeGreaterThan(1_000'),
 };
