@@ -77,9 +77,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       largest: String(largestInScripts),
       push,
       waitReplicas,
-      onMismatch: (error) => {
-        this.openings.replyMismatched(error);
-      },
+      onMismatch: (error) => this.openings.replyMismatched(error),
     };
     const { link } = options;
     if (link === undefined) {

@@ -66,9 +66,7 @@ function infoOf(link: RedisLink): Question {
     send: (asked) => {
       link.info({
         isOwn: isInfo,
-        onReply: (reply, order) => {
-          asked.onReply(reply, order);
-        },
+        onReply: (reply, order) => asked.onReply(reply, order),
         onError: (error, order) => {
           // Managed servers may reject it.
           if (order !== undefined && isDenied(error)) asked.onReply(undefined, order);

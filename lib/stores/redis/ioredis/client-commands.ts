@@ -1,32 +1,16 @@
 // Not the global one: while a test fakes it, corked writes would never be sent.
 import { setImmediate } from 'node:timers';
-import type { RedisArgument, ReplyReceiver } from '../link/redis-link.js';
+import type { Arguments, Keys, ReplyReceiver } from '../link/redis-link.js';
 import { ReplyOrder, type MismatchListener, type OrderedConnection } from '../link/reply-order.js';
 import type { CommandClient, CorkableStream, OrderedClient } from './client-types.js';
 import type { OwnCommands } from './own-commands.js';
 import type { StallDetector } from './stall-detector.js';
 
-/** Sends commands on one connection, and reports their replies. */
-export interface Commands {
-  /** That of their replies. */
-  readonly order: ReplyOrder;
-  evalsha(
-    sha1: string,
-    keys: readonly string[],
-    args: readonly RedisArgument[],
-    receiver: ReplyReceiver,
-  ): void;
-  eval(
-    text: string,
-    keys: readonly string[],
-    args: readonly RedisArgument[],
-    receiver: ReplyReceiver,
-  ): void;
-  get(key: string, receiver: ReplyReceiver): void;
-  set(key: string, value: readonly Buffer[], expiryMs: number, receiver: ReplyReceiver): void;
-  scan(cursor: string, match: string, count: number, receiver: ReplyReceiver): void;
-  info(receiver: ReplyReceiver): void;
-}
+/** What sends commands on one connection, and reports their replies. */
+export type Commands = Pick<
+  ClientCommands,
+  'order' | 'evalsha' | 'eval' | 'get' | 'set' | 'scan' | 'info'
+>;
 
 interface Sending {
   /** Prefix that the client does not add to keys itself. */
@@ -42,7 +26,7 @@ interface Sending {
 }
 
 /** Sends commands by one client: a connection to one server, or a `Cluster`, which routes them. */
-export class ClientCommands implements Commands {
+export class ClientCommands {
   private readonly keyPrefix: string;
   private readonly corkedWrites: CorkedWrites | undefined;
   private readonly ownCommands: OwnCommands | undefined;
@@ -61,12 +45,7 @@ export class ClientCommands implements Commands {
     this.unreplicated = unreplicated;
   }
 
-  evalsha(
-    sha1: string,
-    keys: readonly string[],
-    args: readonly RedisArgument[],
-    receiver: ReplyReceiver,
-  ): void {
+  evalsha(sha1: string, keys: Keys, args: Arguments, receiver: ReplyReceiver): void {
     const { client, ownCommands } = this;
     this.corkedWrites?.cork();
     if (ownCommands?.evalsha(sha1, keys, args, receiver) === true) {
@@ -76,12 +55,7 @@ export class ClientCommands implements Commands {
     this.report(client.evalshaBuffer(sha1, keys.length, ...this.named(keys), ...args), receiver);
   }
 
-  eval(
-    text: string,
-    keys: readonly string[],
-    args: readonly RedisArgument[],
-    receiver: ReplyReceiver,
-  ): void {
+  eval(text: string, keys: Keys, args: Arguments, receiver: ReplyReceiver): void {
     const { client } = this;
     this.report(client.evalBuffer(text, keys.length, ...this.named(keys), ...args), receiver);
   }
@@ -114,7 +88,7 @@ export class ClientCommands implements Commands {
     this.report(this.client.info(), receiver);
   }
 
-  private named(keys: readonly string[]): readonly string[] {
+  private named(keys: Keys): Keys {
     const { keyPrefix } = this;
     return keyPrefix === '' ? keys : keys.map((key) => keyPrefix + key);
   }

@@ -93,16 +93,7 @@ export interface OwnRedisClient extends BinaryRedisClient, SocketOpener {
   quit(): Promise<unknown>;
 }
 
-const METHODS = [
-  'evalshaBuffer',
-  'evalBuffer',
-  'getBuffer',
-  'set',
-  'info',
-  'on',
-  'off',
-  'duplicate',
-] as const;
+const METHODS = 'evalshaBuffer evalBuffer getBuffer set info on off duplicate'.split(' ');
 
 export function isBinaryRedisClient(client: unknown): client is BinaryRedisClient {
   if (typeof client !== 'object' || client === null) return false;

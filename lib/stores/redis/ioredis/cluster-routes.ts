@@ -90,12 +90,9 @@ export class ClusterRoutes {
     const next = nodes[at + 1];
     this.commandsTo(node).scan(name === after ? scanned : '0', match, count, {
       isOwn: (reply) => receiver.isOwn(reply),
-      onReply: (reply, order) => {
-        receiver.onReply(receiver.isOwn(reply) ? onNode(reply, name, next?.name) : reply, order);
-      },
-      onError: (error, order) => {
-        receiver.onError(error, order);
-      },
+      onReply: (reply, order) =>
+        receiver.onReply(receiver.isOwn(reply) ? onNode(reply, name, next?.name) : reply, order),
+      onError: (error, order) => receiver.onError(error, order),
     });
   }
 

@@ -1,9 +1,10 @@
 import { IdempotencyOptionsError } from '../../../core/util/errors.js';
 import type {
+  Arguments,
+  Keys,
   LinkEvent,
   PublishCommand,
   Redirection,
-  RedisArgument,
   RedisLink,
   ReplyReceiver,
   Subscriber,
@@ -74,7 +75,8 @@ class IoredisLink implements RedisLink {
     };
     const order = orderOf(client, onMismatch);
     const commands = new ClientCommands(client, order, {
-      ...opened,
+      // A Cluster has no socket of its own.
+      ...(isCluster ? undefined : opened),
       ownCommands: own && stallDetector && new OwnCommands(own, order, stallDetector),
       unreplicated: isCluster && required !== undefined ? FOLLOWED : undefined,
     });
@@ -87,19 +89,14 @@ class IoredisLink implements RedisLink {
     return this.state.unavailable;
   }
 
-  evalsha(
-    sha1: string,
-    keys: readonly string[],
-    args: readonly RedisArgument[],
-    receiver: ReplyReceiver,
-  ): void {
+  evalsha(sha1: string, keys: Keys, args: Arguments, receiver: ReplyReceiver): void {
     this.commandsOf(keys[0]).evalsha(sha1, keys, args, receiver);
   }
 
   eval(
     text: string,
-    keys: readonly string[],
-    args: readonly RedisArgument[],
+    keys: Keys,
+    args: Arguments,
     receiver: ReplyReceiver,
     redirection?: Redirection,
   ): void {

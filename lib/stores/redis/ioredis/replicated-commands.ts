@@ -1,5 +1,5 @@
 import { hasCode } from '../../../core/util/errors.js';
-import type { RedisArgument, ReplyReceiver, WaitReplicas } from '../link/redis-link.js';
+import type { Arguments, Keys, ReplyReceiver, WaitReplicas } from '../link/redis-link.js';
 import type { ReplyOrder } from '../link/reply-order.js';
 import { TooFewReplicasError } from '../link/send-failure.js';
 import { CorkedWrites, type ClientCommands, type Commands } from './client-commands.js';
@@ -32,40 +32,22 @@ export class ReplicatedCommands implements Commands {
     return this.commands.order;
   }
 
-  evalsha(
-    sha1: string,
-    keys: readonly string[],
-    args: readonly RedisArgument[],
-    receiver: ReplyReceiver,
-  ): void {
+  evalsha(sha1: string, keys: Keys, args: Arguments, receiver: ReplyReceiver): void {
     const copy = [...args];
-    this.enqueue((queued) => {
-      this.commands.evalsha(sha1, keys, copy, queued);
-    }, receiver);
+    this.enqueue((queued) => this.commands.evalsha(sha1, keys, copy, queued), receiver);
   }
 
-  eval(
-    text: string,
-    keys: readonly string[],
-    args: readonly RedisArgument[],
-    receiver: ReplyReceiver,
-  ): void {
+  eval(text: string, keys: Keys, args: Arguments, receiver: ReplyReceiver): void {
     const copy = [...args];
-    this.enqueue((queued) => {
-      this.commands.eval(text, keys, copy, queued);
-    }, receiver);
+    this.enqueue((queued) => this.commands.eval(text, keys, copy, queued), receiver);
   }
 
   get(key: string, receiver: ReplyReceiver): void {
-    this.enqueue((queued) => {
-      this.commands.get(key, queued);
-    }, receiver);
+    this.enqueue((queued) => this.commands.get(key, queued), receiver);
   }
 
   set(key: string, value: readonly Buffer[], expiryMs: number, receiver: ReplyReceiver): void {
-    this.enqueue((queued) => {
-      this.commands.set(key, value, expiryMs, queued);
-    }, receiver);
+    this.enqueue((queued) => this.commands.set(key, value, expiryMs, queued), receiver);
   }
 
   scan(cursor: string, match: string, count: number, receiver: ReplyReceiver): void {
@@ -96,9 +78,7 @@ export class ReplicatedCommands implements Commands {
       inStep(send, (reply) => receiver.isOwn(reply)),
     );
     // A script's reply is never a number: a number is the reply of a WAIT.
-    const waited = inStep((receiver) => {
-      commands.wait(count, timeoutMs, receiver);
-    }, isCount);
+    const waited = inStep((receiver) => commands.wait(count, timeoutMs, receiver), isCount);
     const [confirmed, ...results] = await Promise.allSettled([waited, ...replies]);
     const unreplicated = this.unreplicated(results.find(isMismatch) ?? confirmed);
     queued.forEach(({ receiver }, i) => {

@@ -4,6 +4,9 @@ import type { LinkFailure } from './send-failure.js';
 
 export type RedisArgument = string | Buffer;
 
+export type Keys = readonly string[];
+export type Arguments = readonly RedisArgument[];
+
 /** Gets the end of one command, once: as soon as it is known, however long that takes. Must not throw. */
 export interface ReplyReceiver {
   /** Whether it is the reply to this command, and not to another one of the same connection. */
@@ -61,17 +64,12 @@ export interface RedisLink {
   readonly unavailable: LinkFailure | undefined;
 
   /** @param args - a copy is taken before this returns. */
-  evalsha(
-    sha1: string,
-    keys: readonly string[],
-    args: readonly RedisArgument[],
-    receiver: ReplyReceiver,
-  ): void;
+  evalsha(sha1: string, keys: Keys, args: Arguments, receiver: ReplyReceiver): void;
   /** @param redirection - of an earlier copy: sends to the server that it names, or throws its error. */
   eval(
     text: string,
-    keys: readonly string[],
-    args: readonly RedisArgument[],
+    keys: Keys,
+    args: Arguments,
     receiver: ReplyReceiver,
     redirection?: Redirection,
   ): void;

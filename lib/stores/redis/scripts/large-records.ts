@@ -40,9 +40,9 @@ export class LargeRecords {
     if (name === undefined) return undefined;
     // Nothing is left of it then, if the process ends between both commands.
     const expiryMs = Math.max(1, Math.ceil(timeoutMs));
-    return new StagedComplete(link, script, [key, name], record, expiryMs, (failure) => {
-      this.rejected(failure);
-    });
+    return new StagedComplete(link, script, [key, name], record, expiryMs, (failure) =>
+      this.rejected(failure),
+    );
   }
 
   /** Reads the record of which lua/begin.lua has replied the first two lines. */
@@ -125,9 +125,7 @@ class LargeRead implements Question {
           asked.onReply([head, leftMs, record], order);
         else if (asked.isInFlight) this.readByScript(asked);
       },
-      onError: (error, order) => {
-        asked.onError(error, order);
-      },
+      onError: (error, order) => asked.onError(error, order),
     };
     this.link.get(this.key, receiver);
   }
