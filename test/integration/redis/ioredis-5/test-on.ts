@@ -15,6 +15,7 @@ export async function testOn(name: 'ioredis-5' | 'ioredis-5.4'): Promise<void> {
   await import('../connections/own-commands.test.js');
   await import('../connections/losses.test.js');
   await import('../server.test.js');
+  await import('../link.test.js');
   const { redisOnOwnConnection } = await import('../../../conformance/redis-under-test.js');
   const { describeStoreConformance } = await import('nestjs-idempotency/testing/store');
   describeStoreConformance({ describe, it }, redisOnOwnConnection);
