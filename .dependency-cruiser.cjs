@@ -1,5 +1,5 @@
 const { join } = require('node:path');
-const { browser, packages, rows } = require('./.dependency-cruiser.folders.cjs');
+const { packages, rows } = require('./.dependency-cruiser.folders.cjs');
 const { exports: entries } = require('./package.json');
 
 const escaped = (path) => path.replace(/[.$]/g, '\\$&');
@@ -61,12 +61,6 @@ module.exports = {
       },
     ),
     forbid(
-      'browser-without-node',
-      'There is no module of Node in a browser.',
-      { path: filesOf(browser) },
-      { dependencyTypes: ['core'] },
-    ),
-    forbid(
       'folder-without-a-row',
       'Each folder stands in .dependency-cruiser.folders.cjs.',
       { path: '^lib/', pathNot: filesOf([...rows.keys()]) },
@@ -77,6 +71,12 @@ module.exports = {
       'lib must not import tests, the sample app or its own package by name.',
       { path: '^lib/' },
       { pathNot: ['^lib/', '^node_modules/'], dependencyTypesNot: ['core'] },
+    ),
+    forbid(
+      'client-stands-alone',
+      'It runs in browsers, which have neither packages nor modules of Node.',
+      { path: '^packages/client/lib/' },
+      { pathNot: '^packages/client/lib/' },
     ),
     forbid(
       'no-circle',
@@ -100,7 +100,7 @@ module.exports = {
       {
         couldNotResolve: true,
         pathNot: [
-          '^nestjs-idempotency(/|$)',
+          '^nestjs-idempotency(-client|/|$)',
           '^@(?:node-idempotency/nestjs|golevelup/nestjs-rabbitmq)$',
         ],
       },
@@ -115,7 +115,7 @@ module.exports = {
       'sample-app-uses-the-package',
       'It is written as its reader would write it.',
       { path: '^sample-app/' },
-      { path: '^(lib|test|lab|examples)/' },
+      { path: '^(lib|packages|test|lab|examples)/' },
     ),
     forbid(
       'sample-app-without-its-demo',
@@ -127,7 +127,10 @@ module.exports = {
       'tests-use-entries-or-internals',
       'What tests take from inside the library stands in one place.',
       { path: '^(test|lab|examples)/', pathNot: '^test/support/internals/' },
-      { path: '^lib/', pathNot: `^lib/(${publicFiles.join('|')})$` },
+      {
+        path: '^(packages/client/)?lib/',
+        pathNot: `^(lib/(${publicFiles.join('|')})|packages/client/lib/index\\.ts)$`,
+      },
     ),
     forbid(
       'tests-without-the-lab',

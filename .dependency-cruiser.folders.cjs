@@ -3,7 +3,6 @@
  * above. So there is no circle of folders. A folder below another one has a row of its own; a file may stand for itself.
  */
 const folders = {
-  client: '',
   'core/util': '',
   'core/record': 'core/util',
   'core/meter': 'core/{util,record}',
@@ -101,9 +100,6 @@ const packages = {
   msgpackr: { in: 'codecs/messagepack' },
 };
 
-/** What runs in browsers imports no module of Node. */
-const browser = ['client'];
-
 /** `a/{b,c} d` → a/b, a/c and d. */
 const expand = (text) =>
   text
@@ -139,7 +135,6 @@ const foldersOf = (text) =>
 module.exports = {
   inOrder,
   rows,
-  browser,
   packages: Object.entries(packages).map(([name, { in: users, only }]) => ({
     name,
     users: foldersOf(users),

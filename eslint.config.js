@@ -158,7 +158,7 @@ export const ofTestFiles = {
 };
 
 export default defineConfig(
-  globalIgnores(['**/dist/', 'build/', '**/node_modules/', 'coverage/', 'test/.tmp-*/']),
+  globalIgnores(['**/dist/', '**/build/', '**/node_modules/', 'coverage/', 'test/.tmp-*/']),
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
   {
     files: ['**/*.ts'],
@@ -208,7 +208,7 @@ export default defineConfig(
     },
   },
   {
-    files: ['lib/**/*.ts'],
+    files: ['{lib,packages/*/lib}/**/*.ts'],
     plugins: { regexp },
     rules: {
       // The sender chooses the text: no regular expression may take more than linear time.

@@ -1,10 +1,12 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+
+// Of the package in whose folder it runs: the root, or one of `packages`.
 
 /** Where tsc has put what it made of `lib/`. */
 const COMPILED = 'build';
 
-const { bin, exports } = JSON.parse(readFileSync('package.json', 'utf8'));
+const { bin = {}, exports } = JSON.parse(readFileSync('package.json', 'utf8'));
 
 /** `dist/esm/stores/redis/index.js` → `stores/redis/index`. */
 const stemOf = (file) => /^\.\/dist\/esm\/(.+)\.js$/.exec(file)[1];
@@ -41,6 +43,7 @@ const commonJs = {
 
 /** Tells the ES modules how to load peers. */
 const PEERS = 'core/util/peers';
+const hasPeers = existsSync(join(COMPILED, `${PEERS}.js`));
 
 /**
  * What Node loads for `require()`: the ES modules, of which it then has one copy, and before them how they load the
@@ -100,8 +103,13 @@ const output = {
 export default [
   {
     ...shared,
-    input: inputOf([...entries, ...programs, PEERS]),
-    output: { ...output, dir: 'dist/esm', format: 'es', plugins: [declarations, required] },
+    input: inputOf([...entries, ...programs, ...(hasPeers ? [PEERS] : [])]),
+    output: {
+      ...output,
+      dir: 'dist/esm',
+      format: 'es',
+      plugins: [declarations, ...(hasPeers ? [required] : [])],
+    },
   },
   {
     ...shared,

@@ -6,7 +6,7 @@ import {
   onlineManager,
   QueryClient,
 } from '@tanstack/query-core';
-import { newIdempotencyKey } from 'nestjs-idempotency/client';
+import { newIdempotencyKey } from 'nestjs-idempotency-client';
 import type { Fault } from '../../test/support/http/wire/fault-proxy.js';
 import { useServer } from '../../test/support/servers/use-server.js';
 import { SamplePayments } from '../../test/e2e/client/sample-payments.js';

@@ -1,4 +1,4 @@
-import { idempotentFetch } from 'nestjs-idempotency/client';
+import { idempotentFetch } from 'nestjs-idempotency-client';
 
 /** A `fetch` that keeps one key over its tries: for libraries that take one. */
 export const fetchWithKey =

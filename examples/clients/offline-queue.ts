@@ -2,7 +2,7 @@ import {
   idempotentFetch,
   IdempotentFetchError,
   newIdempotencyKey,
-} from 'nestjs-idempotency/client';
+} from 'nestjs-idempotency-client';
 import type { Api } from './payment.js';
 
 interface Queued {

@@ -205,7 +205,7 @@ describe('a code that is added to the table of rejections', () => {
   });
 
   it("makes the client's codes and the pages stale", () => {
-    const client = shippedTexts().find(({ path }) => path.startsWith('lib/client/'));
+    const client = shippedTexts().find(({ path }) => path.startsWith('packages/client/'));
     expect(client?.source).toContain(`\n  ${code}: true,\n`);
     expect(stalePages()).toEqual(['planted', 'index: planted']);
   });

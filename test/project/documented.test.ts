@@ -199,12 +199,13 @@ function filesIn(folder: string, ending: string): string[] {
 }
 
 const sources = (isWanted: (file: string) => boolean) =>
-  filesIn('lib', '.ts')
+  ['lib', 'packages/client/lib']
+    .flatMap((folder) => filesIn(folder, '.ts').map((file) => `${folder}/${file}`))
     .filter(isWanted)
-    .map((file) => read(`lib/${file}`))
+    .map(read)
     .join('\n');
-const library = sources((file) => !file.startsWith('cli/'));
-const doctor = sources((file) => file.startsWith('cli/doctor/'));
+const library = sources((file) => !file.startsWith('lib/cli/'));
+const doctor = sources((file) => file.startsWith('lib/cli/doctor/'));
 
 function matches(text: string, pattern: RegExp): string[] {
   return [...new Set(Array.from(text.matchAll(pattern), ([, found]) => found!))];

@@ -11,7 +11,7 @@ const run = promisify(execFile);
 
 const COUNTER = fileURLToPath(new URL('../startup/loaded-bytes.mjs', import.meta.url));
 
-const ENTRIES = ['.', './redis', './postgres', './memory', './client'];
+const ENTRIES = ['.', './redis', './postgres', './memory'];
 
 /** The size of the packed package, and of what an import of each entry loads. */
 export const sizePart: Part = {

@@ -4,7 +4,7 @@ import { ApiExcludeController } from '@nestjs/swagger';
 
 const PAGE = new URL('../../public/', import.meta.url);
 /** The library's client: modules without dependencies, so a browser can load these files as they are. */
-const CLIENT = new URL('.', import.meta.resolve('nestjs-idempotency/client'));
+const CLIENT = new URL('.', import.meta.resolve('nestjs-idempotency-client'));
 
 const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'";
 /** Prevents the browser from guessing another content type. */

@@ -15,7 +15,7 @@ import {
   idempotentFetch,
   type IdempotentFetchOptions,
   newIdempotencyKey,
-} from 'nestjs-idempotency/client';
+} from 'nestjs-idempotency-client';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { transform } from '@swc/core';
@@ -185,7 +185,7 @@ describe('the options', () => {
   });
 
   it('have the same defaults in their doc comments', async () => {
-    const source = await readFile(join(projectRoot, 'lib/client/options.ts'), 'utf8');
+    const source = await readFile(join(projectRoot, 'packages/client/lib/options.ts'), 'utf8');
     const typed = [...source.matchAll(/@defaultValue (.+?)\s+\*\/\n +readonly (\w+)\?/g)];
     const plain = (reported = '') => reported.replaceAll('`', '');
     expect(typed.map(([, reported, name]) => [name, plain(reported)])).toEqual(

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { describe, expect, it, jest } from '@jest/globals';
-import { newIdempotencyKey, type IdempotentFetchOptions } from 'nestjs-idempotency/client';
+import { newIdempotencyKey, type IdempotentFetchOptions } from 'nestjs-idempotency-client';
 import type { Fault } from '../../support/http/wire/fault-proxy.js';
 import { Random } from '../../integration/differential/random.js';
 import { useServer } from '../../support/servers/use-server.js';

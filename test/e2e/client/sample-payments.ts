@@ -3,7 +3,7 @@ import {
   idempotentFetch,
   type IdempotentResponse,
   type IdempotentFetchOptions,
-} from 'nestjs-idempotency/client';
+} from 'nestjs-idempotency-client';
 import { Ledger, type LedgerEntry } from '../../../sample-app/src/ledger/ledger.js';
 import { FaultProxy } from '../../support/http/wire/fault-proxy.js';
 

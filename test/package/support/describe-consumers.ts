@@ -52,7 +52,6 @@ export const ENTRIES = [
   ['nestjs-idempotency/swagger', 'documentIdempotency'],
   ['nestjs-idempotency/testing', 'createIdempotencyContext'],
   ['nestjs-idempotency/testing/store', 'describeStoreConformance'],
-  ['nestjs-idempotency/client', 'idempotentFetch'],
 ] as const;
 
 /** `npm run build` makes declarations. */
@@ -69,11 +68,12 @@ export interface Tarball {
   readonly packed: PackedPackage;
 }
 
-export function useTarball(needs?: Parameters<typeof packPackage>[1]): Tarball {
+/** The arguments are those of {@link packPackage}. */
+export function useTarball(needs?: Parameters<typeof packPackage>[1], workspace?: string): Tarball {
   const folder = mkdtempSync(join(tmpdir(), 'idempotency-package-'));
   let packed: PackedPackage;
   beforeAll(async () => {
-    packed = await packPackage(folder, needs);
+    packed = await packPackage(folder, needs, workspace);
   }, BUILD_TIMEOUT_MS);
   afterAll(() => rm(folder, { recursive: true, force: true }), BUILD_TIMEOUT_MS);
   return {

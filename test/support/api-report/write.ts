@@ -14,19 +14,20 @@ import { packageEntries } from '../typescript/package-entries.mjs';
 const checks = process.argv.includes('--check');
 const started = performance.now();
 
-/** One report for each entry of the package: what it exports, and the types that these name. */
+/** One report for each entry of the packages: what it exports, and the types that these name. */
 const REPORTS = join(projectRoot, 'docs/reference/api');
 const SILENT = { default: { logLevel: ExtractorLogLevel.None } };
 
 const configs = [...packageEntries(projectRoot)].map(([name, { source }]) => {
-  const report = `${name.split('/').slice(1).join('-') || 'index'}.api.md`;
+  const report = `${name.split(/[-/]/).slice(2).join('-') || 'index'}.api.md`;
+  const [, folder = '', file = ''] = /^(.*)lib\/(.*)\.ts$/.exec(source)!;
   const config = ExtractorConfig.prepare({
     configObjectFullPath: undefined,
-    packageJsonFullPath: join(projectRoot, 'package.json'),
+    packageJsonFullPath: join(projectRoot, folder, 'package.json'),
     configObject: {
       projectFolder: projectRoot,
       // The declarations that tsc has made of `lib/`.
-      mainEntryPointFilePath: source.replace(/^lib\/(.*)\.ts$/, '<projectFolder>/build/$1.d.ts'),
+      mainEntryPointFilePath: `<projectFolder>/${folder}build/${file}.d.ts`,
       compiler: { tsconfigFilePath: '<projectFolder>/tsconfig.json' },
       newlineKind: 'lf',
       apiReport: {

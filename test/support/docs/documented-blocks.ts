@@ -90,13 +90,13 @@ export function documentedSql(words: string): string {
 /** A block of code that stands in a file: `<!-- code: path/of/file.ts#region -->` above its fence. */
 const FROM_A_FILE = /(<!-- code: (\S+?)(?:#(\S+))? -->\n+(`{3,})\w+\n)[^]*?(?=^\4$)/gm;
 
-/** The README and all pages of `docs`, without the reports of the API, by their paths from the project's root. */
+/** The READMEs of the packages and all pages of `docs`, without the reports of the API, by their paths from the project's root. */
 export function documentationPages(): string[] {
   const docs = readdirSync(join(projectRoot, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md') && !name.startsWith('reference/api/'))
     .map((name) => `docs/${name}`)
     .sort();
-  return ['README.md', ...docs];
+  return ['README.md', 'packages/client/README.md', ...docs];
 }
 
 /**

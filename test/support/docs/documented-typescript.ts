@@ -78,7 +78,7 @@ export function complaintsInCommonJs(files: readonly DocumentedFile[]): string[]
 
 /** The compiler's messages on samples, and on the client, where there is nothing but a browser. */
 export function complaintsInBrowsers(files: readonly DocumentedFile[]): string[] {
-  const client = join(projectRoot, 'lib/client/index.ts');
+  const client = join(projectRoot, 'packages/client/lib/index.ts');
   const found = complaints(
     files,
     {},
@@ -87,9 +87,9 @@ export function complaintsInBrowsers(files: readonly DocumentedFile[]): string[]
       types: [],
       module: ts.ModuleKind.ESNext,
       moduleResolution: ts.ModuleResolutionKind.Bundler,
-      paths: { 'nestjs-idempotency/client': [client] },
+      paths: { 'nestjs-idempotency-client': [client] },
     },
-    /\/lib\/client\//,
+    /\/packages\/client\/lib\//,
   );
   return found.map(({ place, text }) => `${place}: ${text}`);
 }

@@ -1,4 +1,4 @@
-export { idempotencyKeyField } from '../../../lib/client/idempotency-key.js';
-export { CLIENT_OPTIONS } from '../../../lib/client/options.js';
-export { fullJitterMs, retryAfterMs } from '../../../lib/client/retry-policy.js';
-export { abortable } from '../../../lib/client/time-limit.js';
+export { idempotencyKeyField } from '../../../packages/client/lib/idempotency-key.js';
+export { CLIENT_OPTIONS } from '../../../packages/client/lib/options.js';
+export { fullJitterMs, retryAfterMs } from '../../../packages/client/lib/retry-policy.js';
+export { abortable } from '../../../packages/client/lib/time-limit.js';

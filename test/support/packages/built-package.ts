@@ -13,10 +13,13 @@ import { DIGEST_FILE, SHIPPED, digestOfSources } from './digest.js';
 export const CACHE = join(projectRoot, 'node_modules/.cache/nestjs-idempotency');
 const KEPT_MS = 86_400_000;
 
+/** Where the packages stand: in the checkout, and in what is built of it. */
+const PACKAGES = ['', 'packages/client'];
+
 const run = promisify(execFile);
 
 /**
- * The folder of the package as it is published: the project's own if `npm run build` has built these sources,
+ * The folder of the package as it is published, with the client's package in `packages/client`: the project's own if `npm run build` has built these sources,
  * otherwise one that swc and Rollup fill, without declarations, shared by all files and runs with the same
  * sources.
  *
@@ -48,14 +51,18 @@ async function make(target: string): Promise<void> {
   const folder = await mkdtemp(`${target}-`);
   await Promise.all([
     ...SHIPPED.map((name) => cp(join(projectRoot, name), join(folder, name), { recursive: true })),
-    compileTree(join(projectRoot, 'lib'), join(folder, 'build')),
+    ...PACKAGES.map((name) =>
+      compileTree(join(projectRoot, name, 'lib'), join(folder, name, 'build')),
+    ),
   ]);
   const rollup = join(projectRoot, 'node_modules/rollup/dist/bin/rollup');
   const config = join(projectRoot, 'rollup.config.js');
-  await run(process.execPath, [rollup, '--config', config, '--silent'], {
-    cwd: folder,
-    env: outsideEnvironment(),
-  });
+  for (const name of PACKAGES) {
+    await run(process.execPath, [rollup, '--config', config, '--silent'], {
+      cwd: join(folder, name),
+      env: outsideEnvironment(),
+    });
+  }
   await rename(folder, target);
 }
 

@@ -38,11 +38,19 @@ async function build(from: string, target: string): Promise<void> {
   const folder = await mkdtemp(`${target}-`);
   const built = join(folder, 'sample-app/dist');
   await Promise.all([
-    cp(join(from, 'package.json'), join(folder, 'package.json')),
-    cp(join(from, 'dist'), join(folder, 'dist'), { recursive: true }),
+    copyPackage(from, folder),
+    copyPackage(
+      join(from, 'packages/client'),
+      join(folder, 'node_modules/nestjs-idempotency-client'),
+    ),
     compileTree(join(SAMPLE, 'src'), join(built, 'src')),
     compileTree(join(SAMPLE, 'demo'), join(built, 'demo')),
     cp(join(SAMPLE, 'public'), join(built, 'public'), { recursive: true }),
   ]);
   await rename(folder, target);
+}
+
+async function copyPackage(from: string, to: string): Promise<void> {
+  await cp(join(from, 'package.json'), join(to, 'package.json'));
+  await cp(join(from, 'dist'), join(to, 'dist'), { recursive: true });
 }

@@ -3,7 +3,7 @@ import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot } from '../project-root.js';
 
-/** Files of the package besides the built ones. */
+/** Files of the packages besides the built ones. */
 export const SHIPPED = [
   'CHANGELOG.md',
   'LICENSE',
@@ -13,6 +13,10 @@ export const SHIPPED = [
   'docs/operations/idempotency.rules.yml',
   'lua',
   'package.json',
+  'packages/client/CHANGELOG.md',
+  'packages/client/LICENSE',
+  'packages/client/README.md',
+  'packages/client/package.json',
   'sql',
 ] as const;
 
@@ -22,6 +26,8 @@ export const SOURCES: readonly string[] = [
   'lib',
   'nest-cli.json',
   'package-lock.json',
+  'packages/client/lib',
+  'packages/client/tsconfig.json',
   'rollup.config.js',
   'test/support/typescript/to-javascript.ts',
   'tsconfig.json',
@@ -30,7 +36,7 @@ export const SOURCES: readonly string[] = [
 /** Where `npm run build` writes the digest of the sources that it has built. */
 export const DIGEST_FILE = join(projectRoot, 'build/digest');
 
-/** The digest of all inputs of the package. */
+/** The digest of all inputs of the packages. */
 export function digestOfSources(): string {
   return digestOf(SOURCES);
 }

@@ -13,12 +13,16 @@ export interface PackedPackage {
   readonly files: readonly string[];
 }
 
-/** Packs the package into `folder`, and builds it if necessary: see {@link builtPackage}. */
+/**
+ * Packs the package into `folder`, or the one in a folder of the workspace, and builds it if necessary: see
+ * {@link builtPackage}.
+ */
 export async function packPackage(
   folder: string,
-  needs?: Parameters<typeof builtPackage>[0],
+  needs: Parameters<typeof builtPackage>[0] = {},
+  workspace = '',
 ): Promise<PackedPackage> {
-  const cwd = await builtPackage(needs);
+  const cwd = join(await builtPackage(needs), workspace);
   const args = ['pack', '--ignore-scripts', '--json', '--pack-destination', folder];
   const { stdout } = await run('npm', args, { cwd, env: outsideEnvironment() });
   const [packed] = JSON.parse(stdout) as { filename: string; files: { path: string }[] }[];

@@ -1,4 +1,4 @@
-/** Paths below the root. */
+/** Paths below the root: of another package of the workspace, below its folder there. */
 export interface PackageEntry {
   readonly source: string;
   readonly built: string;

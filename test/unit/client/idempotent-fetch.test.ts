@@ -4,7 +4,7 @@ import {
   IdempotencyProblemError,
   IdempotentFetchError,
   type IdempotentFetchOptions,
-} from 'nestjs-idempotency/client';
+} from 'nestjs-idempotency-client';
 import { problem, ScriptedServer, type Step } from '../../support/http/wire/scripted-server.js';
 import { useServer } from '../../support/servers/use-server.js';
 

@@ -13,7 +13,7 @@ import {
   type IdempotentFetchError,
   type IdempotentFetchOptions,
   newIdempotencyKey,
-} from 'nestjs-idempotency/client';
+} from 'nestjs-idempotency-client';
 import { parseItem } from 'structured-headers';
 import { driveTimers } from '../../support/clocks/driven-time.js';
 import { fetchWithoutStreams } from '../../support/http/wire/fetch-without-streams.js';
@@ -513,7 +513,7 @@ describe('Retry-After', () => {
   });
 
   it('is the same in every time zone', async () => {
-    const source = await readFile(join(projectRoot, 'lib/client/retry-policy.ts'), 'utf8');
+    const source = await readFile(join(projectRoot, 'packages/client/lib/retry-policy.ts'), 'utf8');
     const { code } = await transform(source, { jsc: { parser: { syntax: 'typescript' } } });
     const script = `${code}
       const headers = new Headers({ 'retry-after': 'Sun Nov  6 08:49:37 1994' });

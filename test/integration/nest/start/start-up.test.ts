@@ -49,7 +49,7 @@ import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { payloadKey } from 'nestjs-idempotency/message';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { idempotentFetch } from 'nestjs-idempotency/client';
+import { idempotentFetch } from 'nestjs-idempotency-client';
 import { optionAt } from '../../../support/nest/option-at.js';
 import { IdempotencyInterceptor } from '../../../support/internals/nest.js';
 import { LoggedLines } from '../../../support/nest/logged-lines.js';

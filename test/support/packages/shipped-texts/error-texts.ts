@@ -25,7 +25,7 @@ export function errorTexts(): TextModule[] {
       Object.entries(REJECTIONS).map(rejectionRow),
     ),
     '## Classes',
-    'The errors that an application can catch, and the folders of `lib` that create them.',
+    'The errors that an application can catch, and the folders that create them, of `lib` or of another package.',
     table(
       ['Class', '`code`', 'Entry', 'Created in', 'Meaning'],
       classes.map(({ cells }) => cells),
@@ -34,7 +34,7 @@ export function errorTexts(): TextModule[] {
     'Of an `IdempotentFetchError` that is no `IdempotencyProblemError`: that one has the `code` of the problem document.',
     table(
       ['`code`', 'Meaning'],
-      codesOf('lib/client/errors.ts', 'UnfinishedCode').map(({ code, meaning }) => [
+      codesOf('packages/client/lib/errors.ts', 'UnfinishedCode').map(({ code, meaning }) => [
         `\`${code}\``,
         meaning,
       ]),
@@ -108,7 +108,7 @@ function codeOf(declaration: ts.ClassDeclaration | undefined): string | undefine
 
 function foldersThatCreate(names: readonly string[]): Map<string, string[]> {
   const folders = new Map<string, string[]>();
-  for (const file of filesIn('lib')) {
+  for (const file of ['lib', 'packages/client/lib'].flatMap(filesIn)) {
     const { text } = sourceOf(file);
     const folder = folderOf(file);
     for (const name of names) {
@@ -123,8 +123,9 @@ function foldersThatCreate(names: readonly string[]): Map<string, string[]> {
   return folders;
 }
 
-/** `lib/stores/redis/scripts/x.ts` → `stores/redis`; of other folders, the first part. */
+/** `lib/stores/redis/scripts/x.ts` → `stores/redis`; of other folders, the first part; of another package, its folder. */
 function folderOf(file: string): string {
+  if (file.startsWith('packages/')) return file.split('/', 2).join('/');
   const [, first = '', second = ''] = file.split('/');
   const isDivided = ['stores', 'transports'].includes(first);
   return isDivided ? `${first}/${second}` : first;

@@ -50,7 +50,7 @@ function problemCodes(): TextModule {
     ([code, { retryable }]) => `  ${code}: ${retryable},\n`,
   );
   return {
-    path: 'lib/client/problem-codes.generated.ts',
+    path: 'packages/client/lib/problem-codes.generated.ts',
     source: `// Made from lib/core/util/rejections.ts by "npm run texts": change the table there.
 
 /** The server's problem codes, and whether a retry of the same request may succeed. */
