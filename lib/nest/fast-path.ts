@@ -28,32 +28,45 @@ type Intercept = (
 
 type HostContext = ExecutionContext & { setType(type: string): void };
 
-/** Classes whose method was replaced. It stays: applications of the same process may start and close at any time. */
-const replaced = new WeakSet();
+/** What was put in the place of Nest's method. It stays: applications of the same process may start and close at any time. */
+const own = new WeakSet<Intercept>();
+
+const NOT_OF_NEST =
+  'InterceptorsConsumer.intercept is not the method that Nest declares, another library may have replaced it';
+const UNEXPECTED = 'InterceptorsConsumer.intercept does not do in a trial what is expected';
 
 /**
  * Makes Nest call {@link IdempotencyInterceptor} without streams where it is a request's only interceptor. Changes
  * nothing if the method that it would replace is not Nest's own, or does not do in a trial what the replacement does.
  * @param creator - has a consumer of the copy of Nest in use.
+ * @returns why it is off; undefined where it is on.
  */
-export async function useFastPath(creator: ExternalContextCreator): Promise<void> {
+export async function useFastPath(creator: ExternalContextCreator): Promise<string | undefined> {
   const { interceptorsConsumer: consumer } = creator as unknown as {
     readonly interceptorsConsumer?: InterceptorsConsumer;
   };
-  if (typeof consumer !== 'object') return;
+  if (typeof consumer !== 'object') return NOT_OF_NEST;
   const prototype = Object.getPrototypeOf(consumer) as InterceptorsConsumer;
   const { intercept } = prototype;
-  if (replaced.has(prototype) || !isOfNest(prototype) || !(await isAsExpected(consumer))) return;
-  // Another application may have started during the trial.
-  if (replaced.has(prototype) || prototype.intercept !== intercept) return;
-  replaced.add(prototype);
+  if (own.has(intercept)) return undefined;
+  if (!isOfNest(prototype)) return NOT_OF_NEST;
+  if (!(await isAsExpected(consumer))) return UNEXPECTED;
+  // Another application may have started during the trial, or another library have replaced it.
+  if (prototype.intercept !== intercept)
+    return own.has(prototype.intercept) ? undefined : NOT_OF_NEST;
+  const value = withFastPath(intercept);
+  own.add(value);
   Object.defineProperty(prototype, 'intercept', {
     ...Object.getOwnPropertyDescriptor(prototype, 'intercept'),
-    value: withFastPath(intercept),
+    value,
   });
+  return undefined;
 }
 
-/** A method of the class as Nest declares it, not a wrapper by another library, which has to see every request. */
+/**
+ * A method of the class as Nest declares it, not a wrapper by another library, which has to see every request: a wrapper
+ * may have the name and the arity of what it wraps, but its text does not stand in the class.
+ */
 function isOfNest(prototype: InterceptorsConsumer): boolean {
   const { intercept, createContext } = prototype;
   return (
@@ -62,11 +75,13 @@ function isOfNest(prototype: InterceptorsConsumer): boolean {
     typeof intercept === 'function' &&
     intercept.name === 'intercept' &&
     intercept.length === 6 &&
-    Function.prototype.toString.call(intercept).startsWith('async intercept(') &&
+    textOf(prototype.constructor).includes(textOf(intercept)) &&
     typeof createContext === 'function' &&
     createContext.length === 3
   );
 }
+
+const textOf = (declared: unknown): string => Function.prototype.toString.call(declared);
 
 /** Whether the only interceptor is called with the request's context, and its stream has the value of `next`. */
 async function isAsExpected(consumer: InterceptorsConsumer): Promise<boolean> {
@@ -118,7 +133,8 @@ function describes(
 
 function withFastPath(original: Intercept): Intercept {
   return function intercept(interceptors, args, instance, callback, next, type, ...rest) {
-    if (interceptors?.length === 1 && type === 'http') {
+    // A wrapper that came later may do something with interceptors or stream: it gets what Nest gives.
+    if (interceptors?.length === 1 && type === 'http' && this.intercept === intercept) {
       const [only] = interceptors;
       if (
         only instanceof IdempotencyInterceptor &&

@@ -89,7 +89,8 @@ export class IdempotencyLifecycle
     checkRegistrations(this.modules, IdempotencyLifecycle);
     this.routes.resolveAll();
     if (this.adapter !== undefined && this.options.http?.fastPath !== false) {
-      await useFastPath(this.consumers);
+      const reason = await useFastPath(this.consumers);
+      if (reason !== undefined) this.logger.log(`The fast path is off: ${reason}.`);
     }
     const warnings = await this.store.open(this.observer);
     for (const warning of warnings) this.observer.warned(warning);

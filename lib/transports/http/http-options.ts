@@ -35,7 +35,8 @@ export interface HttpOptions {
    * Skips Nest's streams of interceptors on a route whose only interceptor is this library's, which saves a request an
    * eighth to a fifth of its CPU time. Guards, pipes, filters and responses stay the same. It replaces a method of
    * Nest's class `InterceptorsConsumer`, once per process, if a trial at the start shows that Nest calls interceptors as
-   * expected; otherwise, and on routes with other interceptors or with `transaction`, requests run through the streams.
+   * expected. Otherwise, while another library has replaced the same method, and on routes with other interceptors or
+   * with `transaction`, requests run through the streams; a start that does not switch it on logs why.
    * `false` for the module leaves Nest's class as it is.
    * @defaultValue true
    */

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Module } from '@nestjs/common';
+import { ExternalContextCreator, NestFactory } from '@nestjs/core';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import {
@@ -62,6 +63,32 @@ async function start(options: IdempotencyModuleOptions) {
 const call = { operation: 'pay', key: 'the-secret-key', scope: 'the-secret-user' };
 
 describe('the start', () => {
+  it('says why there is no fast path, where another library has replaced its method', async () => {
+    const other = await NestFactory.createApplicationContext(AppModule, { logger: false });
+    const prototype = Object.getPrototypeOf(
+      Reflect.get(other.get(ExternalContextCreator), 'interceptorsConsumer'),
+    );
+    await other.close();
+    const { intercept } = prototype;
+    prototype.intercept = function (...args: unknown[]) {
+      return Reflect.apply(intercept, this, args);
+    };
+    try {
+      const log = new LoggedLines();
+      const nest = await NestFactory.create(
+        { module: AppModule, imports: [IdempotencyModule.forRoot({ store: memoryStore() })] },
+        { logger: log, abortOnError: false },
+      );
+      await nest.init();
+      await nest.close();
+      expect(log.own).toContain(
+        'log: The fast path is off: InterceptorsConsumer.intercept is not the method that Nest declares, another library may have replaced it.',
+      );
+    } finally {
+      prototype.intercept = intercept;
+    }
+  });
+
   it('logs each warning of the store with its code', async () => {
     class Warning extends MemoryIdempotencyStore {
       override open(): Promise<readonly StoreWarning[]> {

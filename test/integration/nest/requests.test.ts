@@ -122,16 +122,22 @@ describe('fast path', () => {
     return Class;
   }
 
+  /** Why it is off. */
+  function reasonIn(Class: ConsumerClass): Promise<string | undefined> {
+    const creator: unknown = { interceptorsConsumer: new Class() };
+    return useFastPath(creator as ExternalContextCreator);
+  }
+
   async function isReplacedIn(Class: ConsumerClass): Promise<boolean> {
     const { intercept } = Class.prototype;
-    const creator: unknown = { interceptorsConsumer: new Class() };
-    await useFastPath(creator as ExternalContextCreator);
+    await reasonIn(Class);
     return Class.prototype.intercept !== intercept;
   }
 
   describe('the method that calls the interceptors of a request is replaced', () => {
     it('if it is as Nest has it', async () => {
       expect(await isReplacedIn(classWith(same))).toBe(true);
+      expect(await reasonIn(classWith(same))).toBeUndefined();
     });
 
     it('once, however many applications start', async () => {
@@ -187,6 +193,26 @@ describe('fast path', () => {
         Class.prototype.intercept = wrapper;
         return Class;
       },
+      'if a method that looks like it is in its place': () => {
+        const Class = classWith(same);
+        const { intercept: original } = Class.prototype;
+        class Tracing {
+          async intercept(
+            this: object,
+            interceptors: Arguments[0],
+            args: Arguments[1],
+            instance: Arguments[2],
+            callback: Arguments[3],
+            next: Arguments[4],
+            type: Arguments[5],
+          ) {
+            const given = [interceptors, args, instance, callback, next, type];
+            return Reflect.apply(original, this, given);
+          }
+        }
+        Class.prototype.intercept = Tracing.prototype.intercept;
+        return Class;
+      },
       'without a method for the context': () => {
         const Class = classWith(same);
         Object.assign(Class.prototype, { createContext: undefined });
@@ -195,6 +221,7 @@ describe('fast path', () => {
     };
     it.each(Object.entries(others))('%s', async (_, make) => {
       expect(await isReplacedIn(make())).toBe(false);
+      expect(await reasonIn(make())).toContain('not the method that Nest declares');
     });
 
     const inTrial: Record<string, Change> = {
@@ -228,6 +255,7 @@ describe('fast path', () => {
     };
     it.each(Object.entries(inTrial))('if it %s', async (_, change) => {
       expect(await isReplacedIn(classWith(change))).toBe(false);
+      expect(await reasonIn(classWith(change))).toContain('in a trial');
     });
   });
 });

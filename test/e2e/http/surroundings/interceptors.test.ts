@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
-import { describe, expect, it, jest } from '@jest/globals';
+import { afterAll, describe, expect, it, jest } from '@jest/globals';
 import {
   type ArgumentsHost,
   BadRequestException,
@@ -9,12 +9,14 @@ import {
   Catch,
   Controller,
   HttpException,
+  Module,
   Next,
   Post,
   Res,
   StreamableFile,
   UseFilters,
 } from '@nestjs/common';
+import { ExternalContextCreator, NestFactory } from '@nestjs/core';
 import {
   currentIdempotencyContext,
   IdempotencyContext,
@@ -41,6 +43,16 @@ import { until } from '../../../support/waiting/until.js';
 const requests = new AsyncLocalStorage<string>();
 
 const passing = (next: CallHandler) => next.handle();
+
+const noted: string[] = [];
+
+/** Hoisted: decorators of the routes call it. */
+function noting(name: string): Around {
+  return (next) => {
+    noted.push(name);
+    return next.handle();
+  };
+}
 
 const declined = after((execution) => {
   throw new HttpException({ execution }, 402);
@@ -73,6 +85,7 @@ const PaymentsController = controllerOf('PaymentsController', {
   inside: [Around(passing), Idempotent(), respond],
   outside: [Idempotent(), Around(passing), respond],
   'switched-off': [Idempotent({ http: { fastPath: false } }), respond],
+  between: [Around(noting('inner')), Idempotent(), Around(noting('outer')), respond],
 });
 
 @Catch()
@@ -132,6 +145,20 @@ async function streamsOf(path: string, scenario: Scenario) {
     subscribed.mockRestore();
   }
 }
+
+type Intercept = (this: unknown, ...args: any[]) => Promise<unknown>;
+
+@Module({})
+class EmptyModule {}
+
+const bare = await NestFactory.createApplicationContext(EmptyModule, { logger: false });
+/** Nest's class that calls the interceptors of a request. */
+const prototype = Object.getPrototypeOf(
+  Reflect.get(bare.get(ExternalContextCreator), 'interceptorsConsumer'),
+) as { intercept: Intercept };
+/** As Nest declares it: no application of this file has started. */
+const { intercept: ofNest } = prototype;
+await bare.close();
 
 const NONE = { first: false, replay: false };
 const BOTH = { first: true, replay: true };
@@ -249,6 +276,77 @@ describe.each(platforms)('the fast path on %s', (platform) => {
 
     it('is not taken', async () => {
       expect(await streamsOf('/alone', app.scenario())).toEqual(BOTH);
+    });
+  });
+
+  describe('where another library has replaced the same method', () => {
+    /** It looks as Nest's method does, and sees each request and its stream. */
+    function wrapped(original: Intercept, name: string): Intercept {
+      class Tracing {
+        async intercept(
+          this: unknown,
+          interceptors: any,
+          args: any,
+          instance: any,
+          callback: any,
+          next: any,
+          type: any,
+        ) {
+          noted.push(name);
+          const given = [interceptors, args, instance, callback, next, type];
+          const stream = (await original.apply(this, given)) as Observable<unknown>;
+          return stream.pipe(map((value) => value));
+        }
+      }
+      return Tracing.prototype.intercept;
+    }
+
+    describe.each([
+      { when: 'before', before: true, after: false },
+      { when: 'after', before: false, after: true },
+      { when: 'before and after', before: true, after: true },
+    ])('$when this one', ({ before, after: later }) => {
+      const app = useServer(async () => {
+        prototype.intercept = ofNest;
+        if (before) prototype.intercept = wrapped(ofNest, 'before');
+        const started = await start();
+        if (later) prototype.intercept = wrapped(prototype.intercept, 'after');
+        return started;
+      });
+      afterAll(() => {
+        prototype.intercept = ofNest;
+      });
+
+      const wrappers = [...(later ? ['after'] : []), ...(before ? ['before'] : [])];
+
+      it('is not taken: it sees each request, and its stream', async () => {
+        noted.length = 0;
+        expect(await streamsOf('/alone', app.scenario())).toEqual(BOTH);
+        expect(noted).toEqual([...wrappers, ...wrappers]);
+      });
+
+      it("runs each interceptor once, in Nest's order", async () => {
+        const scenario = app.scenario();
+        noted.length = 0;
+        const first = await scenario.post('/between');
+        expect(noted).toEqual([...wrappers, 'outer', 'inner']);
+        noted.length = 0;
+        expectReplay(await scenario.post('/between'), first);
+        expect(noted).toEqual([...wrappers, 'outer']);
+        expect(scenario.executions).toBe(1);
+      });
+
+      it('is taken again after the other library has taken its wrapper away', async () => {
+        const current = prototype.intercept;
+        prototype.intercept = ofNest;
+        const restarted = await start();
+        try {
+          expect(await streamsOf('/alone', restarted.scenario())).toEqual(NONE);
+        } finally {
+          await restarted.close();
+          prototype.intercept = current;
+        }
+      });
     });
   });
 
