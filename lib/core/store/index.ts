@@ -4,15 +4,20 @@ export { recordKey, type RecordIdentity } from '../record/record-key.js';
 export type { Scope, ScopePart } from '../record/scope.js';
 export {
   UNKNOWN_FENCE,
+  type FinishedRecord,
   type FinishedState,
   type Fingerprint,
+  type InProgressRecord,
   type Lease,
   type Outcome,
   type OwnerToken,
   type RecordKey,
   type RecordState,
+  type ReleasedRecord,
+  type StoredRecord,
 } from '../record/record.js';
 export type { StoreErrorOptions } from '../util/errors.js';
+export { ConditionalStore, type LoadedRecord } from './conditional-store.js';
 export { DelegatingStore } from './delegating-store.js';
 export {
   IdempotencyStore,
@@ -35,4 +40,5 @@ export {
   type StoreWarning,
   type Watch,
 } from './idempotency-store.js';
+export { transitions, type Transition } from './record-transitions.js';
 export type { TransactionalRecords } from './transactional-records.js';

@@ -8,10 +8,7 @@ import {
 } from '../record/record.js';
 import type * as Store from './idempotency-store.js';
 
-/**
- * The state machine of one record, pure; `nowUs` is the store's clock in microseconds. This is the reference: the
- * memory store runs it; Lua and SQL reimplement it, and a randomized differential test compares them with it.
- */
+/** What a step of the state machine replies, and the record that it leaves. */
 export interface Transition<Reply> {
   readonly reply: Reply;
   /** The record after the step: the same object if nothing changed. */
@@ -208,6 +205,13 @@ export function abandoned(
   const isAbandoned = now - clamped.leaseUntil >= overMs;
   return { reply: isAbandoned ? { fingerprint, origin } : undefined, record: clamped };
 }
+
+/**
+ * The state machine of one record, pure: (record, command, clock) → (reply, record). A function for each command of a
+ * store, with `nowUs`, the store's clock in microseconds. This is the reference: the memory store and
+ * {@link ConditionalStore} run it; Lua and SQL reimplement it, and a randomized differential test compares them with it.
+ */
+export const transitions = { begin, extend, complete, release, inspect, abandoned };
 
 function toMs(us: number): number {
   return Math.floor(us / 1000);
