@@ -1,5 +1,6 @@
 import type { Lease, RecordKey } from '../../core/record/record.js';
 import { isProbeKey } from '../../core/record/record-key.js';
+import { compareAndSet, type CompareAndSet } from '../../core/store/compare-and-set.js';
 import { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type * as Store from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
@@ -181,37 +182,31 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
 
   override async extend(lease: Lease, command: Store.Extend): Promise<Store.ExtendReply> {
     const deadline = deadlineOf(lease.recordKey, command);
-    let mayBeOver = false;
-    for (;;) {
-      if (await this.records.extend(lease, command, mayBeOver, deadline)) {
-        return { kind: mayBeOver ? 'revived' : 'ok' };
-      }
-      const { record, nowUs } = await this.records.read(lease.recordKey, deadline);
-      const { reply, record: after } = transitions.extend(record, lease, command, nowUs);
-      if (after === record) return reply;
-      mayBeOver = reply.kind === 'revived';
-      await deadline.nextRound({ record });
-    }
+    if (await this.records.extend(lease, command, false, deadline)) return { kind: 'ok' };
+    return this.settle<Store.ExtendReply>(lease.recordKey, deadline, {
+      decide: (record, nowUs) => transitions.extend(record, lease, command, nowUs),
+      write: ({ reply: { kind } }) =>
+        this.records.extend(lease, command, kind === 'revived', deadline),
+    });
   }
 
   override async complete(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
-    const reply = await this.settle(lease, command);
+    const reply = await this.storeOutcome(lease, command);
     if (CHANGED.has(reply.kind) && command.notify === true) this.notifyWaiters(lease, command);
     return reply;
   }
 
   override async release(lease: Lease, command: Store.Release): Promise<Store.ReleaseReply> {
     const deadline = deadlineOf(lease.recordKey, command);
-    for (;;) {
-      if (await this.records.release(lease, command, deadline)) {
-        if (command.notify === true) this.notifyWaiters(lease, command);
-        return { kind: 'ok' };
-      }
-      const { record, nowUs } = await this.records.read(lease.recordKey, deadline);
-      const { reply, record: after } = transitions.release(record, lease, command, nowUs);
-      if (after === record) return reply;
-      await deadline.nextRound({ record });
-    }
+    const write = () => this.records.release(lease, command, deadline);
+    const reply: Store.ReleaseReply = (await write())
+      ? { kind: 'ok' }
+      : await this.settle(lease.recordKey, deadline, {
+          decide: (record, nowUs) => transitions.release(record, lease, command, nowUs),
+          write,
+        });
+    if (reply.kind === 'ok' && command.notify === true) this.notifyWaiters(lease, command);
+    return reply;
   }
 
   override async inspect(
@@ -292,26 +287,36 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     });
   };
 
-  private async settle(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
-    const deadline = deadlineOf(lease.recordKey, command);
-    let mayBeOver = false;
-    for (;;) {
-      if (await this.records.complete(lease, command, mayBeOver, deadline)) {
-        return { kind: mayBeOver ? 'ok_late' : 'ok' };
-      }
-      const { record, nowUs } = await this.records.read(lease.recordKey, deadline);
-      const { reply, record: after } = transitions.complete(record, lease, command, nowUs);
-      if (reply.kind === 'already') await this.records.confirm(lease.recordKey, deadline);
-      if (after === record) return reply;
-      if (reply.kind === 'restored') {
-        if (await this.records.restore(lease, command, deadline)) return reply;
-      } else if (record?.state === 'released') {
-        if (await this.records.completeReleased(lease, command, deadline)) return reply;
-      } else {
-        mayBeOver = reply.kind === 'ok_late';
-      }
-      await deadline.nextRound({ record });
-    }
+  private async storeOutcome(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
+    const { recordKey } = lease;
+    const deadline = deadlineOf(recordKey, command);
+    if (await this.records.complete(lease, command, false, deadline)) return { kind: 'ok' };
+    return this.settle<Store.CompleteReply>(recordKey, deadline, {
+      decide: (record, nowUs) => transitions.complete(record, lease, command, nowUs),
+      write: ({ reply: { kind } }, { record }) => {
+        if (kind === 'restored') return this.records.restore(lease, command, deadline);
+        return record?.state === 'released'
+          ? this.records.completeReleased(lease, command, deadline)
+          : this.records.complete(lease, command, kind === 'ok_late', deadline);
+      },
+      confirm: async ({ kind }) => {
+        if (kind === 'already') await this.records.confirm(recordKey, deadline);
+        return true;
+      },
+    });
+  }
+
+  /** Called after a statement that reads nothing has changed nothing, as it does once an attempt has lost its record. */
+  private settle<Reply>(
+    recordKey: RecordKey,
+    deadline: Deadline,
+    step: Pick<CompareAndSet<Reply>, 'decide' | 'write' | 'confirm'>,
+  ): Promise<Reply> {
+    return compareAndSet({
+      ...step,
+      read: () => this.records.read(recordKey, deadline),
+      again: ({ record }) => deadline.nextRound({ record }),
+    });
   }
 
   /** Best effort, after the end itself: no request waits for it, and duplicates poll in any case. */

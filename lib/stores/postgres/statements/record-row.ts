@@ -8,15 +8,10 @@ import type {
   RecordState,
   StoredRecord,
 } from '../../../core/record/record.js';
+import type { RecordSnapshot } from '../../../core/store/compare-and-set.js';
 import { withNote } from '../../../core/store/record-transitions.js';
 import { asBuffer } from '../../../core/util/as-buffer.js';
 import { ValueNotStorableError } from '../../../core/util/errors.js';
-
-/** The server's clock in microseconds and the record, as one statement read them. */
-export interface RecordSnapshot {
-  readonly nowUs: number;
-  readonly record: StoredRecord | undefined;
-}
 
 /**
  * @param reply - the words of the reply after the nonce: the clock; then, if the record exists, its state, owner token,

@@ -1,5 +1,6 @@
 import type { Fingerprint, Lease, RecordKey } from '../../../core/record/record.js';
 import type * as Store from '../../../core/store/idempotency-store.js';
+import type { RecordSnapshot } from '../../../core/store/compare-and-set.js';
 import { withNote } from '../../../core/store/record-transitions.js';
 import type { Deadline } from '../connection/deadline.js';
 import type { SqlStatements } from '../sql/sql-statements.js';
@@ -12,9 +13,13 @@ import {
   outcomeValues,
   recordKeyBytes,
   snapshotOf,
-  type RecordSnapshot,
 } from './record-row.js';
 import type { SqlValue, StatementRunner } from './statement-runner.js';
+
+export interface BegunSnapshot extends RecordSnapshot {
+  /** Whether the statement found no record, and inserted one. @defaultValue false */
+  readonly isInserted?: boolean;
+}
 
 export interface RowAcquisition extends Store.Acquisition {
   readonly how: 'expired' | 'released' | 'abandoned';
@@ -34,14 +39,13 @@ export class RecordTable {
     private readonly statements: SqlStatements,
   ) {}
 
-  /** @returns the fence if the record was inserted, otherwise what was read; undefined if neither. */
-  async insertOrRead(
-    command: Store.Begin,
-    deadline: Deadline,
-  ): Promise<{ readonly inserted: number } | RecordSnapshot | undefined> {
+  /** @returns what the statement found; undefined if it neither found nor inserted a record. */
+  async insertOrRead(command: Store.Begin, deadline: Deadline): Promise<BegunSnapshot | undefined> {
     const words = await this.runner.run(this.statements.begin, beginValues(command), deadline);
     if (words.length === 0) return undefined;
-    return words.length > 1 ? snapshotOf(words) : { inserted: Number(words[0]) };
+    if (words.length > 1) return snapshotOf(words);
+    // The fence of a first attempt is the clock.
+    return { nowUs: Number(words[0]), record: undefined, isInserted: true };
   }
 
   async read(recordKey: RecordKey, deadline: Deadline): Promise<RecordSnapshot> {
