@@ -23,16 +23,17 @@ const folders = {
   'stores/redis/ioredis': 'core/{util,store} stores/redis/link',
   'stores/redis/scripts': 'core/{util,record,store} stores/redis/link',
   'stores/redis': 'core/{util,record,store} stores/redis/{link,ioredis,scripts}',
-  'stores/postgres/sql': 'core/{util,transaction}',
-  'stores/postgres/connection': 'core/util stores/postgres/sql',
+  'transactions/shared': 'core/{util,transaction}',
+  'stores/postgres/sql': 'core/util',
+  'stores/postgres/connection':
+    'core/util transactions/shared/sql-reply.ts stores/postgres/sql',
   'stores/postgres/schema': 'core/util stores/postgres/{sql,connection}',
   'stores/postgres/statements':
-    'core/{util,record,transaction,store} stores/postgres/{sql,connection}',
+    'core/{util,record,transaction,store} transactions/shared/sql-reply.ts stores/postgres/{sql,connection}',
   'stores/postgres/cleanup': 'core/{util,store} stores/postgres/{sql,connection,statements}',
   'stores/postgres':
     'core/{util,record,store} stores/postgres/{sql,connection,schema,statements,cleanup}',
 
-  'transactions/shared': 'core/{util,transaction} stores/postgres/sql/sql-reply.ts',
   transactions: 'core/transaction transactions/shared',
   'transactions/{drizzle,knex,kysely,pg,prisma,typeorm}':
     'core/{util,transaction} transactions/shared',

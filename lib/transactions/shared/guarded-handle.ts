@@ -1,6 +1,6 @@
 import type { OpenTransaction } from '../../core/transaction/unit-of-work.js';
-import { NONCE_QUERY, queryInTransaction } from '../../stores/postgres/sql/sql-reply.js';
 import { hasSqlState } from './postgres-unit-of-work.js';
+import { NONCE_QUERY, queryInTransaction } from './sql-reply.js';
 
 /**
  * Wraps the handle of a transaction in one that throws once `isOver` returns true. The original could still write, on a

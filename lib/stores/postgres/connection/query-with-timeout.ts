@@ -1,6 +1,6 @@
 import { asError, StoreReplyMismatchedError } from '../../../core/util/errors.js';
 import { newNonce } from '../../../core/util/nonce.js';
-import { NONCE_QUERY, replyWords } from '../sql/sql-reply.js';
+import { NONCE_QUERY, replyWords } from '../../../transactions/shared/sql-reply.js';
 import {
   isServerError,
   leavesConnectionUsable,

@@ -1,8 +1,8 @@
 import type { Lease } from '../../../core/record/record.js';
 import type { TransactionalRecords } from '../../../core/store/transactional-records.js';
 import type { OpenTransaction } from '../../../core/transaction/unit-of-work.js';
+import { queryInTransaction } from '../../../transactions/shared/sql-reply.js';
 import { Deadline } from '../connection/deadline.js';
-import { queryInTransaction } from '../sql/sql-reply.js';
 import type { SqlStatements } from '../sql/sql-statements.js';
 import { completionValues, leaseValues } from './record-row.js';
 import type { RecordTable } from './record-table.js';

@@ -1,7 +1,7 @@
-import type { OpenTransaction, TransactionValue } from '../../../core/transaction/unit-of-work.js';
-import { asBuffer } from '../../../core/util/as-buffer.js';
-import { StoreReplyMismatchedError } from '../../../core/util/errors.js';
-import { newNonce } from '../../../core/util/nonce.js';
+import type { OpenTransaction, TransactionValue } from '../../core/transaction/unit-of-work.js';
+import { asBuffer } from '../../core/util/as-buffer.js';
+import { StoreReplyMismatchedError } from '../../core/util/errors.js';
+import { newNonce } from '../../core/util/nonce.js';
 
 export const NONCE_QUERY = 'SELECT $1::text AS reply';
 
