@@ -25,11 +25,10 @@ const folders = {
   'stores/redis': 'core/{util,record,store} stores/redis/{link,ioredis,scripts}',
   'transactions/shared': 'core/{util,transaction}',
   'stores/postgres/sql': 'core/util',
-  'stores/postgres/connection':
-    'core/util transactions/shared/sql-reply.ts stores/postgres/sql',
+  'stores/postgres/connection': 'core/util transactions/shared/sql-reply.ts stores/postgres/sql',
   'stores/postgres/schema': 'core/util stores/postgres/{sql,connection}',
   'stores/postgres/statements':
-    'core/{util,record,transaction,store} transactions/shared/sql-reply.ts stores/postgres/{sql,connection}',
+    'core/{util,record,transaction,store} transactions/shared stores/postgres/{sql,connection}',
   'stores/postgres/cleanup': 'core/{util,store} stores/postgres/{sql,connection,statements}',
   'stores/postgres':
     'core/{util,record,store} stores/postgres/{sql,connection,schema,statements,cleanup}',

@@ -1,6 +1,6 @@
 import {
   PostgresUnitOfWork,
-  type OpenTransaction,
+  type SqlTransaction,
   type TransactionOptions,
 } from 'nestjs-idempotency/transactions';
 import type { MyDatabase, MyTransaction } from './my-database.js';
@@ -13,7 +13,7 @@ export class MyUnitOfWork extends PostgresUnitOfWork<MyTransaction> {
 
   run<Result>(
     { isolation }: TransactionOptions,
-    work: (transaction: OpenTransaction<MyTransaction>) => Promise<Result>,
+    work: (transaction: SqlTransaction<MyTransaction>) => Promise<Result>,
   ): Promise<Result> {
     return this.database.transaction({ isolation }, (handle) =>
       work({ handle, query: (text, values) => handle.rawQuery(text, values) }),

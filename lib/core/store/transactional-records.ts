@@ -2,8 +2,9 @@ import type { FinishedState, Lease, Outcome } from '../record/record.js';
 import type { OpenTransaction } from '../transaction/unit-of-work.js';
 
 /**
- * A store's part in transactions of the application in its database. The lock on the record serves as the lease: while
- * it is held, begin replies `in_progress`, even if the lease has expired.
+ * A store's part in transactions of the application in its database. It writes through their `handle`, or through what
+ * its database's units of work add to {@link OpenTransaction}: `query` in `SqlTransaction`. The lock on the record serves
+ * as the lease: while it is held, begin replies `in_progress`, even if the lease has expired.
  */
 export interface TransactionalRecords {
   /**

@@ -1,9 +1,6 @@
 /** The isolation level of a transaction (SQL:2023-2 §4.41.4). */
 export type IsolationLevel = 'read committed' | 'repeatable read' | 'serializable';
 
-/** A value for `$1`, `$2`, … in a statement. */
-export type TransactionValue = string | number | boolean | Uint8Array | null;
-
 /** How a unit of work opens a transaction. */
 export interface TransactionOptions {
   /** `undefined`: the database's default. */
@@ -14,11 +11,8 @@ export interface TransactionOptions {
 
 /** An open transaction of the application. */
 export interface OpenTransaction<Handle = unknown> {
-  /** What the application's code uses: a client of pg, an `EntityManager`, a Prisma client. */
+  /** What the application's code uses: a client of pg, an `EntityManager`, a session of MongoDB. */
   readonly handle: Handle;
-
-  /** Runs one statement, with `$1`, `$2`, … for the values. Returns the rows that it selects or returns. */
-  query(text: string, values: readonly TransactionValue[]): Promise<readonly object[]>;
 
   /** Aborted when the connection is lost, if the library reports it. */
   readonly lost?: AbortSignal | undefined;
@@ -28,8 +22,8 @@ export interface OpenTransaction<Handle = unknown> {
 }
 
 /**
- * The port to the library that opens the application's transactions: pg or an ORM. With the option `transaction`, the
- * records must be in the same database.
+ * The port to the library that opens the application's transactions: a driver or an ORM. With the option `transaction`,
+ * the records must be in the same database: its store writes them through the same {@link OpenTransaction}.
  *
  * A custom adapter for PostgreSQL extends `PostgresUnitOfWork` and implements one method. `Handle` is what handlers get
  * by `@IdempotencyTransaction()`.

@@ -1,13 +1,10 @@
 import type { Pool, PoolClient } from 'pg';
-import type {
-  OpenTransaction,
-  TransactionOptions,
-  UnitOfWork,
-} from '../../core/transaction/unit-of-work.js';
+import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { CheckedOutClient } from '../shared/checked-out-client.js';
 import { isPgPool } from '../shared/pg-pool.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
+import type { SqlTransaction } from '../shared/sql-transaction.js';
 
 class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends PostgresUnitOfWork<
   DrizzleTransaction<Db>
@@ -26,7 +23,7 @@ class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends PostgresUnitOfWork<
 
   async run<Result>(
     options: TransactionOptions,
-    work: (transaction: OpenTransaction<DrizzleTransaction<Db>>) => Promise<Result>,
+    work: (transaction: SqlTransaction<DrizzleTransaction<Db>>) => Promise<Result>,
   ): Promise<Result> {
     const checkedOut = await CheckedOutClient.from(this.pool);
     try {
@@ -74,7 +71,7 @@ class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends PostgresUnitOfWork<
 export function drizzleUnitOfWork<Db extends DrizzleDatabase>(
   pool: Pool,
   database: (client: PoolClient) => Db,
-): UnitOfWork<DrizzleTransaction<Db>> {
+): PostgresUnitOfWork<DrizzleTransaction<Db>> {
   return new DrizzleUnitOfWork(pool, database);
 }
 

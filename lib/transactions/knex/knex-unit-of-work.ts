@@ -1,14 +1,10 @@
 import type { Knex } from 'knex';
-import type {
-  OpenTransaction,
-  TransactionOptions,
-  TransactionValue,
-  UnitOfWork,
-} from '../../core/transaction/unit-of-work.js';
+import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { runGuarded } from '../shared/guarded-handle.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
+import type { SqlTransaction, TransactionValue } from '../shared/sql-transaction.js';
 
 class KnexUnitOfWork extends PostgresUnitOfWork<Knex.Transaction> {
   constructor(private readonly knex: Knex) {
@@ -22,7 +18,7 @@ class KnexUnitOfWork extends PostgresUnitOfWork<Knex.Transaction> {
 
   async run<Result>(
     { isolation }: TransactionOptions,
-    work: (transaction: OpenTransaction<Knex.Transaction>) => Promise<Result>,
+    work: (transaction: SqlTransaction<Knex.Transaction>) => Promise<Result>,
   ): Promise<Result> {
     let failure: { readonly error: unknown } | undefined;
     const run = async (transaction: Knex.Transaction): Promise<Result> => {
@@ -45,7 +41,7 @@ class KnexUnitOfWork extends PostgresUnitOfWork<Knex.Transaction> {
 
 type Rows = readonly object[];
 
-function queryOf(transaction: Knex): OpenTransaction['query'] {
+function queryOf(transaction: Knex): SqlTransaction['query'] {
   return async (text, values) => {
     const { sql, bindings } = rawQuery(text, values);
     const result = await transaction.raw<Rows | { readonly rows: Rows }>(sql, bindings);
@@ -78,7 +74,7 @@ function isKnex(knex: unknown): boolean {
  * });
  * ```
  */
-export function knexUnitOfWork(knex: Knex): UnitOfWork<Knex.Transaction> {
+export function knexUnitOfWork(knex: Knex): PostgresUnitOfWork<Knex.Transaction> {
   return new KnexUnitOfWork(knex);
 }
 

@@ -1,12 +1,9 @@
 import { CompiledQuery, type Kysely, type Transaction } from 'kysely';
-import type {
-  OpenTransaction,
-  TransactionOptions,
-  UnitOfWork,
-} from '../../core/transaction/unit-of-work.js';
+import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { runGuarded } from '../shared/guarded-handle.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
+import type { SqlTransaction } from '../shared/sql-transaction.js';
 
 class KyselyUnitOfWork<Database> extends PostgresUnitOfWork<Transaction<Database>> {
   constructor(private readonly db: Kysely<Database>) {
@@ -20,7 +17,7 @@ class KyselyUnitOfWork<Database> extends PostgresUnitOfWork<Transaction<Database
 
   async run<Result>(
     { isolation }: TransactionOptions,
-    work: (transaction: OpenTransaction<Transaction<Database>>) => Promise<Result>,
+    work: (transaction: SqlTransaction<Transaction<Database>>) => Promise<Result>,
   ): Promise<Result> {
     // A controlled transaction: `transaction().execute()` would accept statements during COMMIT.
     const start = this.db.startTransaction();
@@ -43,7 +40,7 @@ class KyselyUnitOfWork<Database> extends PostgresUnitOfWork<Transaction<Database
   }
 }
 
-function queryOf<Database>(transaction: Transaction<Database>): OpenTransaction['query'] {
+function queryOf<Database>(transaction: Transaction<Database>): SqlTransaction['query'] {
   // Plugins are meant for rows of the application: CamelCasePlugin would rename the columns.
   const plain = transaction.withoutPlugins();
   return async (text, values) => {
@@ -83,6 +80,6 @@ function isKysely(db: unknown): boolean {
  */
 export function kyselyUnitOfWork<Database>(
   db: Kysely<Database>,
-): UnitOfWork<Transaction<Database>> {
+): PostgresUnitOfWork<Transaction<Database>> {
   return new KyselyUnitOfWork(db);
 }

@@ -1,12 +1,9 @@
-import type {
-  OpenTransaction,
-  TransactionOptions,
-  UnitOfWork,
-} from '../../core/transaction/unit-of-work.js';
+import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { CheckedOutClient } from '../shared/checked-out-client.js';
 import { isPgPool, type PgPool, type PgTransaction } from '../shared/pg-pool.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
+import type { SqlTransaction } from '../shared/sql-transaction.js';
 
 class PgUnitOfWork<Pool extends PgPool> extends PostgresUnitOfWork<PgTransaction<Pool>> {
   constructor(private readonly pool: Pool) {
@@ -20,7 +17,7 @@ class PgUnitOfWork<Pool extends PgPool> extends PostgresUnitOfWork<PgTransaction
 
   async run<Result>(
     options: TransactionOptions,
-    work: (transaction: OpenTransaction<PgTransaction<Pool>>) => Promise<Result>,
+    work: (transaction: SqlTransaction<PgTransaction<Pool>>) => Promise<Result>,
   ): Promise<Result> {
     const checkedOut = await CheckedOutClient.from(this.pool);
     try {
@@ -39,7 +36,7 @@ class PgUnitOfWork<Pool extends PgPool> extends PostgresUnitOfWork<PgTransaction
 
 function openTransaction<Pool extends PgPool>(
   checkedOut: CheckedOutClient,
-): OpenTransaction<PgTransaction<Pool>> {
+): SqlTransaction<PgTransaction<Pool>> {
   const query = (...request: unknown[]) => checkedOut.query(...request);
   return {
     handle: { query },
@@ -65,6 +62,8 @@ function openTransaction<Pool extends PgPool>(
  * });
  * ```
  */
-export function pgUnitOfWork<Pool extends PgPool>(pool: Pool): UnitOfWork<PgTransaction<Pool>> {
+export function pgUnitOfWork<Pool extends PgPool>(
+  pool: Pool,
+): PostgresUnitOfWork<PgTransaction<Pool>> {
   return new PgUnitOfWork(pool);
 }

@@ -1,12 +1,8 @@
-import type {
-  IsolationLevel,
-  OpenTransaction,
-  TransactionOptions,
-  UnitOfWork,
-} from '../../core/transaction/unit-of-work.js';
+import type { IsolationLevel, TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { throwIfAborted } from '../shared/guarded-handle.js';
 import { hasSqlState, PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
+import type { SqlTransaction } from '../shared/sql-transaction.js';
 
 const LEVELS: Readonly<Record<IsolationLevel, PrismaIsolationLevel>> = {
   'read committed': 'ReadCommitted',
@@ -31,12 +27,12 @@ class PrismaUnitOfWork<
 
   run<Result>(
     { isolation, timeoutMs }: TransactionOptions,
-    work: (transaction: OpenTransaction<Transaction>) => Promise<Result>,
+    work: (transaction: SqlTransaction<Transaction>) => Promise<Result>,
   ): Promise<Result> {
     const level = isolation && LEVELS[isolation];
     return this.client.$transaction(
       async (handle) => {
-        const query: OpenTransaction['query'] = async (text, values) =>
+        const query: SqlTransaction['query'] = async (text, values) =>
           handle.$queryRawUnsafe<object[]>(text, ...values);
         const result = await work({ handle, query });
         await throwIfAborted({ query });
@@ -73,7 +69,7 @@ class PrismaUnitOfWork<
  */
 export function prismaUnitOfWork<Transaction extends PrismaTransaction>(
   client: TransactionalPrismaClient<Transaction>,
-): UnitOfWork<Transaction> {
+): PostgresUnitOfWork<Transaction> {
   return new PrismaUnitOfWork(client);
 }
 

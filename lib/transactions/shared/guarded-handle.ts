@@ -1,6 +1,6 @@
-import type { OpenTransaction } from '../../core/transaction/unit-of-work.js';
 import { hasSqlState } from './postgres-unit-of-work.js';
 import { NONCE_QUERY, queryInTransaction } from './sql-reply.js';
+import type { SqlTransaction } from './sql-transaction.js';
 
 /**
  * Wraps the handle of a transaction in one that throws once `isOver` returns true. The original could still write, on a
@@ -33,8 +33,8 @@ function guardHandle<Handle extends object>(handle: Handle, isOver: () => boolea
  * @throws {@link TransactionAbortedError} COMMIT would not commit.
  */
 export async function runGuarded<Handle extends object, Result>(
-  transaction: OpenTransaction<Handle>,
-  work: (transaction: OpenTransaction<Handle>) => Promise<Result>,
+  transaction: SqlTransaction<Handle>,
+  work: (transaction: SqlTransaction<Handle>) => Promise<Result>,
 ): Promise<Result> {
   let isOver = false;
   const handle = guardHandle(transaction.handle, () => isOver);
@@ -57,7 +57,7 @@ const IN_FAILED_TRANSACTION: ReadonlySet<string> = new Set(['25P02']);
  * @throws {@link TransactionAbortedError} a statement of the transaction has failed.
  */
 export async function throwIfAborted(
-  transaction: Pick<OpenTransaction, 'query' | 'cut'>,
+  transaction: Pick<SqlTransaction, 'query' | 'cut'>,
 ): Promise<void> {
   try {
     await queryInTransaction(transaction, NONCE_QUERY);

@@ -1,11 +1,18 @@
-import { UnitOfWork } from '../../core/transaction/unit-of-work.js';
+import { UnitOfWork, type TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import type { IdempotencyErrorCode } from '../../core/util/errors.js';
+import type { SqlTransaction } from './sql-transaction.js';
 
 /**
  * A unit of work on PostgreSQL. It finds the SQLSTATE of an error, also within an error of the library. A custom adapter
  * implements `run`.
  */
 export abstract class PostgresUnitOfWork<Handle = unknown> extends UnitOfWork<Handle> {
+  /** @inheritdoc */
+  abstract override run<Result>(
+    options: TransactionOptions,
+    work: (transaction: SqlTransaction<Handle>) => Promise<Result>,
+  ): Promise<Result>;
+
   /** Serialization failure (SQLSTATE 40001) or deadlock (40P01). */
   isConflict(error: unknown): boolean {
     return hasSqlState(error, CONFLICTS);

@@ -1,7 +1,7 @@
-import type { OpenTransaction, TransactionValue } from '../../core/transaction/unit-of-work.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
 import { StoreReplyMismatchedError } from '../../core/util/errors.js';
 import { newNonce } from '../../core/util/nonce.js';
+import type { SqlTransaction, TransactionValue } from './sql-transaction.js';
 
 export const NONCE_QUERY = 'SELECT $1::text AS reply';
 
@@ -24,7 +24,7 @@ export function replyWords(rows: readonly object[], nonce: string): readonly str
  * the reply of another statement, closes the connection and throws {@link StoreReplyMismatchedError}.
  */
 export async function queryInTransaction(
-  transaction: Pick<OpenTransaction, 'query' | 'cut'>,
+  transaction: Pick<SqlTransaction, 'query' | 'cut'>,
   text: string,
   values: readonly TransactionValue[] = [],
 ): Promise<readonly string[]> {
@@ -36,7 +36,7 @@ export async function queryInTransaction(
 }
 
 /** Closes the connection: its next user would receive the replies of this transaction. */
-async function end(transaction: Pick<OpenTransaction, 'query' | 'cut'>): Promise<void> {
+async function end(transaction: Pick<SqlTransaction, 'query' | 'cut'>): Promise<void> {
   if (transaction.cut !== undefined) {
     transaction.cut();
     return;

@@ -1,13 +1,8 @@
-import type {
-  IsolationLevel,
-  OpenTransaction,
-  TransactionOptions,
-  TransactionValue,
-  UnitOfWork,
-} from '../../core/transaction/unit-of-work.js';
+import type { IsolationLevel, TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { beginWithin, runGuarded } from '../shared/guarded-handle.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
+import type { SqlTransaction, TransactionValue } from '../shared/sql-transaction.js';
 
 class TypeOrmUnitOfWork<Manager extends object> extends PostgresUnitOfWork<Manager> {
   constructor(private readonly dataSource: TypeOrmDataSource<Manager>) {
@@ -21,10 +16,10 @@ class TypeOrmUnitOfWork<Manager extends object> extends PostgresUnitOfWork<Manag
 
   async run<Result>(
     options: TransactionOptions,
-    work: (transaction: OpenTransaction<Manager>) => Promise<Result>,
+    work: (transaction: SqlTransaction<Manager>) => Promise<Result>,
   ): Promise<Result> {
     const checkedOut = await CheckedOutRunner.checkOut(this.dataSource.createQueryRunner());
-    const query: OpenTransaction['query'] = (text, values) => checkedOut.query(text, values);
+    const query: SqlTransaction['query'] = (text, values) => checkedOut.query(text, values);
     try {
       await checkedOut.begin(options);
       const { manager: handle, lost } = checkedOut;
@@ -61,7 +56,7 @@ class TypeOrmUnitOfWork<Manager extends object> extends PostgresUnitOfWork<Manag
  */
 export function typeOrmUnitOfWork<Manager extends object>(
   dataSource: TypeOrmDataSource<Manager>,
-): UnitOfWork<Manager> {
+): PostgresUnitOfWork<Manager> {
   return new TypeOrmUnitOfWork(dataSource);
 }
 

@@ -15,7 +15,7 @@ import {
   type IdempotentCall,
 } from 'nestjs-idempotency';
 import {
-  type OpenTransaction,
+  type SqlTransaction,
   PostgresUnitOfWork,
   type TransactionOptions,
 } from 'nestjs-idempotency/transactions';
@@ -215,7 +215,7 @@ describe('the records', () => {
     class NoDatabase extends PostgresUnitOfWork {
       run<Result>(
         _: TransactionOptions,
-        work: (transaction: OpenTransaction) => Promise<Result>,
+        work: (transaction: SqlTransaction) => Promise<Result>,
       ): Promise<Result> {
         return work({ handle: {}, query: () => Promise.resolve([]) });
       }

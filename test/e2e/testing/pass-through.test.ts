@@ -18,7 +18,7 @@ import {
   requireIdempotencyContext,
 } from 'nestjs-idempotency';
 import {
-  type OpenTransaction,
+  type SqlTransaction,
   PostgresUnitOfWork,
   type TransactionOptions,
 } from 'nestjs-idempotency/transactions';
@@ -107,7 +107,7 @@ describe('transactional operations that pass through', () => {
 
     async run<Result>(
       { isolation }: TransactionOptions,
-      work: (transaction: OpenTransaction<{ write: (row: string) => void }>) => Promise<Result>,
+      work: (transaction: SqlTransaction<{ write: (row: string) => void }>) => Promise<Result>,
     ): Promise<Result> {
       this.log.push(`begin ${isolation ?? 'default'}`);
       const handle = { write: (row: string) => void this.log.push(`write ${row}`) };

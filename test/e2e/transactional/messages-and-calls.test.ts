@@ -11,7 +11,7 @@ import {
   requireIdempotencyTransaction,
 } from 'nestjs-idempotency';
 import { payloadField } from 'nestjs-idempotency/message';
-import type { OpenTransaction, TransactionOptions } from 'nestjs-idempotency/transactions';
+import type { SqlTransaction, TransactionOptions } from 'nestjs-idempotency/transactions';
 import { catchError, lastValueFrom, of } from 'rxjs';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { freePort } from '../../support/servers/free-port.js';
@@ -211,10 +211,10 @@ describe('A transactional call', () => {
     });
   });
 
-  type Work = (opened: OpenTransaction) => Promise<unknown>;
+  type Work = (opened: SqlTransaction) => Promise<unknown>;
 
   /** The bank's unit of work, with another way to do the work of a transaction. */
-  const working = (how: (work: Work, opened: OpenTransaction) => Promise<unknown>) =>
+  const working = (how: (work: Work, opened: SqlTransaction) => Promise<unknown>) =>
     Object.create(bank.unitOfWork, {
       run: {
         value: (options: TransactionOptions, work: Work) =>

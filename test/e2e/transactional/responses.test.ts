@@ -22,7 +22,7 @@ import {
 } from 'nestjs-idempotency';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import {
-  type OpenTransaction,
+  type SqlTransaction,
   type TransactionOptions,
   UnitOfWork,
 } from 'nestjs-idempotency/transactions';
@@ -84,11 +84,11 @@ describe('interceptors', () => {
 
     async run<Result>(
       options: TransactionOptions,
-      work: (transaction: OpenTransaction<Transaction>) => Promise<Result>,
+      work: (transaction: SqlTransaction<Transaction>) => Promise<Result>,
     ): Promise<Result> {
       if (this.opened.add() > this.most) throw new Error('planned: no connection is free');
       return bank.unitOfWork.run(options, (transaction) => {
-        const query: OpenTransaction['query'] = async (text, values) => {
+        const query: SqlTransaction['query'] = async (text, values) => {
           const rows = await transaction.query(text, values);
           this.sent.add();
           await this.replies.pass();

@@ -26,7 +26,7 @@ import {
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import {
-  type OpenTransaction,
+  type SqlTransaction,
   PostgresUnitOfWork,
   type TransactionOptions,
   type UnitOfWork,
@@ -67,7 +67,7 @@ class FaultyUnitOfWork extends PostgresUnitOfWork<Transaction> {
 
   async run<Result>(
     options: TransactionOptions,
-    work: (transaction: OpenTransaction<Transaction>) => Promise<Result>,
+    work: (transaction: SqlTransaction<Transaction>) => Promise<Result>,
   ): Promise<Result> {
     const result = await bank.unitOfWork.run(options, async (transaction) => {
       // A commit that waits here must not be cut.

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import {
-  type OpenTransaction,
+  type SqlTransaction,
   PostgresUnitOfWork,
   type TransactionOptions,
 } from 'nestjs-idempotency/transactions';
@@ -208,6 +208,14 @@ describe.each(postgresServers)('The lock on a record, $name', (version) => {
     expect((await pool.query(found, keyOf(lease))).rows).toEqual([]);
   });
 
+  it('is refused to a transaction without query(), with what to use instead', async () => {
+    const lease = await started().attempt.begin();
+    const { transactional } = ownStore(url);
+    const locking = transactional.lock({ handle: {} }, lease, { maxExecutionMs: 30_000 });
+    await expect(locking).rejects.toThrow('extend PostgresUnitOfWork');
+    await expect(locking).rejects.toMatchObject({ name: 'StoreConfigurationError' });
+  });
+
   it('is denied once the outcome is stored', async () => {
     const { attempt } = started();
     const lease = await attempt.begin();
@@ -383,12 +391,12 @@ class OpenHearted extends PostgresUnitOfWork<PoolClient> {
 
   async run<Result>(
     _options: TransactionOptions,
-    work: (transaction: OpenTransaction<PoolClient>) => Promise<Result>,
+    work: (transaction: SqlTransaction<PoolClient>) => Promise<Result>,
   ): Promise<Result> {
     const handle = await this.pool.connect();
     try {
       await handle.query('BEGIN');
-      const query: OpenTransaction['query'] = async (text, values) =>
+      const query: SqlTransaction['query'] = async (text, values) =>
         (await handle.query(text, [...values])).rows;
       const result = await work({ handle, query });
       await handle.query('COMMIT');

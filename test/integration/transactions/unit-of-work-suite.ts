@@ -5,11 +5,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Pool } from 'pg';
 import type {
   IsolationLevel,
-  OpenTransaction,
+  PostgresUnitOfWork,
+  SqlTransaction,
   TransactionOptions,
   TransactionValue,
-  UnitOfWork,
-} from '../../support/internals/core.js';
+} from 'nestjs-idempotency/transactions';
 import { isRunning } from '../../support/processes/processes.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
@@ -31,7 +31,7 @@ export interface UnitOfWorkUnderTest<Handle> {
 }
 
 export interface OpenedUnitOfWork<Handle> {
-  readonly unitOfWork: UnitOfWork<Handle>;
+  readonly unitOfWork: PostgresUnitOfWork<Handle>;
   /** Inserts the row `id` into the table `effects (id text PRIMARY KEY)`, by the library's own means. */
   readonly insert: (handle: Handle, id: string) => Promise<unknown>;
   close(): Promise<unknown>;
@@ -108,7 +108,7 @@ function describeContract<Handle>(adapter: UnitOfWorkUnderTest<Handle>): void {
   let observer: Pool;
   let opened: OpenedUnitOfWork<Handle> | undefined;
 
-  type Transaction = OpenTransaction<Handle>;
+  type Transaction = SqlTransaction<Handle>;
 
   beforeAll(async () => {
     url = await server.newDatabase({

@@ -64,7 +64,6 @@ export {
   type IsolationLevel,
   type OpenTransaction,
   type TransactionOptions,
-  type TransactionValue,
 } from '../../../lib/core/transaction/unit-of-work.js';
 export { IdempotencyStore } from '../../../lib/core/store/idempotency-store.js';
 export type {

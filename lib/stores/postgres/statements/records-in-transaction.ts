@@ -2,6 +2,11 @@ import type { Lease } from '../../../core/record/record.js';
 import type { TransactionalRecords } from '../../../core/store/transactional-records.js';
 import type { OpenTransaction } from '../../../core/transaction/unit-of-work.js';
 import { queryInTransaction } from '../../../transactions/shared/sql-reply.js';
+import {
+  isSqlTransaction,
+  type SqlTransaction,
+} from '../../../transactions/shared/sql-transaction.js';
+import { StoreConfigurationError } from '../../../core/util/errors.js';
 import { Deadline } from '../connection/deadline.js';
 import type { SqlStatements } from '../sql/sql-statements.js';
 import { completionValues, leaseValues } from './record-row.js';
@@ -28,7 +33,8 @@ export class RecordsInTransaction implements TransactionalRecords {
     { maxExecutionMs }: Command<'lock'>,
   ): Promise<boolean> {
     const values = [...leaseValues(lease), maxExecutionMs, LOCK_WAIT_MS];
-    return (await queryInTransaction(transaction, this.statements.lock.text, values)).length > 0;
+    const { text } = this.statements.lock;
+    return (await queryInTransaction(sqlOf(transaction), text, values)).length > 0;
   }
 
   async complete(
@@ -37,9 +43,8 @@ export class RecordsInTransaction implements TransactionalRecords {
     command: Command<'complete'>,
   ): Promise<boolean> {
     const { text } = this.statements['complete-in-transaction'];
-    return (
-      (await queryInTransaction(transaction, text, completionValues(lease, command))).length > 0
-    );
+    const values = completionValues(lease, command);
+    return (await queryInTransaction(sqlOf(transaction), text, values)).length > 0;
   }
 
   async ended({ recordKey, fence }: Lease, { timeoutMs }: Command<'ended'>): Promise<void> {
@@ -51,4 +56,11 @@ export class RecordsInTransaction implements TransactionalRecords {
       await deadline.nextRound();
     }
   }
+}
+
+function sqlOf(transaction: OpenTransaction): SqlTransaction {
+  if (isSqlTransaction(transaction)) return transaction;
+  throw new StoreConfigurationError(
+    'The transactions of "unitOfWork" have no query(), which postgresStore() needs: use one of nestjs-idempotency/{pg,drizzle,knex,kysely,prisma,typeorm}, or extend PostgresUnitOfWork.',
+  );
 }

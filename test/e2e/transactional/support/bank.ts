@@ -1,7 +1,7 @@
 import { afterAll, beforeAll } from '@jest/globals';
 import { Client, type Pool } from 'pg';
 import { PostgresIdempotencyStore, migrate } from 'nestjs-idempotency/postgres';
-import type { UnitOfWork } from 'nestjs-idempotency/transactions';
+import type { PostgresUnitOfWork } from 'nestjs-idempotency/transactions';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import {
   makeListeningClient,
@@ -24,7 +24,7 @@ export interface Bank {
   readonly url: string;
   /** The pool of the application's transactions. */
   readonly pool: Pool;
-  readonly unitOfWork: UnitOfWork<Transaction>;
+  readonly unitOfWork: PostgresUnitOfWork<Transaction>;
   /** A connection that is separate from the application's. */
   readonly observer: Client;
   /** A store on a clock that {@link passTime} moves. */
@@ -46,7 +46,7 @@ export function useBank(version = embeddedPostgres): Bank {
   let pool: Pool;
   let observer: Client;
   let storePool: Pool;
-  let unitOfWork: UnitOfWork<Transaction>;
+  let unitOfWork: PostgresUnitOfWork<Transaction>;
   beforeAll(async () => {
     url = await server.newDatabase();
     await migrate({ url });

@@ -9,9 +9,12 @@ import {
   nodeClock,
 } from '../../../support/internals/core.js';
 import type { PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
+import type { SqlTransaction } from 'nestjs-idempotency/transactions';
 import { beginCommand, completeCommand, leaseOf } from '../../../support/stores/commands.js';
 
 const TIMEOUT_MS = 30_000;
+
+type LockingTransaction = DeferredTransaction & { readonly transaction: SqlTransaction };
 
 /** Runs an attempt with a store and a unit of work, without the engine. */
 export class TransactionalAttempt<Handle> {
@@ -29,14 +32,15 @@ export class TransactionalAttempt<Handle> {
   }
 
   /** @returns the transaction that has locked the record. */
-  open(lease: Lease, isolation?: IsolationLevel): Promise<DeferredTransaction> {
-    return DeferredTransaction.open(
+  async open(lease: Lease, isolation?: IsolationLevel): Promise<LockingTransaction> {
+    const opened: DeferredTransaction = await DeferredTransaction.open(
       this.unitOfWork,
       { isolation, timeoutMs: TIMEOUT_MS },
       (transaction) => this.lock(transaction, lease),
       TIMEOUT_MS,
       nodeClock,
     );
+    return opened as LockingTransaction;
   }
 
   commit(deferred: DeferredTransaction, lease: Lease): Promise<TransactionEnd> {

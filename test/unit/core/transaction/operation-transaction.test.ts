@@ -26,7 +26,6 @@ class ScriptedUnitOfWork extends UnitOfWork {
     this.options.push(options);
     const transaction = {
       handle: `handle ${this.options.length}`,
-      query: () => Promise.resolve([]),
       lost: this.connection.signal,
       cut: () => void this.notes.push('cut'),
     };
