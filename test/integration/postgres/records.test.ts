@@ -257,6 +257,28 @@ describe('abandoned', () => {
   });
 });
 
+describe('A begin whose statement finds no record and inserts none', () => {
+  it('acquires nothing until it has inserted one', async () => {
+    const url = await server.newDatabase();
+    await migrate({ url });
+    const pool = userPool(url);
+    let begins = 0;
+    // A concurrent begin inserted the record after the statement's snapshot, and it was deleted before the next one.
+    const client = watchedPool(pool, async ({ text, values }, result) => {
+      if (!text.includes('inserted AS') || begins++ > 0) return result;
+      await pool.query('DELETE FROM idempotency_records');
+      return { ...result, rows: [{ reply: values.at(-1) }] };
+    });
+    const store = new PostgresIdempotencyStore({ client });
+    const begin = beginCommand();
+    const reply = await store.begin(begin);
+    expect(reply).toMatchObject({ kind: 'acquired', attempt: 1 });
+    expect(begins).toBe(2);
+    const found = await store.inspect(begin.recordKey, { timeoutMs: TIMEOUT_MS });
+    expect(found?.fence).toBe(reply.kind === 'acquired' && reply.fence);
+  });
+});
+
 describe('clock step', () => {
   const LEASE_MS = 10_000;
   const STEP_MS = 3_600_000;
