@@ -74,7 +74,8 @@ serve({
   disconnect: () => way.disconnect?.(),
   attempts: () => ({
     // A message may be delivered again after all first ends, and wait for the attempt of another copy.
-    running: engine['attempts']['running'].size + engine['attempts']['inProgress'],
+    running:
+      engine['services'].attempts['running'].size + engine['services'].attempts['inProgress'],
     wrongEnds: [...attempts.objections, ...attempts.unended],
     transports: [...transports],
     ends,
@@ -90,11 +91,11 @@ serve({
         ...way.emitters(),
       }),
       () => ({
-        'attempts of the engine': engine['attempts']['running'].size,
-        'begins under way': engine['attempts']['inProgress'],
+        'attempts of the engine': engine['services'].attempts['running'].size,
+        'begins under way': engine['services'].attempts['inProgress'],
         'waiting lines': engine['duplicateWaiters']['queues'].size,
         'places in waiting lines': engine['duplicateWaiters']['waiters'],
-        deadlines: engine.deadlines['count'],
+        deadlines: engine['services'].deadlines['count'],
         'listeners of abort signals': countSignalListeners(),
       }),
     );

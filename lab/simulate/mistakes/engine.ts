@@ -8,26 +8,26 @@ const ENGINE = [
     [
       'a begin that was late is not sent again by the new time',
       "if (reply.kind === 'late') {",
-      "if (reply.kind === 'late' && this.attempts.isStopping) {",
+      "if (reply.kind === 'late' && this.isStopping()) {",
     ],
     [
       'a late begin is sent again as if no other one of its process had acquired the record',
-      "onExpiredLease = 'deny';\n            }",
-      '}',
+      "if (attempts.has(recordKey, recovers, now, begun)) action = 'deny';",
+      '',
     ],
     [
       'a begin without a reply is not released',
-      "await this.events.counted('release', () =>\n        this.store.release({ recordKey, token, fence: UNKNOWN_FENCE }, command),\n      );",
+      "await events.counted('release', () =>\n        store.release({ recordKey, token, fence: UNKNOWN_FENCE }, command),\n      );",
       'void command;',
     ],
     [
       'a begin that has been answered still counts as in progress',
-      'this.attempts.remove(begun);',
+      'attempts.remove(begun);',
       'void begun;',
     ],
     [
       'a record that another process has taken over is said to be of unknown outcome',
-      'return onExpiredLease === requested',
+      'return action === requested',
       'return requested !== undefined',
     ],
     [
@@ -42,13 +42,10 @@ const ENGINE = [
     ],
     [
       'a shutting down process still begins',
-      'if (this.attempts.isStopping) {',
-      'if (this.attempts.shutdownState.expired) {',
+      "if (this.isStopping()) return rejectDecision('shutting_down');",
+      "if (attempts.shutdown.isOver) return rejectDecision('shutting_down');",
       'An attempt that such a begin acquires is released before its operation starts.',
     ],
-  ),
-  ...mistakesIn(
-    'lib/core/engine/idempotency-engine.ts',
     [
       'a takeover after a release is not reported',
       'if (attempt.isTakeover) {',
@@ -56,33 +53,31 @@ const ENGINE = [
     ],
     [
       'an attempt starts though the shutdown began while the store was asked',
-      'if (trouble === undefined && !this.attempts.isStopping) return',
+      'if (trouble === undefined && !this.isStopping()) return',
       'if (trouble === undefined) return',
     ],
     [
       'an attempt whose lease is not confirmed runs',
-      'if (trouble === undefined && !this.attempts.isStopping) return',
-      'if (!this.attempts.isStopping) return',
+      'if (trouble === undefined && !this.isStopping()) return',
+      'if (!this.isStopping()) return',
     ],
+  ),
+  ...mistakesIn(
+    'lib/core/engine/idempotency-engine.ts',
     [
       'a begin without a reply is released before the operation runs without protection',
-      'this.attempts.keep(attempt, this.clock.now());',
-      'this.attempts.keep(attempt, this.clock.now());\n      void this.protocol.releaseUnowned(request, token);',
+      'services.attempts.keep(attempt, now);',
+      'services.attempts.keep(attempt, now);\n    void this.protocol.releaseUnowned(request, token);',
     ],
     [
       'an operation runs without protection though that was not asked for',
-      'if (isOutage && mayRun &&',
-      'if (isOutage &&',
+      "      request.options.storeErrors.whenUnavailable === 'execute' &&\n",
+      '',
     ],
     [
       'a begin that has ended is never left',
-      '/** The begin has ended. */\n  private left(request: OperationRequest, decision: Decision): Decision {\n    this.attempts.leave();',
-      "/** The begin has ended. */\n  private left(request: OperationRequest, decision: Decision): Decision {\n    if (decision.kind !== 'replay') this.attempts.leave();",
-    ],
-    [
-      'an attempt that has ended is kept',
-      'this.attempts.ended(attempt);',
-      "if (how !== 'released') this.attempts.ended(attempt);",
+      '    attempts.leave();\n',
+      "    if (decision.kind !== 'replay') attempts.leave();\n",
     ],
     ['the shutdown does not wake those that wait', 'this.duplicateWaiters.wake();', ''],
   ),
@@ -95,8 +90,8 @@ const ENGINE = [
     ],
     [
       'a process takes over the attempt that it is itself running',
-      'return this.mayOwn(recordKey, hasRecovery, undefined, except);',
-      'return hasRecovery && this.mayOwn(recordKey, hasRecovery, undefined, except);',
+      'return this.isOwned(recordKey, hasRecovery, undefined, now, except);',
+      'return hasRecovery && this.isOwned(recordKey, hasRecovery, undefined, now, except);',
     ],
     [
       'a process never takes over its own attempt, not even after the hard deadline',
@@ -142,23 +137,23 @@ const KEEPER = mistakesIn(
   ],
   [
     'a confirmed lease counts from the reply',
-    '    this.renewed(sentAt);\n    this.arm();\n    return true;',
-    '    this.renewed(this.services.clock.now());\n    this.arm();\n    return true;',
+    '    this.renewed(sentAt);\n    this.arm();\n    return undefined;',
+    '    this.renewed(clock.now());\n    this.arm();\n    return undefined;',
   ],
   [
     'an operation starts though begin took more than its lease',
-    'elapsedMs >= this.options.lease.durationMs * UNCONFIRMED_PART',
-    'elapsedMs >= this.options.lease.maxExecutionMs * UNCONFIRMED_PART',
+    'now - sentAt >= this.options.lease.durationMs * UNCONFIRMED_PART',
+    'now - sentAt >= this.options.lease.maxExecutionMs * UNCONFIRMED_PART',
   ],
   [
     'an operation starts though the confirmation took more than its lease',
-    "if (kind !== 'ok' || this.isUnconfirmed(sentAt)) return false;",
-    "if (kind !== 'ok') return false;",
+    'const isLate = this.isUnconfirmed(sentAt, now) || now >= this.hardDeadlineAt;',
+    'const isLate = now >= this.hardDeadlineAt;',
   ],
   [
     'an operation starts after its hard deadline',
-    'if (this.services.clock.now() >= this.hardDeadlineAt) return false;',
-    '',
+    'const isLate = this.isUnconfirmed(sentAt, now) || now >= this.hardDeadlineAt;',
+    'const isLate = this.isUnconfirmed(sentAt, now);',
   ],
   ['no heartbeat follows the first one', '      this.inFlight = false;\n', ''],
   [
@@ -205,13 +200,13 @@ const WRITER = [
     ],
     [
       'a complete without a reply is not repeated',
-      'if (leftMs <= 0 || this.isShutdownOver) return conclude(undefined);',
-      "if (leftMs <= 0 || this.isShutdownOver || command === 'complete') return conclude(undefined);",
+      'if (leftMs <= 0 || isShutdownOver(writer)) return undefined;',
+      "if (leftMs <= 0 || isShutdownOver(writer) || command === 'complete') return undefined;",
     ],
     [
       'a complete without a reply counts as done',
-      'if (leftMs <= 0 || this.isShutdownOver) return conclude(undefined);',
-      "if (leftMs <= 0 || this.isShutdownOver) return conclude({ kind: 'already' } as Reply);",
+      'if (leftMs <= 0 || isShutdownOver(writer)) return undefined;',
+      "if (leftMs <= 0 || isShutdownOver(writer)) return { kind: 'already' } as Reply;",
     ],
     [
       'an attempt that has lost its record does not wait for the one that has it',
@@ -220,16 +215,16 @@ const WRITER = [
     ],
   ),
   ...mistakesIn(
-    'lib/core/engine/leased-attempt.ts',
+    'lib/core/engine/attempt.ts',
     [
       'the response leaves before complete is confirmed',
-      'return this.writer.complete(final, giveUpAt, conclude, now);',
-      'void this.writer.complete(final, giveUpAt, conclude, now);\n    return Promise.resolve(OWN);',
+      'const reply = await sendComplete(attempt, final, giveUpAt, now);\n    return reply === undefined ? this.delayed(final) : attempt.conclude(reply, final);',
+      'void sendComplete(attempt, final, giveUpAt, now).then((reply) =>\n      reply === undefined ? this.delayed(final) : attempt.conclude(reply, final),\n    );\n    return OWN;',
     ],
     [
       'the heartbeat ends when the outcome is sent for the first time',
-      'complete(final: FinalOutcome): Promise<Settlement> {\n    this.services.settling(this);',
-      'complete(final: FinalOutcome): Promise<Settlement> {\n    this.services.settling(this);\n    this.keeper.stop();',
+      '    attempts.settling(attempt);\n    const now = clock.now();',
+      '    attempts.settling(attempt);\n    attempt.keeper.stop();\n    const now = clock.now();',
     ],
     [
       'the caller of a superseded attempt gets its own outcome',
@@ -238,7 +233,7 @@ const WRITER = [
     ],
     [
       'a superseded attempt is not reported',
-      '        events.emit({ type, ...this.subject });\n',
+      "        this.emit(isSuperseded ? 'superseded' : 'outcome_diverged');\n",
       '',
     ],
     [
@@ -258,18 +253,18 @@ const WRITER = [
     ],
     [
       'an outcome that is not saved is responded though that was not asked for',
-      "storeErrors.whenNotSaved === 'error'",
-      "storeErrors.whenUnavailable === 'error'",
+      "return whenNotSaved === 'error'",
+      "return whenNotSaved !== 'error' && whenNotSaved !== 'respond'",
     ],
     [
       'an outcome that was not saved in time is given up',
-      "    void this.writer.complete(final, this.keeper.hardDeadlineAt, (late) =>\n      this.concludeLate(late, (reply) => this.conclude(reply, final, 'late')),\n    );",
-      "    this.end('unsaved');",
+      '    void sendComplete(attempt, final, attempt.keeper.hardDeadlineAt).then((late) =>\n      attempt.concludeLate(late, final),\n    );',
+      "    attempt.end('unsaved');",
     ],
     [
       'a success that could not be saved is released',
-      "    this.services.events.emit({ type: 'save_failed', ...this.subject });\n    this.end('unsaved');\n    return undefined;",
-      "    this.services.events.emit({ type: 'save_failed', ...this.subject });\n    void this.release();\n    return undefined;",
+      "    this.emit('save_failed');\n    this.end('unsaved');",
+      "    this.emit('save_failed');\n    void this.release();",
     ],
     [
       'every second attempt counts as a takeover',
@@ -282,18 +277,20 @@ const WRITER = [
       '',
       'The last command of the attempt finds no record either, and reports it.',
     ],
-  ),
-  ...mistakesIn(
-    'lib/core/engine/unprotected-attempt.ts',
+    [
+      'an attempt that has ended is kept',
+      'services.attempts.ended(this);',
+      "if (lastly !== 'released') services.attempts.ended(this);",
+    ],
     [
       'an operation is not notified that it runs without protection',
-      'override readonly isProtected = false;',
-      'override readonly isProtected = true;',
+      "this.isProtected = ending.protection !== 'none';",
+      'this.isProtected = true;',
     ],
     [
       'the outcome of an unprotected run is not stored',
-      "    void this.writer\n      .completeOnceFree(final, giveUpAt)\n      .then((late) => this.concludeLate(late, (reply) => this.conclude(reply, final, 'late')));",
-      "    void giveUpAt;\n    this.end('unsaved');",
+      '    void completeOnceFree(attempt, final, giveUpAt).then((late) =>\n      attempt.concludeLate(late, final),\n    );',
+      "    void giveUpAt;\n    attempt.end('unsaved');",
     ],
   ),
 ];

@@ -143,8 +143,8 @@ const WAITING = mistakesIn(
   ],
   [
     'one that waits begins with the token of another one',
-    'this.protocol.begin(first.request, first.token, {',
-    'this.protocol.begin(first.request, [...this.waiters].at(-1)!.token, {',
+    'this.protocol.begin(first.request, first.token),',
+    'this.protocol.begin(first.request, [...this.waiters].at(-1)!.token),',
   ],
   [
     'one whose begin got no reply leaves its record behind',

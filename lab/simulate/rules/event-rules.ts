@@ -92,7 +92,8 @@ export class EventRules extends RuleBase {
     const { leaseMs, maxExecutionMs } = this.operationOf(recordKey).plan;
     // Without a lease it is tried for the length of one.
     const limitMs = fencingToken === 0 ? leaseMs : maxExecutionMs;
-    if (durationMs >= limitMs - SLACK_MS || process.engine.shutdownState.expired) return;
+    if (durationMs >= limitMs - SLACK_MS || process.engine['services'].attempts.shutdown.isOver)
+      return;
     this.object(
       `the outcome of ${this.world.keyOf(recordKey)} was given up after ${Math.round(durationMs)} ms`,
     );

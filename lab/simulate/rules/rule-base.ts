@@ -1,8 +1,4 @@
-import type {
-  EngineAttempt,
-  RecordKey,
-  StoredRecord,
-} from '../../../test/support/internals/core.js';
+import type { KeptAttempt, RecordKey, StoredRecord } from '../../../test/support/internals/core.js';
 import type { Command } from '../world/commands.js';
 import type { SimulatedOperation } from '../world/operations.js';
 import { INPUT } from '../world/scheduler.js';
@@ -75,7 +71,7 @@ export abstract class RuleBase {
 }
 
 /** Those of a record that the engine has not ended. */
-export function attemptsOf({ engine }: SimulatedProcess, recordKey: RecordKey): EngineAttempt[] {
+export function attemptsOf({ engine }: SimulatedProcess, recordKey: RecordKey): KeptAttempt[] {
   return [...engine.running()].filter(({ request }) => request.recordKey === recordKey);
 }
 
@@ -83,6 +79,6 @@ export function attemptOf(
   process: SimulatedProcess,
   recordKey: RecordKey,
   fence: number,
-): EngineAttempt | undefined {
+): KeptAttempt | undefined {
   return attemptsOf(process, recordKey).find(({ fencingToken }) => fencingToken === fence);
 }

@@ -9,9 +9,11 @@ const DRAIN_PAUSE_MS = 100;
 
 /** Members of the engine that only it reads. */
 interface Inner {
-  readonly attempts: { readonly byKey: { readonly size: number }; readonly inProgress: number };
+  readonly services: {
+    readonly attempts: { readonly byKey: { readonly size: number }; readonly inProgress: number };
+    readonly deadlines: { readonly count: number };
+  };
   readonly duplicateWaiters: { readonly waiters: number };
-  readonly deadlines: { readonly count: number };
 }
 
 /** What a shutdown waits for, and that nothing is left of requests that have ended. */
@@ -53,11 +55,11 @@ export class ShutdownRules extends RuleBase {
     const inner = engine as unknown as Inner;
     const left = {
       attempts: [...engine.running()].length,
-      'begins in progress': inner.attempts.inProgress,
-      'attempts by key': inner.attempts.byKey.size,
+      'begins in progress': inner.services.attempts.inProgress,
+      'attempts by key': inner.services.attempts.byKey.size,
       'waiting duplicates': [...engine.waiting()].length,
       'counted duplicates': inner.duplicateWaiters.waiters,
-      deadlines: inner.deadlines.count,
+      deadlines: inner.services.deadlines.count,
       // Deadlines keep one, which need not be cleared.
       timers: Math.max(0, clock.timers.size - 1),
       commands: store.pending,

@@ -2,26 +2,20 @@ import type { Attempt } from '../operation/attempt.js';
 import { originOf, type OperationRequest } from '../operation/operation-request.js';
 import { inProgressRetentionMs, isAwaited, unfinishedRetentionMs } from '../operation/options.js';
 import type { RejectionReason } from '../record/events.js';
-import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import {
   UNKNOWN_FENCE,
   type FinishedState,
   type Outcome,
   type OwnerToken,
 } from '../record/record.js';
-import type {
-  Acquisition,
-  Begin,
-  BeginReply,
-  IdempotencyStore,
-} from '../store/idempotency-store.js';
+import type { Acquisition, Begin, BeginReply } from '../store/idempotency-store.js';
 import type { Telemetries } from '../telemetry/telemetries.js';
-import type { Clock } from '../util/clock.js';
-import { asError, errorTypeOf, StoreUnavailableError } from '../util/errors.js';
-import { isObject } from '../util/option-checks.js';
+import { errorTypeOf, StoreUnavailableError } from '../util/errors.js';
 import { ServerClock } from '../util/time.js';
+import type { AttemptServices } from './attempt-services.js';
+import { EngineAttempt, LeasedEnding } from './attempt.js';
 import { unexpectedReply } from './checked-reply.js';
-import type { LocalAttempts } from './local-attempts.js';
+import { TransactionalEnding, type Transactions } from './transactional-ending.js';
 
 export type Decision =
   | { readonly kind: 'run'; readonly attempt: Attempt }
@@ -47,106 +41,75 @@ export function isInProgress(decision: Decision): boolean {
 }
 
 /** `note`: of the record that is taken over. */
-export type Begun = Acquisition & { readonly note?: string };
+type Begun = Acquisition & { readonly note?: string };
 
-/**
- * Starts the attempt that a reply allows to run.
- * @param sentAt - monotonic, before begin was sent for the first time.
- */
-type StartAttempt = (
-  request: OperationRequest,
-  token: OwnerToken,
-  reply: Begun,
-  sentAt: number,
-) => Decision | Promise<Decision>;
-
-/** Goes on after begin, in its promise: another one would cost each request more than these calls. */
-export interface BeginCaller {
-  /** @internal */
-  decided?(
-    request: OperationRequest,
-    token: OwnerToken,
-    decision: Decision,
-  ): Decision | Promise<Decision>;
-  /** @internal The store gave no reply. */
-  failed(request: OperationRequest, token: OwnerToken, error: Error): Decision;
-}
-
-const REJECTING: BeginCaller = {
-  failed: (_request, _token, error) => {
-    throw error;
-  },
-};
-
-/** Sends begin, and decides by the store's reply (protocol, rules 0, 4 and 8). */
+/** Sends begin, decides by the store's reply (protocol, rules 0, 4 and 8), and starts the attempt. */
 export class BeginProtocol {
   private readonly serverClock = new ServerClock();
 
   constructor(
-    readonly store: IdempotencyStore,
-    readonly events: IdempotencyEvents,
-    private readonly attempts: LocalAttempts,
-    private readonly start: StartAttempt,
+    readonly services: AttemptServices,
+    private readonly transactions: {
+      readonly [Part in keyof Transactions]: Transactions[Part] | undefined;
+    },
     private readonly telemetry: Telemetries,
-    readonly clock: Clock,
   ) {}
 
-  /** Sends begin once, and again if it was late. */
+  /**
+   * Sends begin once, and again if it was late. Rejects if the store gives no reply.
+   * @param onExpiredLease - in place of what the operation says, while no other attempt of this process has the key.
+   */
   async begin(
     request: OperationRequest,
     token: OwnerToken,
-    caller: BeginCaller,
-    onExpiredLease = this.attempts.has(request.recordKey, hasRecovery(request))
-      ? 'deny'
-      : expiredLeaseAction(request),
+    onExpiredLease?: Begin['onExpiredLease'],
   ): Promise<Decision> {
-    let decision: Decision;
+    const { attempts, events, clock } = this.services;
+    if (this.isStopping()) return rejectDecision('shutting_down');
+    const { recordKey } = request;
+    const recovers = hasRecovery(request);
+    const sentAt = clock.now();
+    const begun = attempts.sent(request, sentAt);
+    const isTaken =
+      onExpiredLease === undefined && attempts.has(recordKey, recovers, sentAt, begun);
+    let action = isTaken ? 'deny' : (onExpiredLease ?? expiredLeaseAction(request));
+    let now = sentAt;
+    let reply: BeginReply;
     try {
-      if (this.attempts.isStopping) {
-        decision = rejectDecision('shutting_down');
-      } else {
-        const sentAt = this.clock.now();
-        const begun = this.attempts.sent(request, sentAt);
-        let now = sentAt;
-        let reply: BeginReply;
-        try {
-          reply = this.observed(await this.send(request, token, onExpiredLease, now), now);
-          // The server's clock may have jumped since the last reply, for example by a failover: send once more.
-          if (reply.kind === 'late') {
-            now = this.clock.now();
-            // Another begin of this process may have acquired the record meanwhile.
-            if (this.attempts.has(request.recordKey, hasRecovery(request), begun)) {
-              onExpiredLease = 'deny';
-            }
-            reply = this.observed(await this.send(request, token, onExpiredLease, now), now);
-          }
-        } catch (error) {
-          this.events.counter.commandFailed('begin', now, error);
-          throw error;
-        } finally {
-          this.attempts.remove(begun);
-        }
-        const decided = this.decide(request, token, onExpiredLease, reply, sentAt);
-        decision = decided instanceof Promise ? await decided : decided;
+      reply = await this.send(request, token, action, now);
+      let repliedAt = this.observed(reply, now);
+      // The server's clock may have jumped since the last reply, for example by a failover: send once more.
+      if (reply.kind === 'late') {
+        now = repliedAt;
+        // Another begin of this process may have acquired the record meanwhile.
+        if (attempts.has(recordKey, recovers, now, begun)) action = 'deny';
+        reply = await this.send(request, token, action, now);
+        repliedAt = this.observed(reply, now);
       }
+      now = repliedAt;
     } catch (error) {
-      return caller.failed(request, token, asError(error));
+      events.counter.commandFailed('begin', now, error);
+      throw error;
+    } finally {
+      attempts.remove(begun);
     }
-    return caller.decided?.(request, token, decision) ?? decision;
-  }
-
-  private decide(
-    request: OperationRequest,
-    token: OwnerToken,
-    onExpiredLease: Begin['onExpiredLease'],
-    reply: BeginReply,
-    sentAt: number,
-  ): Decision | Promise<Decision> {
     switch (reply.kind) {
       case 'acquired':
       case 'owned':
-      case 'takeover':
-        return this.start(request, token, reply, sentAt);
+      case 'takeover': {
+        const attempt = this.attemptOf(request, token, reply, sentAt);
+        if (!attempts.admits(request, attempt.isTakeover)) {
+          await attempt.discard();
+          return rejectDecision('too_many_attempts');
+        }
+        const starting = attempt.start(now);
+        const trouble = starting instanceof Promise ? await starting : starting;
+        if (trouble === undefined && !this.isStopping()) return { kind: 'run', attempt };
+        await attempt.discard();
+        return trouble === undefined
+          ? rejectDecision('shutting_down')
+          : this.reportUnavailable(request, trouble);
+      }
       case 'completed':
       case 'failed':
         return { kind: 'replay', state: reply.kind, outcome: reply.outcome, trace: reply.note };
@@ -155,14 +118,14 @@ export class BeginProtocol {
       case 'in_progress':
         return rejectDecision('in_progress', reply.note);
       case 'abandoned': {
-        if (this.attempts.mayOwn(request.recordKey, hasRecovery(request), reply.fence)) {
+        if (attempts.mayOwn(recordKey, recovers, reply.fence)) {
           return rejectDecision('in_progress', reply.note);
         }
         const requested = expiredLeaseAction(request);
         // Another process has taken the record over, or this one's attempt has reached its hard deadline.
-        return onExpiredLease === requested
+        return action === requested
           ? rejectDecision('outcome_unknown')
-          : this.begin(request, token, REJECTING, requested);
+          : this.begin(request, token, requested);
       }
       case 'late':
         throw new StoreUnavailableError(
@@ -178,6 +141,41 @@ export class BeginProtocol {
     }
   }
 
+  /** A method, because the compiler does not expect an await to change a property. */
+  private isStopping(): boolean {
+    return this.services.attempts.shutdown.hasBegun;
+  }
+
+  private attemptOf(
+    request: OperationRequest,
+    token: OwnerToken,
+    reply: Begun,
+    sentAt: number,
+  ): EngineAttempt {
+    const { services } = this;
+    const { events } = services;
+    const lease = { recordKey: request.recordKey, token, fence: reply.fence };
+    const endingOf = request.options.transaction === false ? leased : this.transactional;
+    const attempt = new EngineAttempt(services, request, lease, reply, sentAt, endingOf);
+    services.attempts.keep(attempt, sentAt);
+    // A takeover also if the record was released since: the outcome of the earlier attempt is still unknown.
+    if (attempt.isTakeover) {
+      events.emit({ type: 'takeover', ...attempt.subject, trace: reply.note });
+    } else if (events.wants('acquired')) {
+      events.emit({ type: 'acquired', ...attempt.subject });
+    }
+    return attempt;
+  }
+
+  private readonly transactional = (attempt: EngineAttempt) => {
+    const { unitOfWork, records } = this.transactions;
+    // The options were checked at the start.
+    if (unitOfWork === undefined || records === undefined) {
+      throw new TypeError('There is no unit of work, or the store does not support transactions.');
+    }
+    return new TransactionalEnding(attempt, { unitOfWork, records });
+  };
+
   /** Reports a mistake in the application's own code that changes no decision. */
   optionFailed(
     { operation, transport, recordKey }: OperationRequest,
@@ -185,20 +183,28 @@ export class BeginProtocol {
     error: unknown,
   ): void {
     const about = { operation, transport, recordKey, option, error };
-    this.events.emit({ type: 'option_failed', ...about, errorType: errorTypeOf(error) });
+    this.services.events.emit({ type: 'option_failed', ...about, errorType: errorTypeOf(error) });
   }
 
   /** Reports that the store did not reply, or replied too late. */
   reportUnavailable(request: OperationRequest, error: Error): Decision {
     const { operation, transport, recordKey } = request;
     const source = transport === undefined ? 'reconcile' : 'request';
-    this.events.emit({ type: 'store_unavailable', operation, transport, recordKey, source, error });
+    this.services.events.emit({
+      type: 'store_unavailable',
+      operation,
+      transport,
+      recordKey,
+      source,
+      error,
+    });
     return rejectDecision('store_unavailable');
   }
 
   /** Releases a record that a begin without a reply may have acquired and would block for a lease. Never rejects. */
   async releaseUnowned({ recordKey, options }: OperationRequest, token: OwnerToken): Promise<void> {
-    this.attempts.enter();
+    const { store, events, attempts } = this.services;
+    attempts.enter();
     try {
       const command = {
         tombstoneMs: unfinishedRetentionMs(options),
@@ -206,14 +212,14 @@ export class BeginProtocol {
         // No request waits for it, and it may need a new connection.
         timeoutMs: options.storeErrors.saveTimeoutMs,
       };
-      await this.events.counted('release', () =>
-        this.store.release({ recordKey, token, fence: UNKNOWN_FENCE }, command),
+      await events.counted('release', () =>
+        store.release({ recordKey, token, fence: UNKNOWN_FENCE }, command),
       );
     } catch {
       // Best effort, and counted: otherwise the lease expires.
       return;
     } finally {
-      this.attempts.leave();
+      attempts.leave();
     }
   }
 
@@ -226,7 +232,7 @@ export class BeginProtocol {
     const { options, recordKey, fingerprint } = request;
     const { durationMs: leaseMs, maxExecutionMs } = options.lease;
     const { commandTimeoutMs } = options.storeErrors;
-    return this.store.begin({
+    return this.services.store.begin({
       recordKey,
       token,
       fingerprint,
@@ -241,14 +247,19 @@ export class BeginProtocol {
     });
   }
 
-  private observed(reply: BeginReply, sentAt: number): BeginReply {
-    const now = this.clock.now();
+  /** @returns when the reply was read. */
+  private observed(reply: BeginReply, sentAt: number): number {
+    const now = this.services.clock.now();
     // A custom store may return anything.
-    if (!isObject(reply)) throw unexpectedReply('begin');
+    if (typeof reply !== 'object' || (reply as unknown) === null) throw unexpectedReply('begin');
     if ('now' in reply) this.serverClock.observe(reply.now, now);
-    this.events.counter.commandReplied('begin', sentAt, now);
-    return reply;
+    this.services.events.counter.commandReplied('begin', sentAt, now);
+    return now;
   }
+}
+
+function leased(attempt: EngineAttempt): LeasedEnding {
+  return new LeasedEnding(attempt);
 }
 
 function expiredLeaseAction({ options }: OperationRequest): Begin['onExpiredLease'] {

@@ -2,11 +2,10 @@ import { AsyncResource } from 'node:async_hooks';
 import { callerOf, type OperationRequest } from '../operation/operation-request.js';
 import type { ResolvedLimits } from '../operation/options.js';
 import type { WaitEnd } from '../record/events.js';
-import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import type { OwnerToken, RecordKey } from '../record/record.js';
 import type { StopWatching } from '../store/idempotency-store.js';
 import type { Clock } from '../util/clock.js';
-import { hasCode, isIdempotencyError, isRejection } from '../util/errors.js';
+import { asError, hasCode, isIdempotencyError, isRejection } from '../util/errors.js';
 import { jittered } from '../util/time.js';
 import {
   isInProgress,
@@ -83,7 +82,7 @@ class WaitQueue {
     const watching = this.watch(request);
     let pauseMs = POLL_PAUSE_MS;
     while (this.waiters.size > 0) {
-      const { clock } = this.protocol;
+      const { clock } = this.protocol.services;
       const restMs = jittered(this.isWatched ? SAFETY_NET_PAUSE_MS : pauseMs, clock);
       const sleepMs = Math.min(restMs, this.timeLeftMs());
       this.sleepsUntil = clock.now() + sleepMs;
@@ -121,7 +120,7 @@ class WaitQueue {
     const notify = () => {
       this.wakeSignal.notify();
     };
-    const { store, events } = this.protocol;
+    const { store, events } = this.protocol.services;
     try {
       const stop = await events.counted(
         'watch',
@@ -141,7 +140,7 @@ class WaitQueue {
   private timeLeftMs(): number {
     let giveUpAt = Infinity;
     for (const waiter of this.waiters) giveUpAt = Math.min(giveUpAt, waiter.giveUpAt);
-    return giveUpAt - this.protocol.clock.now();
+    return giveUpAt - this.protocol.services.clock.now();
   }
 
   private async pollOnce(): Promise<void> {
@@ -149,13 +148,16 @@ class WaitQueue {
     if (first === undefined) return;
     this.polling = first;
     // Its attempt may begin: not in the context of the request that polled first.
-    const decision = await first.context.runInAsyncScope(() =>
-      this.protocol.begin(first.request, first.token, {
-        failed: (_request, _token, error) => this.failed(first, error),
-      }),
-    );
+    let decision: Decision;
+    try {
+      decision = await first.context.runInAsyncScope(() =>
+        this.protocol.begin(first.request, first.token),
+      );
+    } catch (error) {
+      decision = this.failed(first, asError(error));
+    }
     this.polling = undefined;
-    const now = this.protocol.clock.now();
+    const now = this.protocol.services.clock.now();
     for (const waiter of this.waiters) {
       const isAffected = waiter === first || appliesTo(waiter, first, decision);
       if (isAffected && !isInProgress(decision)) this.dismiss(waiter, decision);
@@ -233,7 +235,6 @@ export class DuplicateWaiters {
 
   constructor(
     private readonly protocol: BeginProtocol,
-    private readonly events: IdempotencyEvents,
     { maxWaiters, maxWaitersPerKey, maxWaitersPerCaller }: ResolvedLimits,
   ) {
     this.maxWaiters = maxWaiters;
@@ -251,7 +252,7 @@ export class DuplicateWaiters {
       this.waited(request, 0, full);
       return rejectDecision('in_progress');
     }
-    const startedAt = this.protocol.clock.now();
+    const startedAt = this.protocol.services.clock.now();
     this.waiters += 1;
     this.ofKeys.take(recordKey);
     this.ofCallers.take(caller);
@@ -259,7 +260,11 @@ export class DuplicateWaiters {
     this.waiters -= 1;
     this.ofKeys.giveBack(recordKey);
     this.ofCallers.giveBack(caller);
-    this.waited(request, this.protocol.clock.now() - startedAt, waitEndOf(decision, request));
+    this.waited(
+      request,
+      this.protocol.services.clock.now() - startedAt,
+      waitEndOf(decision, request),
+    );
     return decision;
   }
 
@@ -271,7 +276,8 @@ export class DuplicateWaiters {
 
   private waited(request: OperationRequest, waitedMs: number, end: WaitEnd): void {
     const { operation, transport, recordKey } = request;
-    this.events.emit({ type: 'waited', operation, transport, recordKey, waitedMs, end });
+    const about = { operation, transport, recordKey, waitedMs, end };
+    this.protocol.services.events.emit({ type: 'waited', ...about });
   }
 
   *requests(): Iterable<OperationRequest> {

@@ -1,87 +1,67 @@
 import type { OperationRequest } from '../operation/operation-request.js';
 import { isAwaited, type ResolvedLimits } from '../operation/options.js';
-import {
-  invalidRequestReason,
-  type AttemptEnd,
-  type Transport,
-  type UnprotectedReason,
-} from '../record/events.js';
+import { invalidRequestReason, type Transport, type UnprotectedReason } from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
-import { bytesOf, type Outcome, type OwnerToken } from '../record/record.js';
+import { UNKNOWN_FENCE, type OwnerToken } from '../record/record.js';
 import { OwnerTokens } from '../record/record-key.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';
 import { Telemetries } from '../telemetry/telemetries.js';
 import type { UnitOfWork } from '../transaction/unit-of-work.js';
 import { nodeClock, type Clock } from '../util/clock.js';
-import { errorTypeOf, hasCode } from '../util/errors.js';
+import { asError, errorTypeOf, hasCode } from '../util/errors.js';
 import { DeadlineTimer } from '../util/time.js';
-import type { AttemptServices, EngineAttempt } from './attempt-services.js';
-import {
-  BeginProtocol,
-  isInProgress,
-  rejectDecision,
-  type BeginCaller,
-  type Begun,
-  type Decision,
-} from './begin-protocol.js';
-import { CallerAttempts } from './caller-attempts.js';
+import type { AttemptServices } from './attempt-services.js';
+import { EngineAttempt, UnprotectedEnding } from './attempt.js';
+import { BeginProtocol, isInProgress, rejectDecision, type Decision } from './begin-protocol.js';
 import { DuplicateWaiters } from './duplicate-waiters.js';
-import { LeasedAttempt } from './leased-attempt.js';
-import { LocalAttempts } from './local-attempts.js';
-import { TransactionalAttempt, type Transactions } from './transactional-attempt.js';
-import { UnprotectedAttempt } from './unprotected-attempt.js';
+import { LocalAttempts, type KeptAttempt } from './local-attempts.js';
+
+/** Of an attempt without a record. */
+const FIRST = { attempt: 1, takeovers: 0 };
 
 /**
  * Decides for each request whether its operation runs, and starts the attempt: with a lease, in a transaction, or
  * without the store. One per process, for all transports.
  */
-export class IdempotencyEngine implements AttemptServices, BeginCaller {
-  readonly deadlines: DeadlineTimer;
+export class IdempotencyEngine {
+  private readonly services: AttemptServices;
   private readonly tokens: OwnerTokens;
-  private readonly attempts: LocalAttempts;
   private readonly protocol: BeginProtocol;
   private readonly duplicateWaiters: DuplicateWaiters;
-  private readonly callerAttempts: CallerAttempts | undefined;
 
   constructor(
     readonly store: IdempotencyStore,
     readonly events: IdempotencyEvents,
     limits: ResolvedLimits,
-    private readonly unitOfWork?: UnitOfWork,
+    unitOfWork?: UnitOfWork,
     readonly telemetry: Telemetries = new Telemetries([], events),
     readonly clock: Clock = nodeClock,
   ) {
-    this.deadlines = new DeadlineTimer(clock);
+    const attempts = new LocalAttempts(limits, clock);
+    this.services = { store, events, clock, deadlines: new DeadlineTimer(clock), attempts };
     this.tokens = new OwnerTokens(clock);
-    this.attempts = new LocalAttempts(limits.shutdownTimeoutMs, clock);
-    const start = this.start.bind(this);
-    this.protocol = new BeginProtocol(store, events, this.attempts, start, telemetry, clock);
-    this.duplicateWaiters = new DuplicateWaiters(this.protocol, events, limits);
-    const { maxAttemptsPerCaller: max } = limits;
-    this.callerAttempts = max === undefined ? undefined : new CallerAttempts(max);
+    const transactions = { unitOfWork, records: store.transactional };
+    this.protocol = new BeginProtocol(this.services, transactions, telemetry);
+    this.duplicateWaiters = new DuplicateWaiters(this.protocol, limits);
   }
 
   /** Decides what to do with a request. Waits for the attempt in progress if its options say so. */
-  begin(request: OperationRequest): Promise<Decision> {
+  async begin(request: OperationRequest): Promise<Decision> {
+    const { attempts } = this.services;
     const token = this.tokens.next();
-    this.attempts.enter();
-    return this.protocol.begin(request, token, this);
-  }
-
-  /** @internal */
-  decided(
-    request: OperationRequest,
-    token: OwnerToken,
-    decision: Decision,
-  ): Decision | Promise<Decision> {
-    if (!isInProgress(decision) || !isAwaited(request.options)) return this.left(request, decision);
-    const waited = this.duplicateWaiters.wait(request, token);
-    return waited.then((later) => this.left(request, later));
-  }
-
-  /** @internal */
-  failed(request: OperationRequest, token: OwnerToken, error: Error): Decision {
-    return this.left(request, this.withoutStore(request, token, error));
+    attempts.enter();
+    let decision: Decision;
+    try {
+      decision = await this.protocol.begin(request, token);
+    } catch (error) {
+      decision = this.withoutStore(request, token, asError(error));
+    }
+    if (decision.kind === 'reject' && isInProgress(decision) && isAwaited(request.options)) {
+      decision = await this.duplicateWaiters.wait(request, token);
+    }
+    attempts.leave();
+    this.report(request, decision);
+    return decision;
   }
 
   /**
@@ -90,51 +70,19 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
    * @returns how many attempts are still running. Their keys become free with their leases.
    */
   drain(): Promise<number> {
-    const drained = this.attempts.drain();
+    const drained = this.services.attempts.drain();
     this.duplicateWaiters.wake();
     return drained;
   }
 
   /** The attempts that have not ended. */
-  running(): Iterable<EngineAttempt> {
-    return this.attempts.all();
+  running(): Iterable<KeptAttempt> {
+    return this.services.attempts.all();
   }
 
   /** The duplicates that wait for one. */
   waiting(): Iterable<OperationRequest> {
     return this.duplicateWaiters.requests();
-  }
-
-  get shutdownState(): AttemptServices['shutdownState'] {
-    return this.attempts.shutdownState;
-  }
-
-  settling(attempt: EngineAttempt): void {
-    this.attempts.settling(attempt);
-  }
-
-  lost(attempt: EngineAttempt): void {
-    this.attempts.lost(attempt);
-  }
-
-  ended(attempt: EngineAttempt, how: AttemptEnd, stored?: Outcome): void {
-    this.attempts.ended(attempt);
-    this.callerAttempts?.ended(attempt.request);
-    const { events } = this;
-    const { request, isProtected, elapsedMs: durationMs } = attempt;
-    // Without protection, the operation's start is the attempt's first event.
-    if (!isProtected && how === 'not_started') return;
-    if (!events.wants('ended')) {
-      events.counter.ended(request, how, durationMs, isProtected);
-      return;
-    }
-    const { subject } = attempt;
-    // Not by a spread of the first into the second: on Node 20, it takes 1.5 µs to copy such an object with a fraction.
-    events.emit(
-      stored === undefined
-        ? { type: 'ended', ...subject, how, durationMs }
-        : { type: 'ended', ...subject, how, durationMs, bytes: bytesOf(stored) },
-    );
   }
 
   /** Reports a request that was rejected before its begin, if that is what `error` says. */
@@ -164,94 +112,46 @@ export class IdempotencyEngine implements AttemptServices, BeginCaller {
     this.events.emit({ type: 'option_failed', ...about });
   }
 
-  private start(
-    request: OperationRequest,
-    token: OwnerToken,
-    reply: Begun,
-    sentAt: number,
-  ): Decision | Promise<Decision> {
-    const lease = { recordKey: request.recordKey, token, fence: reply.fence };
-    const attempt = request.options.transaction
-      ? new TransactionalAttempt(this, request, lease, reply, sentAt, this.requiredTransactions())
-      : new LeasedAttempt(this, request, lease, reply, sentAt);
-    this.attempts.keep(attempt, sentAt);
-    // A takeover also if the record was released since: the outcome of the earlier attempt is still unknown.
-    if (attempt.isTakeover) {
-      this.events.emit({ type: 'takeover', ...attempt.subject, trace: reply.note });
-    } else if (this.events.wants('acquired')) {
-      this.events.emit({ type: 'acquired', ...attempt.subject });
-    }
-    if (this.callerAttempts?.admits(request, attempt.isTakeover) === false) {
-      return attempt.discard().then(() => rejectDecision('too_many_attempts'));
-    }
-    const trouble = attempt.start();
-    return trouble instanceof Promise
-      ? trouble.then((found) => this.runUnless(found, request, attempt))
-      : this.runUnless(trouble, request, attempt);
-  }
-
-  private runUnless(
-    trouble: Error | undefined,
-    request: OperationRequest,
-    attempt: LeasedAttempt,
-  ): Decision | Promise<Decision> {
-    if (trouble === undefined && !this.attempts.isStopping) return { kind: 'run', attempt };
-    const decide = () =>
-      trouble === undefined
-        ? rejectDecision('shutting_down')
-        : this.protocol.reportUnavailable(request, trouble);
-    return attempt.discard().then(decide);
-  }
-
-  /** The options were checked at the start. */
-  private requiredTransactions(): Transactions {
-    const { unitOfWork, store } = this;
-    const records = store.transactional;
-    if (unitOfWork === undefined || records === undefined) {
-      throw new TypeError('There is no unit of work, or the store does not support transactions.');
-    }
-    return { unitOfWork, records };
-  }
-
   private withoutStore(request: OperationRequest, token: OwnerToken, error: Error): Decision {
-    let decision = this.protocol.reportUnavailable(request, error);
+    const { attempts } = this.services;
+    const decision = this.protocol.reportUnavailable(request, error);
     const wasNotExecuted = hasCode(error, 'idempotency_store_unavailable');
     // Only on an outage: a wrong password or a bug of the store must not disable protection.
     const isOutage = wasNotExecuted || hasCode(error, 'idempotency_store_outcome_unknown');
-    const mayRun = request.options.storeErrors.whenUnavailable === 'execute';
-    if (isOutage && mayRun && !this.attempts.isStopping) {
-      if (this.callerAttempts?.admits(request, false) === false) {
-        decision = rejectDecision('too_many_attempts');
-      } else {
-        return this.unprotected(request, token);
-      }
-    }
+    const mayRun =
+      isOutage &&
+      request.options.storeErrors.whenUnavailable === 'execute' &&
+      !attempts.shutdown.hasBegun;
+    if (mayRun && attempts.admits(request, false)) return this.unprotected(request, token);
+    // The begin without a reply may have acquired the record.
     if (!wasNotExecuted) void this.protocol.releaseUnowned(request, token);
-    return decision;
+    return mayRun ? rejectDecision('too_many_attempts') : decision;
   }
 
+  /** @param token - of the begin that got no reply, which may have acquired the record. */
   private unprotected(request: OperationRequest, token: OwnerToken): Decision {
-    const attempt = new UnprotectedAttempt(this, request, token);
-    // The begin without a reply may have acquired the record.
-    this.attempts.keep(attempt, this.clock.now());
+    const { services } = this;
+    const now = this.clock.now();
+    const lease = { recordKey: request.recordKey, token, fence: UNKNOWN_FENCE };
+    const endingOf = (attempt: EngineAttempt) => new UnprotectedEnding(attempt);
+    const attempt = new EngineAttempt(services, request, lease, FIRST, now, endingOf);
+    void attempt.start(now);
+    services.attempts.keep(attempt, now);
     return { kind: 'run', attempt };
   }
 
-  /** The begin has ended. */
-  private left(request: OperationRequest, decision: Decision): Decision {
-    this.attempts.leave();
-    if (decision.kind === 'run') return decision;
+  private report(request: OperationRequest, decision: Decision): void {
+    if (decision.kind === 'run') return;
     const { events } = this;
     const isReplay = decision.kind === 'replay';
     if (!events.wants(isReplay ? 'replayed' : 'rejected')) {
       if (isReplay) events.counter.replayed(request);
       else events.counter.rejected(request, decision.reason);
-      return decision;
+      return;
     }
     const { operation, transport, recordKey } = request;
     const about = { operation, transport, recordKey, trace: decision.trace };
     if (isReplay) events.emit({ type: 'replayed', ...about, state: decision.state });
     else events.emit({ type: 'rejected', ...about, reason: decision.reason });
-    return decision;
   }
 }

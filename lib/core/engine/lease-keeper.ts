@@ -3,6 +3,7 @@ import { inProgressRetentionMs, type ResolvedProtocolOptions } from '../operatio
 import type { LeaseLossReason } from '../record/events.js';
 import type { Lease } from '../record/record.js';
 import type { ExtendReply } from '../store/idempotency-store.js';
+import { StoreUnavailableError } from '../util/errors.js';
 import type { DeadlineListener } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { checkedReply } from './checked-reply.js';
@@ -55,7 +56,7 @@ export class LeaseKeeper implements DeadlineListener {
    * @param startedAt - monotonic, before begin was sent for the first time.
    */
   constructor(
-    private readonly services: Pick<AttemptServices, 'store' | 'events' | 'clock' | 'deadlines'>,
+    private readonly services: Omit<AttemptServices, 'attempts'>,
     private readonly lease: Lease | undefined,
     private readonly options: ResolvedProtocolOptions,
     private readonly startedAt: number,
@@ -88,15 +89,17 @@ export class LeaseKeeper implements DeadlineListener {
 
   /**
    * Starts, also again after {@link stop}.
-   * @returns whether the operation may start; a promise if begin took most of the lease, which must then be extended.
+   * @param now - monotonic.
+   * @returns an error if the operation must not start; a promise if begin took most of the lease, which must then be
+   * extended.
    */
-  start(): boolean | Promise<boolean> {
+  start(now: number): Error | undefined | Promise<Error | undefined> {
     this.stopped = false;
-    if (this.lease !== undefined && this.isUnconfirmed(this.startedAt)) {
+    if (this.lease !== undefined && this.isUnconfirmed(this.startedAt, now)) {
       return this.confirm(this.lease);
     }
     this.arm();
-    return true;
+    return undefined;
   }
 
   stop(): void {
@@ -110,24 +113,25 @@ export class LeaseKeeper implements DeadlineListener {
     this.context.runInAsyncScope(lost, undefined, this, reason);
   }
 
-  private async confirm(lease: Lease): Promise<boolean> {
-    const sentAt = this.services.clock.now();
+  private async confirm(lease: Lease): Promise<Error | undefined> {
+    const { clock } = this.services;
+    const sentAt = clock.now();
     try {
       const { kind } = await this.extend(lease);
-      if (kind !== 'ok' || this.isUnconfirmed(sentAt)) return false;
+      const now = clock.now();
       // The server counts the hard deadline from when it executed begin, which may be much later.
-      if (this.services.clock.now() >= this.hardDeadlineAt) return false;
+      const isLate = this.isUnconfirmed(sentAt, now) || now >= this.hardDeadlineAt;
+      if (kind !== 'ok' || isLate) return unconfirmed();
     } catch {
-      return false;
+      return unconfirmed();
     }
     this.renewed(sentAt);
     this.arm();
-    return true;
+    return undefined;
   }
 
-  private isUnconfirmed(sentAt: number): boolean {
-    const elapsedMs = this.services.clock.now() - sentAt;
-    return elapsedMs >= this.options.lease.durationMs * UNCONFIRMED_PART;
+  private isUnconfirmed(sentAt: number, now: number): boolean {
+    return now - sentAt >= this.options.lease.durationMs * UNCONFIRMED_PART;
   }
 
   private renewed(sentAt: number): void {
@@ -249,6 +253,12 @@ export function extendLease(
     timeoutMs: Math.min(options.storeErrors.commandTimeoutMs, withinMs),
   };
   return events.counted('extend', () => store.extend(lease, command), checkedExtension);
+}
+
+function unconfirmed(): Error {
+  return new StoreUnavailableError(
+    'The reply to begin took most of the lease, and the lease could not be extended. Check the latency to the store, or increase "lease.durationMs".',
+  );
 }
 
 function checkedExtension(reply: ExtendReply): void {

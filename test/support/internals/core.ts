@@ -27,7 +27,6 @@ export {
   ServerClock,
   type DeadlineListener,
 } from '../../../lib/core/util/time.js';
-export { RenewedMap } from '../../../lib/core/util/renewed-map.js';
 export {
   canonicalJson,
   checkDepth,
@@ -120,12 +119,15 @@ export {
 } from '../../../lib/core/operation/execution-scope.js';
 export type { IdempotencyContext } from '../../../lib/core/operation/idempotency-context.js';
 export { Telemetries } from '../../../lib/core/telemetry/telemetries.js';
-export type { EngineAttempt } from '../../../lib/core/engine/attempt-services.js';
 export type { Decision } from '../../../lib/core/engine/begin-protocol.js';
 export { IdempotencyEngine } from '../../../lib/core/engine/idempotency-engine.js';
 export { LeaseKeeper } from '../../../lib/core/engine/lease-keeper.js';
 export { entryOf, type Entry } from '../../../lib/core/engine/run-operation.js';
-export { LocalAttempts } from '../../../lib/core/engine/local-attempts.js';
+export {
+  LocalAttempts,
+  RenewedMap,
+  type KeptAttempt,
+} from '../../../lib/core/engine/local-attempts.js';
 export {
   INITIAL_STATE,
   type ResponseSender,

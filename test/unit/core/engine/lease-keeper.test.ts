@@ -9,6 +9,7 @@ import {
   nodeClock,
   type Clock,
   LeaseKeeper,
+  StoreUnavailableError,
 } from '../../../support/internals/core.js';
 import {
   FaultyStore,
@@ -47,7 +48,7 @@ describe('the lease keeper', () => {
     startedAt = clock.now();
     lease = { recordKey, token: 'owner' as OwnerToken, fence: await begin('owner') };
     keeper = keep();
-    await keeper.start();
+    await keeper.start(clock.now());
   });
 
   afterEach(() => {
@@ -132,7 +133,7 @@ describe('the lease keeper', () => {
     it('counting from before begin was sent, however late its reply came', async () => {
       keeper.stop();
       keeper = keep(startedAt - HEARTBEAT_MS / 2);
-      await keeper.start();
+      await keeper.start(clock.now());
       await clock.advance(HEARTBEAT_MS / 2);
       expect(heartbeats()).toEqual([HEARTBEAT_MS / 2]);
     });
@@ -140,7 +141,7 @@ describe('the lease keeper', () => {
     it('but none starts past its hard deadline, though the server would still extend it', async () => {
       keeper.stop();
       keeper = keep(startedAt - MAX_EXECUTION_MS);
-      await expect(keeper.start()).resolves.toBe(false);
+      expect(await keeper.start(clock.now())).toBeInstanceOf(StoreUnavailableError);
       expect(heartbeats()).toEqual([0]);
     });
 
@@ -149,10 +150,10 @@ describe('the lease keeper', () => {
       store.next('extend', heldReply(gate));
       keeper.stop();
       keeper = keep(startedAt - LEASE_MS);
-      const started = keeper.start();
+      const started = keeper.start(clock.now());
       await clock.advance((LEASE_MS * 2) / 3);
       gate.open();
-      await expect(started).resolves.toBe(false);
+      expect(await started).toBeInstanceOf(StoreUnavailableError);
       expect(heartbeats()).toEqual([0]);
     });
 
@@ -377,7 +378,7 @@ describe('the lease keeper', () => {
     beforeEach(async () => {
       keeper.stop();
       keeper = new LeaseKeeper(services(), undefined, options, startedAt, observer());
-      await keeper.start();
+      await keeper.start(clock.now());
     });
 
     it('sends no heartbeat, and watches the hard deadline and half of the time to it', async () => {
@@ -399,7 +400,7 @@ describe('the lease keeper', () => {
     it('needs no confirmation of a begin that took most of the lease', () => {
       keeper.stop();
       clock.block(LEASE_MS);
-      expect(keeper.start()).toBe(true);
+      expect(keeper.start(clock.now())).toBeUndefined();
       expect(heartbeats()).toEqual([]);
     });
 
@@ -407,7 +408,7 @@ describe('the lease keeper', () => {
       await clock.advance(MAX_EXECUTION_MS / 2);
       keeper.stop();
       await clock.advance(MAX_EXECUTION_MS / 4);
-      await keeper.start();
+      await keeper.start(clock.now());
       expect(reported).toEqual(['slow']);
       await clock.advance(MAX_EXECUTION_MS / 4);
       expect(reported).toEqual(['slow', 'max_execution']);
@@ -417,7 +418,7 @@ describe('the lease keeper', () => {
       keeper.stop();
       await clock.advance(2 * MAX_EXECUTION_MS);
       expect(reported).toEqual([]);
-      await keeper.start();
+      await keeper.start(clock.now());
       await clock.advance(1);
       expect(reported).toEqual(['slow', 'max_execution']);
     });
@@ -453,7 +454,7 @@ describe('the lease keeper', () => {
       process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
     const before = timers();
     const real = keep(nodeClock.now(), nodeClock);
-    await real.start();
+    await real.start(nodeClock.now());
     const during = timers();
     real.stop();
     expect(during).toBe(before);

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import type { RecordKey } from 'nestjs-idempotency/store';
 import {
   LocalAttempts,
-  type EngineAttempt,
+  type KeptAttempt,
   type OperationRequest,
 } from '../../../support/internals/core.js';
 import { StandingClock } from '../../../support/clocks/standing-clock.js';
@@ -76,10 +76,10 @@ class Model {
 /** The begins and attempts of one process, beside the model of them. */
 class Pair {
   readonly clock = new StandingClock();
-  readonly attempts = new LocalAttempts(0, this.clock);
+  readonly attempts = new LocalAttempts({ shutdownTimeoutMs: 0 }, this.clock);
   readonly model = new Model(this.clock);
   private readonly begins: [ReturnType<LocalAttempts['sent']>, Known][] = [];
-  private readonly kept: [EngineAttempt, Known][] = [];
+  private readonly kept: [KeptAttempt, Known][] = [];
 
   sent(recordKey: RecordKey): void {
     const begun = this.attempts.sent(requestOf(recordKey), this.clock.now());
@@ -94,7 +94,7 @@ class Pair {
   }
 
   keep(recordKey: RecordKey, fencingToken: number): void {
-    const attempt = { request: requestOf(recordKey), fencingToken } as EngineAttempt;
+    const attempt = { request: requestOf(recordKey), fencingToken } as KeptAttempt;
     this.attempts.keep(attempt, this.clock.now());
     this.kept.push([attempt, this.model.add(recordKey, fencingToken)]);
   }
@@ -114,9 +114,9 @@ class Pair {
     const asked = KEYS.flatMap((key) =>
       [false, true].map((hasRecovery) => [key, hasRecovery] as const),
     );
-    const of = (one: Pick<LocalAttempts, 'has'> & Pick<Model, 'mayOwn'>) =>
+    const of = (one: Pick<LocalAttempts, 'has' | 'mayOwn'>) =>
       asked.flatMap(([key, hasRecovery]) => [
-        one.has(key, hasRecovery),
+        one.has(key, hasRecovery, this.clock.now()),
         ...FENCES.map((fence) => one.mayOwn(key, hasRecovery, fence)),
       ]);
     return { found: of(attempts), expected: of(model) };

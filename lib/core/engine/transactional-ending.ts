@@ -1,18 +1,15 @@
 import type { AttemptTransaction, FinalOutcome, Settlement } from '../operation/attempt.js';
-import type { OperationRequest } from '../operation/operation-request.js';
 import { isAwaited } from '../operation/options.js';
-import type { AttemptEnd, LeaseLossReason } from '../record/events.js';
-import type { Lease, Outcome } from '../record/record.js';
-import type { Acquisition, ReleaseReply } from '../store/idempotency-store.js';
+import type { ReleaseReply } from '../store/idempotency-store.js';
 import type { TransactionalRecords } from '../store/transactional-records.js';
 import type { TransactionEnd } from '../transaction/deferred-transaction.js';
 import { OperationTransaction } from '../transaction/operation-transaction.js';
 import type { OpenTransaction, UnitOfWork } from '../transaction/unit-of-work.js';
 import { asError, errorTypeOf, StoreUnavailableError } from '../util/errors.js';
 import { jitteredPause } from '../util/time.js';
-import type { AttemptServices } from './attempt-services.js';
+import { LeasedEnding, OWN, type AttemptEnding, type EngineAttempt, type When } from './attempt.js';
 import { extendLease } from './lease-keeper.js';
-import { LeasedAttempt, OWN, type When } from './leased-attempt.js';
+import { commitOutcome, isUnlocked } from './outcome-writer.js';
 
 /** The timeout for opening the transaction, as a part of the lease: the record is not locked before. */
 const OPENING_PART = 2 / 3;
@@ -26,28 +23,23 @@ export interface Transactions {
 }
 
 /**
- * An attempt whose outcome is committed together with its operation's writes. The transaction's lock on the record
- * serves as the lease: it needs no heartbeat, and ends with the transaction or the process. An outcome that is not
- * committed with the writes is stored after the transaction's end, like that of any attempt.
+ * Commits the outcome together with the operation's writes. The transaction's lock on the record serves as the lease: it
+ * needs no heartbeat, and ends with the transaction or the process. An outcome that is not committed with the writes is
+ * stored after the transaction's end, like that of any attempt.
  */
-export class TransactionalAttempt extends LeasedAttempt implements AttemptTransaction {
+export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
+  readonly protection = 'transaction';
+  readonly transaction = this;
+  private readonly afterwards: LeasedEnding;
   private readonly records: TransactionalRecords;
   private readonly work: OperationTransaction;
-  /** Its last transaction met a conflict. */
-  private isConflicted = false;
-  /** Its operation succeeded, but another response was sent. */
-  private isUndone = false;
 
   constructor(
-    services: AttemptServices,
-    request: OperationRequest,
-    lease: Lease,
-    acquisition: Acquisition,
-    startedAt: number,
+    private readonly attempt: EngineAttempt,
     { unitOfWork, records }: Transactions,
   ) {
-    super(services, request, lease, acquisition, startedAt, 'no heartbeats');
-    const { operation, options } = request;
+    const { operation, options } = attempt.request;
+    this.afterwards = new LeasedEnding(attempt);
     this.records = records;
     this.work = new OperationTransaction(
       unitOfWork,
@@ -56,17 +48,13 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
         isolation: options.transaction === false ? 'default' : options.transaction.isolation,
         openWithinMs: options.lease.durationMs * OPENING_PART,
         endWithinMs: options.storeErrors.saveTimeoutMs,
-        observer: this,
+        observer: attempt,
       },
       () => {
-        this.keeper.lose('connection_lost');
+        attempt.keeper.lose('connection_lost');
       },
-      services.clock,
+      attempt.clock,
     );
-  }
-
-  override get transaction(): AttemptTransaction {
-    return this;
   }
 
   get handle(): unknown {
@@ -82,12 +70,12 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
   }
 
   conflicted(): void {
-    this.isConflicted = true;
-    this.services.events.emit({ type: 'conflicted', ...this.subject });
+    this.attempt.endsAs = 'conflicted';
+    this.attempt.emit('conflicted');
   }
 
   undone(): void {
-    this.isUndone = true;
+    this.attempt.endsAs ??= 'rolled_back';
     this.rolledBack(undefined);
   }
 
@@ -99,8 +87,9 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
     void this.rollBack();
   }
 
-  /** @returns an error if the operation must not start: there is no transaction, or another attempt has the record. */
-  override async start(): Promise<Error | undefined> {
+  /** There may be no transaction, or another attempt has the record. */
+  async start(): Promise<Error | undefined> {
+    const { keeper, clock } = this.attempt;
     try {
       const timeoutMs = Math.max(1, Math.ceil(this.leftMs));
       await this.work.open(timeoutMs, (transaction) => this.lock(transaction));
@@ -111,22 +100,23 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
         { cause },
       );
     }
-    void this.keeper.start();
-    return undefined;
+    return keeper.start(clock.now());
   }
 
   async restart(pauseMs: number): Promise<boolean> {
-    if (this.keeper.isLost() || !(await this.rollBack()) || !(await this.extend())) return false;
-    await jitteredPause(pauseMs, this.clock);
-    const isOpen = !this.keeper.isLost() && (await this.start()) === undefined;
-    if (isOpen) this.isConflicted = false;
+    const { attempt } = this;
+    const { keeper, clock } = attempt;
+    if (keeper.isLost() || !(await this.rollBack()) || !(await this.extend())) return false;
+    await jitteredPause(pauseMs, clock);
+    const isOpen = !keeper.isLost() && (await this.start()) === undefined;
+    if (isOpen) attempt.endsAs = undefined;
     return isOpen;
   }
 
-  override async complete(final: FinalOutcome): Promise<Settlement> {
+  async complete(final: FinalOutcome): Promise<Settlement> {
     if (final.undo === true) {
       await this.rollBack();
-      return super.complete(final);
+      return this.afterwards.complete(final);
     }
     const end = await this.commit((transaction) => this.store(transaction, final));
     return end?.kind === 'committed'
@@ -138,7 +128,7 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
     const end = await this.commit(() => Promise.resolve());
     if (end?.kind === 'committed') {
       void this.runHooks();
-      await super.release();
+      await this.afterwards.release();
       return OWN;
     }
     await this.release();
@@ -146,28 +136,29 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
     return { kind: isConflict ? 'conflict' : 'unsaved' };
   }
 
-  override async release(): Promise<void> {
-    const giveUpAt = this.clock.now() + this.request.options.storeErrors.saveTimeoutMs;
-    if ((await this.rollBack()) || (await this.writer.isUnlocked(this.records, giveUpAt))) {
-      await super.release();
+  async release(): Promise<void> {
+    const { attempt, records } = this;
+    const giveUpAt = attempt.clock.now() + attempt.request.options.storeErrors.saveTimeoutMs;
+    if ((await this.rollBack()) || (await isUnlocked(attempt, records, giveUpAt))) {
+      await this.afterwards.release();
     } else {
       // The key becomes free when the server detects the closed connection.
-      this.releaseFailed();
+      attempt.releaseFailed();
     }
   }
 
-  /** @internal */
-  override leaseLost(reason: LeaseLossReason): void {
-    super.leaseLost(reason);
-    this.services.lost(this);
+  leaseLost(): void {
+    const { attempt } = this;
+    attempt.services.attempts.lost(attempt);
     // The server ends it as well, in case this process cannot.
     void this.rollBack();
   }
 
   private async lock(transaction: OpenTransaction): Promise<void> {
+    const { services, lease } = this.attempt;
     const maxExecutionMs = Math.max(0, Math.ceil(this.leftMs)) + SERVER_MARGIN_MS;
-    const lock = () => this.records.lock(transaction, this.lease, { maxExecutionMs });
-    if (!(await this.services.events.counted('transaction_lock', lock))) {
+    const lock = () => this.records.lock(transaction, lease, { maxExecutionMs });
+    if (!(await services.events.counted('transaction_lock', lock))) {
       throw new Error(
         'The record could not be locked. Another attempt has taken it over, or "unitOfWork" and "store" use different databases.',
       );
@@ -175,8 +166,9 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
   }
 
   private async store(transaction: OpenTransaction, final: FinalOutcome): Promise<void> {
-    const complete = () => this.records.complete(transaction, this.lease, final);
-    if (!(await this.services.events.counted('transaction_complete', complete))) {
+    const { services, lease } = this.attempt;
+    const complete = () => this.records.complete(transaction, lease, final);
+    if (!(await services.events.counted('transaction_complete', complete))) {
       throw new Error(
         'The outcome could not be stored in the transaction: the record is no longer in progress, or the transaction is a different one.',
       );
@@ -193,8 +185,9 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
 
   /** Between two transactions only the lease protects the record, and it may have expired. */
   private async extend(): Promise<boolean> {
+    const { services, lease, request } = this.attempt;
     try {
-      const { kind } = await extendLease(this.services, this.lease, this.request.options);
+      const { kind } = await extendLease(services, lease, request.options);
       return kind === 'ok' || kind === 'revived';
     } catch {
       return false;
@@ -202,27 +195,27 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
   }
 
   private rollBack(): Promise<boolean> {
-    this.keeper.stop();
+    this.attempt.keeper.stop();
     return this.work.rollBack();
   }
 
   /** Emitted here, as the store does not observe the application's connection. */
   private reportMismatch(error: unknown): void {
     if (!this.work.isReplyMismatch(error)) return;
-    this.services.events.emit({ type: 'reply_mismatched', error: asError(error) });
+    this.attempt.services.events.emit({ type: 'reply_mismatched', error: asError(error) });
   }
 
   private async afterFailedCommit(final: FinalOutcome, error: unknown): Promise<Settlement> {
-    const { saveTimeoutMs } = this.request.options.storeErrors;
-    const reply = await this.writer.commitOutcome(this.records, this.clock.now() + saveTimeoutMs);
+    const { attempt, records } = this;
+    const { saveTimeoutMs } = attempt.request.options.storeErrors;
+    const reply = await commitOutcome(attempt, records, attempt.clock.now() + saveTimeoutMs);
     if (reply !== undefined) return this.concludeCommit(reply, final, error);
-    this.services.events.emit({ type: 'save_delayed', ...this.subject });
+    attempt.emit('save_delayed');
     // After the 503: determines the outcome of the commit, for events and waiting duplicates.
-    void this.writer
-      .commitOutcome(this.records, this.keeper.hardDeadlineAt)
-      .then((late) =>
-        this.concludeLate(late, (known) => this.concludeCommit(known, final, error, 'late')),
-      );
+    void commitOutcome(attempt, records, attempt.keeper.hardDeadlineAt).then((late) => {
+      if (late === undefined) attempt.unsaved();
+      else this.concludeCommit(late, final, error, 'late');
+    });
     return { kind: 'unsaved' };
   }
 
@@ -233,50 +226,49 @@ export class TransactionalAttempt extends LeasedAttempt implements AttemptTransa
     when: When = 'in time',
   ): Settlement {
     if (kind === 'not_in_progress') return this.committed(final, when);
+    const { attempt } = this;
     const isConflict = this.isConflict(error);
     const isGone = kind === 'gone';
     if (isConflict) this.conflicted();
     // The outcome of a record that is gone is unknown: it may have expired after a short retention.
-    else if (isGone) this.recordLost();
+    else if (isGone) attempt.recordLost();
     else this.rolledBack(error);
-    if (kind === 'ok' || kind === 'already') this.released();
-    this.end(isGone ? 'unsaved' : 'rolled_back');
+    if (kind === 'ok' || kind === 'already') attempt.released();
+    attempt.end(isGone ? 'unsaved' : 'rolled_back');
     return { kind: isConflict ? 'conflict' : 'unsaved' };
   }
 
   private rolledBack(error: unknown): void {
+    const { services, subject } = this.attempt;
     const errorType = errorTypeOf(error);
-    this.services.events.emit({ type: 'rolled_back', ...this.subject, error, errorType });
+    services.events.emit({ type: 'rolled_back', ...subject, error, errorType });
   }
 
   private committed(final: FinalOutcome, when: When = 'in time'): Settlement {
-    const { options } = this.request;
+    const { attempt } = this;
+    const { options } = attempt.request;
     if (isAwaited(options)) {
       const { commandTimeoutMs: timeoutMs } = options.storeErrors;
-      this.records.committed(this.lease, { timeoutMs });
+      this.records.committed(attempt.lease, { timeoutMs });
     }
-    this.completed(final, when === 'late');
+    attempt.completed(final, when === 'late');
     // Only the shutdown waits for the hooks.
     void this.runHooks().then(() => {
-      this.endStored(final);
+      attempt.endStored(final);
     });
     return OWN;
   }
 
-  protected override end(how: AttemptEnd, stored?: Outcome): void {
-    const isOwn = how === 'completed' || how === 'failed' || how === 'recovered';
-    const other = this.isUndone ? 'rolled_back' : how;
-    super.end(this.isConflicted && !isOwn ? 'conflicted' : other, stored);
-  }
-
   private runHooks(): Promise<void> {
+    const { services, subject } = this.attempt;
     return this.work.runHooks((error) => {
       const errorType = errorTypeOf(error);
-      this.services.events.emit({ type: 'commit_hook_failed', ...this.subject, error, errorType });
+      services.events.emit({ type: 'commit_hook_failed', ...subject, error, errorType });
     });
   }
 
   private get leftMs(): number {
-    return this.keeper.hardDeadlineAt - this.clock.now();
+    const { keeper, clock } = this.attempt;
+    return keeper.hardDeadlineAt - clock.now();
   }
 }
