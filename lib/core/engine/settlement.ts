@@ -96,8 +96,10 @@ export type SettlementSignal =
     }
   /** An outer interceptor unsubscribed before the stream emitted. */
   | { readonly kind: 'streamAbandoned'; readonly stream: number }
-  /** `active`: the first of the operation's calls, wrappers and look-ups starts. `idle`: the last one has ended. */
-  | { readonly kind: 'active' | 'entered' | 'returned' | 'threw' | 'idle' }
+  /** `active`: a wrapper or look-up starts before the operation. `idle`: the last of them and of its calls has ended. */
+  | { readonly kind: 'active' | 'entered' | 'threw' | 'idle' }
+  /** `goesOn`: a wrapper or another call is still running. */
+  | { readonly kind: 'returned'; readonly goesOn?: boolean }
   /** `sender` is only asked for while the operation may be running. */
   | { readonly kind: 'responseStarted'; readonly sender?: ResponseSender }
   | { readonly kind: 'responseComplete'; readonly status?: number }
@@ -224,9 +226,11 @@ export function settle(
     case 'active':
       return reported(state, { ...facts, isActive: true });
     case 'entered':
-      return reported(state, { ...facts, isEntered: true, hasThrown: false });
-    case 'returned':
-      return reported(state, { ...facts, hasReturned: true });
+      return reported(state, { ...facts, isActive: true, isEntered: true, hasThrown: false });
+    case 'returned': {
+      const isActive = signal.goesOn === true;
+      return idle(reported(state, { ...facts, isActive, hasReturned: true }).state, rules);
+    }
     case 'threw':
       return discarding(reported(state, { ...facts, hasThrown: true }), rules);
     case 'idle':

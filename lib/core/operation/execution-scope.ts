@@ -16,13 +16,19 @@ export interface OperationContext {
   readonly transaction?: Pick<AttemptTransaction, 'handle'> | undefined;
 }
 
+/**
+ * `entered`: a call of the method. `returned`: its end; with `goesOn`, something around it is still running. `active`: a
+ * wrapper or look-up starts first. `idle`: the last of all has ended, by an error or without a result.
+ */
 export interface OperationSignal {
   readonly kind: 'active' | 'entered' | 'returned' | 'threw' | 'idle';
+  readonly goesOn?: boolean;
 }
 
 const ACTIVE: OperationSignal = { kind: 'active' };
 const ENTERED: OperationSignal = { kind: 'entered' };
 const RETURNED: OperationSignal = { kind: 'returned' };
+const RETURNED_ONCE: OperationSignal = { kind: 'returned', goesOn: true };
 const THREW: OperationSignal = { kind: 'threw' };
 const IDLE: OperationSignal = { kind: 'idle' };
 
@@ -34,7 +40,7 @@ export class ExecutionScope implements OperationContext {
   private wrappers = 0;
   private isUsed = false;
   private knownContext: IdempotencyContext | undefined;
-  /** Is notified of the calls. `active`: the first of several starts; `idle`: the last of them has ended. */
+  /** Is notified of the calls: see {@link OperationSignal}. */
   listener: { report(signal: OperationSignal): void } | undefined;
   /** Where the operation was called: of another operation, if it is nested. */
   readonly caller = executionScope.getStore();
@@ -68,7 +74,7 @@ export class ExecutionScope implements OperationContext {
       );
     }
     this.isUsed = true;
-    this.started();
+    this.active += 1;
     this.listener?.report(ENTERED);
   }
 
@@ -120,9 +126,12 @@ export class ExecutionScope implements OperationContext {
   }
 
   private ended(hasReturned: boolean): void {
-    if (hasReturned && this.wrappers === 0) this.listener?.report(RETURNED);
     this.active -= 1;
-    if (this.active === 0) this.listener?.report(IDLE);
+    if (hasReturned && this.wrappers === 0) {
+      this.listener?.report(this.active === 0 ? RETURNED : RETURNED_ONCE);
+    } else if (this.active === 0) {
+      this.listener?.report(IDLE);
+    }
   }
 }
 

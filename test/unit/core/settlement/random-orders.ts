@@ -14,7 +14,7 @@ const stream = fc.integer({ min: 1, max: 2 });
 const signal: fc.Arbitrary<SettlementSignal> = fc.oneof(
   fc.record({
     kind: fc.constantFrom(
-      ...(['active', 'entered', 'returned', 'threw', 'idle', 'streamStarted'] as const),
+      ...(['active', 'entered', 'threw', 'idle', 'streamStarted'] as const),
       ...(['sourceBroken', 'graceOver', 'notCalled'] as const),
     ),
   }) as fc.Arbitrary<SettlementSignal>,
@@ -22,6 +22,7 @@ const signal: fc.Arbitrary<SettlementSignal> = fc.oneof(
     kind: fc.constant('responseStarted' as const),
     sender: fc.constantFrom('handler' as const, 'around' as const, undefined),
   }),
+  fc.record({ kind: fc.constant('returned' as const), goesOn: fc.boolean() }),
   fc.record({ kind: fc.constant('streamCompleted' as const), stream, status }),
   fc.record({
     kind: fc.constant('streamFailed' as const),
@@ -42,10 +43,8 @@ const usual = fc
   .tuple(fc.constantFrom('returned' as const, 'threw' as const), fc.boolean(), status, status)
   .map(([how, hasFailed, ofStream, ofWire]): SettlementSignal[] => [
     { kind: 'streamStarted' },
-    { kind: 'active' },
     { kind: 'entered' },
-    { kind: how },
-    { kind: 'idle' },
+    ...(how === 'threw' ? ([{ kind: how }, { kind: 'idle' }] as const) : [{ kind: how }]),
     hasFailed
       ? { kind: 'streamFailed', stream: 1, error: 'planned', isRetryable: false }
       : { kind: 'streamCompleted', stream: 1, status: ofStream },
@@ -173,9 +172,11 @@ function follow(past: History, next: SettlementSignal): void {
       past.isActive = false;
       break;
     case 'entered':
+      past.isActive = true;
       past.isEntered ||= !past.isOver;
       break;
     case 'returned':
+      past.isActive = next.goesOn === true;
       past.hasReturned ||= !past.isOver;
       break;
     case 'streamStarted':

@@ -21,6 +21,21 @@ const MUTANTS: readonly Mutant[] = [
     "if (facts.isActive) return { state: { phase: 'releasing', facts }, effect: PASS };",
     '',
   ],
+  [
+    'a handler that was entered is taken for one that does not run',
+    'isActive: true, isEntered: true',
+    'isEntered: true',
+  ],
+  [
+    'the end of one call is taken for that of all',
+    'const isActive = signal.goesOn === true;',
+    'const isActive = false;',
+  ],
+  [
+    'a handler that has returned is taken for one that runs',
+    'const isActive = signal.goesOn === true;',
+    'const { isActive } = facts;',
+  ],
   ['an end in vain while the handler runs is settled', 'if (facts.isActive) return { state };', ''],
   [
     'the key is freed after the grace although the handler runs',
@@ -313,8 +328,9 @@ describe.each(TABLES)('the settlement of %s', (_, rules, table) => {
   });
 });
 
-const RUN = ['streamStarted', 'active', 'entered'];
-const RETURN = [...RUN, 'returned', 'idle'];
+const RUN = ['streamStarted', 'entered'];
+const RETURN = [...RUN, 'returned'];
+const RETURNED_ONCE: SettlementSignal = { kind: 'returned', goesOn: true };
 const COMPLETED: SettlementSignal = { kind: 'streamCompleted', stream: 1, status: 201 };
 const RESPONSE: SettlementSignal = { kind: 'responseComplete', status: 201 };
 
@@ -334,22 +350,22 @@ describe('the settlement', () => {
   });
 
   it('commits a transaction whose operation threw, was called again and returned', () => {
-    const again = [...RUN, 'threw', 'entered', 'returned', 'idle', COMPLETED, RESPONSE];
+    const again = [...RUN, 'threw', 'entered', 'returned', COMPLETED, RESPONSE];
     expect(effectsOf(again, RULES.transactional)).toEqual(['keep completed']);
   });
 
   it('is started again by a stream that starts after another was abandoned', () => {
     const left: SettlementSignal = { kind: 'streamAbandoned', stream: 1 };
     const second: SettlementSignal = { ...COMPLETED, stream: 2 };
-    const again = [...RUN, left, 'streamStarted', 'returned', 'idle', second];
+    const again = [...RUN, left, 'streamStarted', 'returned', second];
     expect(effectsOf([...again, 'responseStarted', RESPONSE])).toEqual(['hold', 'keep completed']);
   });
 
   it('waits on for a response while another call of the operation is running', () => {
     const gone: SettlementSignal = { kind: 'clientGone', hasBegun: true };
     const unkept: SettlementSignal = { ...COMPLETED, status: 503 };
-    expect(effectsOf([...RUN, 'returned', unkept, gone, 'graceOver', 'idle', 'graceOver'])).toEqual(
-      ['wait 1 s', 'wait 1 s', 'release'],
-    );
+    expect(
+      effectsOf([...RUN, RETURNED_ONCE, unkept, gone, 'graceOver', 'idle', 'graceOver']),
+    ).toEqual(['wait 1 s', 'wait 1 s', 'release']);
   });
 });

@@ -13,6 +13,7 @@ const STREAM_STARTED: SettlementSignal = { kind: 'streamStarted' };
 const ACTIVE: SettlementSignal = { kind: 'active' };
 const ENTERED: SettlementSignal = { kind: 'entered' };
 const RETURNED: SettlementSignal = { kind: 'returned' };
+const RETURNED_ONCE: SettlementSignal = { kind: 'returned', goesOn: true };
 const THROWN: SettlementSignal = { kind: 'threw' };
 const IDLE: SettlementSignal = { kind: 'idle' };
 const SOURCE_BROKEN: SettlementSignal = { kind: 'sourceBroken' };
@@ -37,8 +38,8 @@ const started = (sender: ResponseSender): SettlementSignal => ({ kind: 'response
 const clientGone = (hasBegun: boolean): SettlementSignal => ({ kind: 'clientGone', hasBegun });
 
 /** The signals that lead from the start to each state of the table's head. */
-const RUN = [STREAM_STARTED, ACTIVE, ENTERED];
-const RETURN = [...RUN, RETURNED, IDLE];
+const RUN = [STREAM_STARTED, ENTERED];
+const RETURN = [...RUN, RETURNED];
 const THROW = [...RUN, THROWN, IDLE];
 const STATES = {
   waiting: [],
@@ -55,7 +56,7 @@ const STATES = {
   enveloped: [...RETURN, streamFailed()],
   left: [...RUN, abandoned()],
   gaveUp: [...RUN, streamFailed()],
-  late: [...RUN, streamFailed(), RETURNED],
+  late: [...RUN, streamFailed(), RETURNED_ONCE],
   uncalledActive: [STREAM_STARTED, ACTIVE, streamCompleted(201)],
   gone: [...RETURN, clientGone(true), streamCompleted(201)],
   again: [...RETURN, streamCompleted(503), ACTIVE],
@@ -65,7 +66,7 @@ const STATES = {
   overtaken: [...RUN, started(undefined), STREAM_STARTED],
   sending: [...RUN, started('handler')],
   sent: [...RUN, started('handler'), responseComplete(201)],
-  sentAndReturned: [...RUN, started('handler'), responseComplete(201), RETURNED, IDLE],
+  sentAndReturned: [...RUN, started('handler'), responseComplete(201), RETURNED],
   sentByAnInterceptor: [...RETURN, started('around')],
   caught: [...THROW, streamCompleted(201)],
   broken: [...RETURN, streamCompleted(201), SOURCE_BROKEN],
@@ -90,6 +91,7 @@ const SIGNALS = {
   active: ACTIVE,
   entered: ENTERED,
   returned: RETURNED,
+  'returned once': RETURNED_ONCE,
   threw: THROWN,
   idle: IDLE,
   /** Of other code, as a timeout sends it. */
@@ -238,9 +240,9 @@ const ORDINARY: Record<State, Row> = {
   piped: NOT_KEPT,
   enveloped: THREW,
   left: { ...EARLY, ...LEFT },
-  gaveUp: { ...EARLY, release: ['idle'] },
-  late: { ...EARLY, 'keep completed without response': ['idle'] },
-  uncalledActive: { ...EARLY, 'keep completed without response': ['idle'] },
+  gaveUp: { ...EARLY, release: ['idle'], 'keep completed without response': ['returned'] },
+  late: { ...EARLY, 'keep completed without response': ['idle', 'returned'] },
+  uncalledActive: { ...EARLY, 'keep completed without response': ['idle', 'returned'] },
   gone: {
     ...COMPLETED,
     failed: [],
@@ -254,7 +256,7 @@ const ORDINARY: Record<State, Row> = {
     release: [],
     'releasing pass': ['response 500', 'overflow 500'],
   },
-  releasing: { release: ['idle'], pass: [...STARTING, ...PASSING] },
+  releasing: { release: ['idle', 'returned'], pass: [...STARTING, ...PASSING] },
   settled: { pass: [...STARTING, ...PASSING] },
   second: {
     'respondedEarly pass': [...FOREIGN, 'started around'],
@@ -321,20 +323,21 @@ const NATIVE: Record<State, Row> = {
     hold: [],
     pass: STARTING,
     release: ['idle'],
+    'keep completed without response': ['overflow 201', 'returned'],
   },
   late: {
     ...EARLY,
     ...BY_POLICY_RUNNING,
     hold: [],
     pass: STARTING,
-    'keep completed without response': ['overflow 201', 'idle'],
+    'keep completed without response': ['overflow 201', 'idle', 'returned'],
   },
   uncalledActive: {
     ...EARLY,
     ...BY_POLICY_RUNNING,
     hold: [],
     pass: STARTING,
-    'keep completed without response': ['overflow 201', 'idle'],
+    'keep completed without response': ['overflow 201', 'idle', 'returned'],
   },
   gone: {
     ...ORDINARY.gone,
@@ -386,7 +389,7 @@ const TRANSACTIONAL_SENDING: Row = {
 
 const TRANSACTIONAL: Record<State, Row> = {
   ...ORDINARY,
-  gaveUp: { ...ORDINARY.gaveUp, ...TRANSACTIONAL_EARLY },
+  gaveUp: { ...EARLY, ...TRANSACTIONAL_EARLY, release: ['idle', 'returned'] },
   sending: {
     ...TRANSACTIONAL_SENDING,
     'respondedEarly discard': [...COMPLETING, ...FAILING],
@@ -409,8 +412,13 @@ const TRANSACTIONAL: Record<State, Row> = {
   uncalled: { ...ORDINARY.uncalled, ...TRANSACTIONAL_COMPLETED },
   threw: TRANSACTIONAL_THREW,
   enveloped: TRANSACTIONAL_THREW,
-  late: { ...EARLY, ...TRANSACTIONAL_EARLY, release: ['idle'] },
-  uncalledActive: { ...EARLY, ...TRANSACTIONAL_EARLY, release: ['idle'] },
+  late: { ...EARLY, ...TRANSACTIONAL_EARLY, release: ['idle', 'returned'] },
+  uncalledActive: {
+    ...EARLY,
+    ...TRANSACTIONAL_EARLY,
+    release: ['idle'],
+    'release, undone': ['returned'],
+  },
   gone: { ...ORDINARY.gone, ...TRANSACTIONAL_COMPLETED },
   caught: {
     ...COMPLETED,
