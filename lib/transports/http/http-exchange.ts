@@ -10,7 +10,7 @@ import {
 import type { RecordedResponse } from './response/http-response.js';
 import { RawRecorder } from './response/raw-recorder.js';
 import type { ResponseRecording, ResponseSink } from './response/response-sink.js';
-import { sendOrFail, sendRecorded } from './response/send-response.js';
+import { sendRecorded, sendServerError } from './response/send-response.js';
 
 /** One request with its response, limited to what Express and Fastify do differently. */
 export interface HttpExchange {
@@ -68,14 +68,13 @@ type Send = (...args: [body?: unknown]) => unknown;
 
 class ExpressExchange implements HttpExchange {
   readonly isPassable = true;
+  readonly rawHeaders: readonly string[] | undefined;
 
   constructor(
     readonly request: PlatformRequest & IncomingMessage,
     readonly rawResponse: ExpressResponse,
-  ) {}
-
-  get rawHeaders(): readonly string[] | undefined {
-    return this.request.rawHeaders;
+  ) {
+    this.rawHeaders = request.rawHeaders;
   }
 
   status(): number {
@@ -133,9 +132,11 @@ class ExpressExchange implements HttpExchange {
       // Not by Reflect, which costs V8 the response's hidden class.
       if (own === undefined) delete (rawResponse as { end?: unknown }).end;
       else Object.defineProperty(rawResponse, 'end', own);
-      sendOrFail(rawResponse, () => {
+      try {
         sendRecorded(rawResponse, response);
-      });
+      } catch (error) {
+        sendServerError(rawResponse, error);
+      }
       return rawResponse;
     };
     return NO_VALUE;
@@ -154,18 +155,15 @@ class ExpressExchange implements HttpExchange {
 
 class FastifyExchange implements HttpExchange {
   readonly isPassable = false;
+  readonly rawHeaders: readonly string[] | undefined;
+  readonly rawResponse: ServerResponse;
 
   constructor(
     readonly request: PlatformRequest & { raw: IncomingMessage },
     private readonly reply: FastifyReply,
-  ) {}
-
-  get rawHeaders(): readonly string[] | undefined {
-    return this.request.raw.rawHeaders;
-  }
-
-  get rawResponse(): ServerResponse {
-    return this.reply.raw;
+  ) {
+    this.rawHeaders = request.raw.rawHeaders;
+    this.rawResponse = reply.raw;
   }
 
   status(): number {

@@ -332,8 +332,6 @@ describe('the added header fields', () => {
 /** Notes the calls that reach it. */
 function recorderOf(calls: string[]): ResponseRecorder {
   return {
-    isHeadersSent: true,
-    isEnded: true,
     needsDrain: true,
     writeHead: () => void calls.push('writeHead'),
     flushHeaders: () => void calls.push('flushHeaders'),
@@ -372,7 +370,11 @@ describe.each([
   it('passes calls to its recorder, and on to the response after its removal', () => {
     const [response, calls] = [newResponse(), [] as string[]];
     const patch = patched(response, calls);
+    expect(stateOf(response)).toEqual({ ...UNSENT, writableNeedDrain: true });
     callAll(response);
+    patch.phase = 'body';
+    expect(stateOf(response)).toEqual({ ...RECORDED, writableEnded: false });
+    patch.phase = 'ended';
     expect([calls, stateOf(response)]).toEqual([ALL, RECORDED]);
     patch.remove();
     expect(stateOf(response)).toEqual(UNSENT);

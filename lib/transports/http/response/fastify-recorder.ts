@@ -11,7 +11,7 @@ import {
   FRAMING,
   MAX_BYTES_IN_ONE_CHUNK,
   reasonOf,
-  sendOrFail,
+  sendServerError,
 } from './send-response.js';
 
 export interface FastifyReply {
@@ -52,13 +52,15 @@ class ReplayedPayload implements PayloadReceiver {
   onSend(_payload: unknown, done: HookDone, reply: FastifyReply): void {
     const { status, body } = this.response;
     receivers.set(reply, undefined);
-    sendOrFail(reply.raw, () => {
+    try {
       reply.statusCode = status;
       // Of middleware or a hook, which knew nothing of this body.
       for (const name of FRAMING) removeField(reply, name);
       if (body.length === 0) done(null);
       else done(null, textOf(body, reply.getHeaders(), reply.raw) ?? asBuffer(body));
-    });
+    } catch (error) {
+      sendServerError(reply.raw, error);
+    }
   }
 }
 
@@ -118,7 +120,7 @@ export class FastifyRecorder implements ResponseRecording {
   }
 
   get hasBegun(): boolean {
-    return this.raw.isHeadersSent;
+    return this.raw.hasBegun;
   }
 
   restart(): void {
@@ -184,7 +186,11 @@ export class FastifyRecorder implements ResponseRecording {
   private release(send: () => void): void {
     process.nextTick(() => {
       this.raw.uninstall();
-      sendOrFail(this.reply.raw, send);
+      try {
+        send();
+      } catch (error) {
+        sendServerError(this.reply.raw, error);
+      }
     });
   }
 

@@ -1,20 +1,21 @@
 import type { ServerResponse } from 'node:http';
 import { DrainListeners } from './drain-listeners.js';
 import {
-  checkStatusLine,
   headersSentError,
   ResponsePatch,
   type Chunk,
   type HeaderFields,
+  type RecordedPhase,
   type ResponseRecorder,
 } from './response-patch.js';
 import type { ResponseRecording, ResponseSink } from './response-sink.js';
 import {
+  checkStatusLine,
   contradictions,
   reasonOf,
   sendBody,
   sendReplacement,
-  sendOrFail,
+  sendServerError,
   setFields,
   setReason,
   withoutField,
@@ -26,7 +27,6 @@ interface Recording {
   readonly phase: 'recording';
   readonly chunks: Uint8Array[];
   bufferedBytes: number;
-  hasHead: boolean;
 }
 
 /**
@@ -69,12 +69,13 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
 
   /** Makes the response look ended, and ignores writes, until `uninstall`: its payload is buffered elsewhere. */
   close(): void {
-    this.state = CLOSED;
+    this.become(CLOSED, 'ended');
     if (this.sink.isAwaitingHandler) this.finishSoon();
   }
 
   restart(): void {
-    if (this.state.phase !== 'open' && this.state.phase !== 'discarding') this.state = recording();
+    const { phase } = this.state;
+    if (phase !== 'open' && phase !== 'discarding') this.become(recording(), 'head');
   }
 
   uninstall(): void {
@@ -93,20 +94,12 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
   }
 
   get hasBegun(): boolean {
-    return this.isHeadersSent;
+    return this.state.phase !== 'recording' || this.hasHead;
   }
 
   /** Whether its beginning is held: another head would be one too many. */
   get isPartial(): boolean {
-    return this.state.phase === 'recording' && this.state.hasHead;
-  }
-
-  get isHeadersSent(): boolean {
-    return this.state.phase !== 'recording' || this.state.hasHead;
-  }
-
-  get isEnded(): boolean {
-    return this.state.phase === 'complete' || this.state.phase === 'discarding';
+    return this.state.phase === 'recording' && this.hasHead;
   }
 
   get needsDrain(): boolean {
@@ -123,18 +116,18 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
       return;
     }
     if (state.phase === 'complete' || state.phase === 'discarding') return;
-    if (state.phase !== 'recording' || state.hasHead) throw headersSentError('write');
+    if (state.phase !== 'recording' || this.hasHead) throw headersSentError('write');
     checkStatusLine(status, reason);
     response.statusCode = status;
     if (reason !== undefined) response.statusMessage = reason;
     setFields(response, fields);
-    this.finishHead(state);
+    this.finishHead();
   }
 
   flushHeaders(): void {
     const state = this.stateForCall();
     if (state.phase === 'open') this.patch.original('flushHeaders').call(this.response);
-    else if (state.phase === 'recording') this.finishHead(state);
+    else if (state.phase === 'recording') this.finishHead();
   }
 
   write(
@@ -145,13 +138,13 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
     const state = this.stateForCall();
     switch (state.phase) {
       case 'recording':
-        this.finishHead(state);
+        this.finishHead();
         state.bufferedBytes += buffer(state.chunks, chunk, encoding);
         if (state.bufferedBytes <= this.sink.maxBufferedBytes) {
           if (callback !== undefined) process.nextTick(callback);
           return true;
         }
-        this.state = { phase: 'overflowing', chunks: state.chunks };
+        this.become({ phase: 'overflowing', chunks: state.chunks }, 'body');
         void this.overflow(state.chunks);
         break;
       case 'overflowing':
@@ -174,19 +167,21 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
     const state = this.stateForCall();
     switch (state.phase) {
       case 'recording':
-      case 'overflowing':
-        checkStatusLine(this.response.statusCode, reasonOf(this.response));
-        if (state.phase === 'recording') this.finishHead(state);
+      case 'overflowing': {
+        const reason = reasonOf(this.response);
+        checkStatusLine(this.response.statusCode, reason);
+        if (state.phase === 'recording') this.finishHead();
         if (chunk !== undefined) buffer(state.chunks, chunk, encoding);
-        this.state = { phase: 'complete', endCallback: callback };
+        this.become({ phase: 'complete', endCallback: callback }, 'ended');
         if (state.phase === 'overflowing') return;
         if (this.sink.isAwaitingHandler) {
           this.finishSoon(callback);
-          void this.decide(state.chunks, undefined);
+          void this.decide(state.chunks, reason, undefined);
         } else {
-          void this.decide(state.chunks, callback);
+          void this.decide(state.chunks, reason, callback);
         }
         return;
+      }
       case 'complete':
       case 'discarding':
         if (callback !== undefined) process.nextTick(callback);
@@ -202,10 +197,19 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
   }
 
   /** After this, no field can be set. */
-  private finishHead(state: Recording): void {
-    if (state.hasHead) return;
+  private finishHead(): void {
+    if (this.hasHead) return;
     this.unmark();
-    state.hasHead = true;
+    this.patch.phase = 'body';
+  }
+
+  private get hasHead(): boolean {
+    return this.patch.phase !== 'head';
+  }
+
+  private become(state: RecorderState, phase: RecordedPhase): void {
+    this.state = state;
+    this.patch.phase = phase;
   }
 
   /** The state in which a call finds the recorder: `open` if this is a bypass, which goes directly to the response. */
@@ -241,8 +245,8 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
 
   /** Discards further writes. A late handler must not fail because of them: its effect has happened. */
   private discard(): void {
-    this.state = { phase: 'discarding' };
     this.patch = new ResponsePatch(this.response, this, !this.sink.isBypassable);
+    this.become({ phase: 'discarding' }, 'ended');
     this.existingListeners.watch(true);
     this.emitDrainSoon();
   }
@@ -264,16 +268,19 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
     });
   }
 
-  private async decide(chunks: readonly Uint8Array[], callback: EndCallback): Promise<void> {
+  private async decide(
+    chunks: readonly Uint8Array[],
+    reason: string | undefined,
+    callback: EndCallback,
+  ): Promise<void> {
     const { response, sink } = this;
     const { statusCode } = response;
-    const reason = reasonOf(response);
     const headers = response.getHeaders();
     const body = joined(chunks);
     if (isCutShort(headers['content-length'], body)) sink.onSourceError();
     const replacement = await sink.onComplete({ status: statusCode, headers, body });
     this.uninstall();
-    sendOrFail(response, () => {
+    try {
       if (replacement === undefined) {
         for (const name of contradictions(response, statusCode, headers)) {
           if (headers[name] !== undefined) response.removeHeader(name);
@@ -284,7 +291,9 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
       } else {
         sendReplacement(response, replacement, sink, callback);
       }
-    });
+    } catch (error) {
+      sendServerError(response, error);
+    }
   }
 
   private async overflow(chunks: readonly Uint8Array[]): Promise<void> {
@@ -292,7 +301,7 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
     const replacement = await sink.onOverflow(response.statusCode);
     const { state } = this;
     this.uninstall();
-    sendOrFail(response, () => {
+    try {
       const endCallback = state.phase === 'complete' ? state.endCallback : undefined;
       if (replacement === undefined) {
         let mayGoOn = true;
@@ -312,14 +321,16 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
         sendReplacement(response, replacement, sink, endCallback);
         this.discard();
       }
-    });
+    } catch (error) {
+      sendServerError(response, error);
+    }
   }
 }
 
 const NONE: readonly unknown[] = [];
 
 function recording(): Recording {
-  return { phase: 'recording', chunks: [], bufferedBytes: 0, hasHead: false };
+  return { phase: 'recording', chunks: [], bufferedBytes: 0 };
 }
 
 /** @returns the number of bytes. */

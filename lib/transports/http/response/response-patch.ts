@@ -8,9 +8,10 @@ export type HeaderFields =
 
 export type Chunk = Uint8Array | string;
 
+/** What is left of a recorded response: header fields can be set; only the body can be written; it looks ended. */
+export type RecordedPhase = 'head' | 'body' | 'ended';
+
 export interface ResponseRecorder {
-  readonly isHeadersSent: boolean;
-  readonly isEnded: boolean;
   readonly needsDrain: boolean;
   writeHead(status: number, reason: string | undefined, fields: HeaderFields | undefined): void;
   flushHeaders(): void;
@@ -50,7 +51,9 @@ type PatchedMethods = Pick<
 export class ResponsePatch {
   /** The own properties that were replaced, with what was there. */
   private replaced = NOTHING_REPLACED;
-  private isRemoved = false;
+  isActive = true;
+  /** The recorder's, kept here because each header field that Nest sets asks for it. */
+  phase: RecordedPhase = 'head';
 
   /** @param isOwn - replaces all on the response itself, which other code may give another prototype. */
   constructor(
@@ -70,14 +73,10 @@ export class ResponsePatch {
     }
   }
 
-  get isActive(): boolean {
-    return !this.isRemoved;
-  }
-
   /** Restores own methods. Those that other code has set since then stay, and reach the originals through the patch. */
   remove(): void {
     const { response } = this;
-    this.isRemoved = true;
+    this.isActive = false;
     for (const [name, replaced] of this.replaced) {
       if (!isOurs(name, Object.getOwnPropertyDescriptor(response, name))) continue;
       if (replaced === undefined) Reflect.deleteProperty(response, name);
@@ -234,13 +233,15 @@ const STATE: PropertyDescriptorMap & ThisType<PatchedResponse> = {
   headersSent: {
     configurable: true,
     get() {
-      return activePatch(this)?.recorder.isHeadersSent ?? stateBelow(this, 'headersSent');
+      const patch = activePatch(this);
+      return patch === undefined ? stateBelow(this, 'headersSent') : patch.phase !== 'head';
     },
   },
   writableEnded: {
     configurable: true,
     get() {
-      return activePatch(this)?.recorder.isEnded ?? stateBelow(this, 'writableEnded');
+      const patch = activePatch(this);
+      return patch === undefined ? stateBelow(this, 'writableEnded') : patch.phase === 'ended';
     },
   },
   writableNeedDrain: {
@@ -285,10 +286,9 @@ function sorted([chunk, encoding, callback]: WriteArguments) {
 
 /** Whether a field may be set. After completion it is ignored: a throw would make Express destroy the connection. */
 function takesHeaders(response: PatchedResponse, verb: string): boolean {
-  const recorder = activePatch(response)?.recorder;
-  if (recorder === undefined) return true;
-  if (recorder.isHeadersSent && !recorder.isEnded) throw headersSentError(verb);
-  return !recorder.isEnded;
+  const phase = activePatch(response)?.phase;
+  if (phase === 'body') throw headersSentError(verb);
+  return phase !== 'ended';
 }
 
 /** Throws Node's error for an invalid chunk now, while the caller can still send another response. */
@@ -298,23 +298,6 @@ function checkedChunk(chunk: unknown): Chunk {
     code: 'ERR_INVALID_ARG_TYPE',
   });
 }
-
-/** {@link checkedChunk} for a status line. */
-export function checkStatusLine(status: number, reason: string | undefined): void {
-  if (!(Math.trunc(status) >= 100 && Math.trunc(status) <= 999)) {
-    throw Object.assign(new RangeError(`Invalid status code: ${String(status)}`), {
-      code: 'ERR_HTTP_INVALID_STATUS_CODE',
-    });
-  }
-  if (reason !== undefined && !REASON.test(reason)) {
-    throw Object.assign(new TypeError('Invalid character in statusMessage'), {
-      code: 'ERR_INVALID_CHAR',
-    });
-  }
-}
-
-/** Tabs, spaces, printable ASCII and obs-text (RFC 9112 §4). */
-const REASON = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 export function headersSentError(verb: string): Error {
   return Object.assign(new Error(`Cannot ${verb} headers after they are sent to the client`), {

@@ -7,19 +7,11 @@ import type { ResponseSink } from './response-sink.js';
 
 const logger = new Logger('Idempotency');
 
-/** Sends a buffered response, or 500 if that throws: an invalid status of a replay, a listener of the header fields. */
-export function sendOrFail(response: ServerResponse, send: () => void): void {
-  try {
-    send();
-  } catch (error) {
-    // Nest's filters, which would log it, are done.
-    const cause = error instanceof Error ? error.stack : undefined;
-    logger.error('A response could not be sent: its client gets 500 without a body.', cause);
-    sendServerError(response);
-  }
-}
-
-function sendServerError(response: ServerResponse): void {
+/** Sends 500 where a buffered response throws: an invalid status of a replay, a listener of the header fields. */
+export function sendServerError(response: ServerResponse, error: unknown): void {
+  // Nest's filters, which would log it, are done.
+  const cause = error instanceof Error ? error.stack : undefined;
+  logger.error('A response could not be sent: its client gets 500 without a body.', cause);
   try {
     if (response.headersSent) throw new Error('The header fields have been sent.');
     for (const name of response.getHeaderNames()) response.removeHeader(name);
@@ -158,3 +150,20 @@ export function setFields(response: ServerResponse, fields: HeaderFields = {}): 
   for (let i = 0; i + 1 < flat.length; i += 2)
     response.appendHeader(flat[i] ?? '', flat[i + 1] ?? '');
 }
+
+/** Throws Node's error for an invalid status line now, while the caller can still send another response. */
+export function checkStatusLine(status: number, reason: string | undefined): void {
+  if (!(Math.trunc(status) >= 100 && Math.trunc(status) <= 999)) {
+    throw Object.assign(new RangeError(`Invalid status code: ${String(status)}`), {
+      code: 'ERR_HTTP_INVALID_STATUS_CODE',
+    });
+  }
+  if (reason !== undefined && !REASON.test(reason)) {
+    throw Object.assign(new TypeError('Invalid character in statusMessage'), {
+      code: 'ERR_INVALID_CHAR',
+    });
+  }
+}
+
+/** Tabs, spaces, printable ASCII and obs-text (RFC 9112 §4). */
+const REASON = /^[\t\x20-\x7e\x80-\xff]*$/;
