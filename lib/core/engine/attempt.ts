@@ -53,7 +53,7 @@ export interface AttemptEnding {
 }
 
 /** The right to run an operation, until its outcome is confirmed. */
-export class EngineAttempt implements Attempt, KeptAttempt {
+export class EngineAttempt implements KeptAttempt {
   readonly number: number;
   readonly isTakeover: boolean;
   readonly fencingToken: number;
@@ -132,13 +132,12 @@ export class EngineAttempt implements Attempt, KeptAttempt {
     return this.release();
   }
 
-  started(): void {
+  startedUnprotected(): void {
     // An outer timeout may have responded before: what never ran is not reported.
-    if (!this.isProtected && !this.hasStarted) {
-      const { subject } = this;
-      this.services.events.emit({ type: 'unprotected', ...subject, reason: 'store_unavailable' });
-    }
+    if (this.hasStarted) return;
     this.hasStarted = true;
+    const { subject } = this;
+    this.services.events.emit({ type: 'unprotected', ...subject, reason: 'store_unavailable' });
   }
 
   recovered(): void {

@@ -1,4 +1,4 @@
-import type { AttemptTransaction } from '../operation/attempt.js';
+import type { Attempt } from '../operation/attempt.js';
 import { executionScope } from '../operation/execution-scope.js';
 import { callerOf, type OperationRequest } from '../operation/operation-request.js';
 import type { ResolvedLimits } from '../operation/options.js';
@@ -9,10 +9,8 @@ import { jitteredPause } from '../util/time.js';
 import { Shares } from './shares.js';
 
 /** An attempt as it is kept until it has ended. */
-export interface KeptAttempt {
+export interface KeptAttempt extends Attempt {
   readonly request: OperationRequest;
-  readonly fencingToken: number;
-  readonly transaction: Pick<AttemptTransaction, 'giveUp'> | undefined;
   readonly subject: AttemptSubject;
   /** Milliseconds since its begin was sent. */
   readonly elapsedMs: number;

@@ -131,7 +131,7 @@ export abstract class OperationRun<Response> implements SettlementRules, OptionO
 
   /** A stream starts, again if an outer interceptor retries. @returns its number: signals of older ones are ignored. */
   streamStarted(): number {
-    this.attempt.started();
+    if (!this.attempt.isProtected) this.attempt.startedUnprotected();
     this.report({ kind: 'streamStarted' });
     return this.state.facts.stream;
   }
@@ -230,7 +230,7 @@ export abstract class OperationRun<Response> implements SettlementRules, OptionO
   }
 
   /** Whether the operation's end is what a whole response of its own waits for. */
-  protected get isAwaitedByResponse(): boolean {
+  get isAwaitingHandler(): boolean {
     return this.isTransactional && !this.isExpected && !this.isSettled;
   }
 

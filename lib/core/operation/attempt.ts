@@ -82,8 +82,8 @@ export interface Attempt {
   complete(final: FinalOutcome): Promise<Settlement>;
   /** Lets the operation run again at once. Never rejects: if it fails, the key becomes free with the lease. */
   release(): Promise<void>;
-  /** The operation starts, again after a conflict. */
-  started(): void;
+  /** The operation starts without protection, perhaps again: it is reported once. */
+  startedUnprotected(): void;
   recovered(): void;
   responseDiverged(): void;
   /** A function given as an option failed after the effect, and the safe side was taken. */

@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { HttpException } from '@nestjs/common';
-import { OperationRun, replyOf, type Reply } from '../../core/engine/run-operation.js';
+import { OperationRun, replyOf } from '../../core/engine/run-operation.js';
 import type { ResponseSender } from '../../core/engine/settlement.js';
 import type { Attempt, Settlement } from '../../core/operation/attempt.js';
 import type { ExecutionScope } from '../../core/operation/execution-scope.js';
@@ -21,12 +21,13 @@ import type { ResponseSink, Replacement } from './response/response-sink.js';
 /** A handler that failed when its client got the response of a success. */
 const SUCCESS: OutcomeSummary = { status: 200 };
 
-/** A response that does not wait for its attempt's end. */
-const UNSETTLED: Promise<Settlement | undefined> = Promise.resolve(undefined);
-
 /** One attempt on HTTP, from the handler's start to the last byte. */
 export class HttpExecution extends OperationRun<RecordedResponse> implements ResponseSink {
   readonly successSummary = SUCCESS;
+  readonly isNative: boolean;
+  /** What a native or transactional handler sends may leave by no other way. */
+  readonly isBypassable: boolean;
+  readonly marker: string;
 
   /** In a transaction: discards the recorded response, and what the handler has set for it. */
   onDiscard: (() => void) | undefined;
@@ -41,32 +42,18 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
     readonly statusBefore: number,
   ) {
     super(attempt, scope, route.options);
-  }
-
-  get isNative(): boolean {
-    return this.route.isNative;
+    this.isNative = route.isNative;
+    this.isBypassable = !route.isNative && !this.isTransactional;
+    this.marker = route.options.http.replayHeader;
   }
 
   get isOfHandler(): boolean {
     return this.isNative || this.isSender;
   }
 
-  /** What a native or transactional handler sends may leave by no other way. */
-  get isBypassable(): boolean {
-    return !this.isNative && !this.isTransactional;
-  }
-
   /** Nothing may leave before the commit, so that all is buffered. */
   get maxBufferedBytes(): number {
     return this.isAwaitingHandler ? Infinity : this.route.options.outcome.maxBytes;
-  }
-
-  get isAwaitingHandler(): boolean {
-    return this.isAwaitedByResponse;
-  }
-
-  get marker(): string {
-    return this.route.options.http.replayHeader;
   }
 
   override keeps(summary: OutcomeSummary): boolean {
@@ -82,13 +69,15 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
     this.report({ kind: 'sourceBroken' });
   }
 
-  onComplete(response: RecordedResponse): Promise<Replacement> {
+  async onComplete(response: RecordedResponse): Promise<Replacement> {
     const { status } = response;
-    return this.replacementAfter(this.respond({ kind: 'responseComplete', status }, response));
+    return this.replacementAfter(
+      await this.respond({ kind: 'responseComplete', status }, response),
+    );
   }
 
-  onOverflow(status: number): Promise<Replacement> {
-    return this.replacementAfter(this.respond({ kind: 'overflow', status }));
+  async onOverflow(status: number): Promise<Replacement> {
+    return this.replacementAfter(await this.respond({ kind: 'overflow', status }));
   }
 
   /** A response was sent past the recorder: other code has given it another prototype. */
@@ -148,12 +137,8 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
     };
   }
 
-  /** Not by `await`, which costs each request another promise. */
-  private replacementAfter(settling = UNSETTLED): Promise<Replacement> {
-    return settling.then((settlement) => this.replacementFor(replyOf(settlement)));
-  }
-
-  private replacementFor(reply: Reply | undefined): Replacement {
+  private replacementAfter(settlement: Settlement | undefined): Replacement {
+    const reply = replyOf(settlement);
     if (reply === undefined) return undefined;
     const replay = replayOf(reply, this.route);
     return typeof replay === 'string' ? this.problem(replay).toResponse() : replay;

@@ -59,7 +59,7 @@ export class Worker {
     const decision = await this.begin(request);
     if (decision.kind !== 'run') throw new Error(`did not run: ${JSON.stringify(decision)}`);
     // As the run of an operation reports it.
-    decision.attempt.started();
+    if (!decision.attempt.isProtected) decision.attempt.startedUnprotected();
     return decision.attempt;
   }
 }

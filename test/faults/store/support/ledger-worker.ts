@@ -75,7 +75,7 @@ export class LedgerWorker extends Worker {
     if (decision.kind === 'reject') return { kind: 'rejected', reason: decision.reason };
     if (decision.kind === 'replay') return replayOf(decision.outcome);
     const { attempt } = decision;
-    attempt.started();
+    if (!attempt.isProtected) attempt.startedUnprotected();
     try {
       await prepare(attempt);
     } catch {
