@@ -105,10 +105,18 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
         meter: IdempotencyMeter,
         clock: Clock,
       ) => {
-        const { limits } = resolveModuleOptions(options);
+        const { limits, service } = resolveModuleOptions(options);
         const { store, unitOfWork, telemetry = [] } = options;
         const telemetries = new Telemetries(telemetry, events);
-        const engine = new IdempotencyEngine(store, events, limits, unitOfWork, telemetries, clock);
+        const engine = new IdempotencyEngine(
+          store,
+          events,
+          limits,
+          unitOfWork,
+          telemetries,
+          clock,
+          service,
+        );
         meter.readFrom(engine);
         return engine;
       },

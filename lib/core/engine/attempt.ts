@@ -1,9 +1,4 @@
-import type {
-  Attempt,
-  AttemptTransaction,
-  FinalOutcome,
-  Settlement,
-} from '../operation/attempt.js';
+import type { AttemptTransaction, FinalOutcome, Settlement } from '../operation/attempt.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import type {
   AttemptEnd,
@@ -45,9 +40,9 @@ export interface AttemptEnding {
   readonly transaction?: AttemptTransaction;
   /** In place of a lease to keep. @returns an error if the operation must not start. */
   start?(): Promise<Error | undefined>;
-  /** See {@link Attempt.complete}. */
+  /** See {@link EngineAttempt.complete}. */
   complete(final: FinalOutcome): Promise<Settlement>;
-  /** See {@link Attempt.release}. */
+  /** See {@link EngineAttempt.release}. */
   release(): Promise<void>;
   leaseLost?(): void;
 }

@@ -53,6 +53,7 @@ export class BeginProtocol {
       readonly [Part in keyof Transactions]: Transactions[Part] | undefined;
     },
     private readonly telemetry: Telemetries,
+    private readonly service: string | undefined,
   ) {}
 
   /**
@@ -241,7 +242,7 @@ export class BeginProtocol {
       recordRetentionMs: inProgressRetentionMs(options),
       notAfter: this.serverClock.notAfter(commandTimeoutMs, now),
       onExpiredLease,
-      origin: hasRecovery(request) ? originOf(request) : undefined,
+      origin: hasRecovery(request) ? originOf(request, this.service) : undefined,
       note: this.telemetry.traceOf?.(),
       timeoutMs: commandTimeoutMs,
     });

@@ -3,6 +3,7 @@ import { isAwaited, type ResolvedLimits } from '../operation/options.js';
 import { invalidRequestReason, type Transport, type UnprotectedReason } from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import { UNKNOWN_FENCE, type OwnerToken } from '../record/record.js';
+import { Digests } from '../record/digests.js';
 import { OwnerTokens } from '../record/record-key.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';
 import { Telemetries } from '../telemetry/telemetries.js';
@@ -24,6 +25,7 @@ const FIRST = { attempt: 1, takeovers: 0 };
  * without the store. One per process, for all transports.
  */
 export class IdempotencyEngine {
+  readonly digests: Digests;
   private readonly services: AttemptServices;
   private readonly tokens: OwnerTokens;
   private readonly protocol: BeginProtocol;
@@ -36,12 +38,14 @@ export class IdempotencyEngine {
     unitOfWork?: UnitOfWork,
     readonly telemetry: Telemetries = new Telemetries([], events),
     readonly clock: Clock = nodeClock,
+    service?: string,
   ) {
+    this.digests = new Digests(service);
     const attempts = new LocalAttempts(limits, clock);
     this.services = { store, events, clock, deadlines: new DeadlineTimer(clock), attempts };
     this.tokens = new OwnerTokens(clock);
     const transactions = { unitOfWork, records: store.transactional };
-    this.protocol = new BeginProtocol(this.services, transactions, telemetry);
+    this.protocol = new BeginProtocol(this.services, transactions, telemetry, service);
     this.duplicateWaiters = new DuplicateWaiters(this.protocol, limits);
   }
 

@@ -31,21 +31,30 @@ export function callerOf({ scope, transport }: OperationRequest): string | undef
 
 type Origin = Pick<OperationRequest, 'operation' | 'scope' | 'key'>;
 
-/** Encodes the origin that a recoverable operation's record contains: base64url of JSON `[operation, scope, key]`. */
-export function originOf({ operation, scope, key }: Origin): string {
-  return Buffer.from(JSON.stringify([operation, scope.map(jsonOf), key])).toString('base64url');
+/**
+ * Encodes the origin that a recoverable operation's record contains: base64url of JSON `[operation, scope, key]`, with the
+ * name of the service as a fourth part, if it has one.
+ */
+export function originOf({ operation, scope, key }: Origin, service?: string): string {
+  // JSON would write `null` for it.
+  const named = service === undefined ? [] : [service];
+  const parts = [operation, scope.map(jsonOf), key, ...named];
+  return Buffer.from(JSON.stringify(parts)).toString('base64url');
 }
 
 /** Decodes the result of {@link originOf}. Returns `undefined` for any other text. */
-export function parseOrigin(origin: string): Origin | undefined {
+export function parseOrigin(
+  origin: string,
+): (Origin & { readonly service: string | undefined }) | undefined {
   try {
     const parts: unknown = JSON.parse(Buffer.from(origin, 'base64url').toString());
     if (!Array.isArray(parts)) return undefined;
-    const [operation, given, key] = parts as unknown[];
+    const [operation, given, key, service] = parts as unknown[];
     if (typeof operation !== 'string' || typeof key !== 'string') return undefined;
+    if (service !== undefined && typeof service !== 'string') return undefined;
     if (!Array.isArray(given)) return undefined;
     const scope = readScope(given.map(partOf), true);
-    return scope instanceof InvalidScope ? undefined : { operation, scope, key };
+    return scope instanceof InvalidScope ? undefined : { operation, scope, key, service };
   } catch {
     return undefined;
   }

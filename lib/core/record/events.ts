@@ -170,7 +170,10 @@ export interface ReconcileReport {
   readonly overtaken: number;
   /** `lease.onTakeover` threw or timed out (event `recovery_failed`), or the outcome was not stored in time. */
   readonly failed: number;
-  /** Not changed, because this process has no such operation, or the operation has no `lease.onTakeover` function. */
+  /**
+   * Not changed, because the record is another service's, this process has no such operation, or the operation has no
+   * `lease.onTakeover` function.
+   */
   readonly unknown: number;
   /**
    * `'complete'`: all abandoned records were processed. `'partial'`: the batch was full or the round was interrupted; the

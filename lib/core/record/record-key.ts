@@ -14,6 +14,8 @@ import {
 
 /** What identifies an operation, from which its record key is derived. */
 export interface RecordIdentity {
+  /** The module option `service` of the application, if it has one. */
+  readonly service?: string | undefined;
   readonly scope: Scope;
   /** Omitted if a key is unique across all operations of its scope. */
   readonly operation?: string | undefined;
@@ -24,9 +26,22 @@ export interface RecordIdentity {
  * Derives the record key. Each part is prefixed with its type and length, so that different parts yield different
  * digests (contract C17, C24). None can be read from it. Throws {@link IdempotencyOptionsError} for an invalid scope.
  */
-export function recordKey({ scope, operation, key }: RecordIdentity): RecordKey {
+export function recordKey(identity: RecordIdentity): RecordKey {
+  return recordKeyWithin(serviceText(identity.service), identity);
+}
+
+/** What a service's record keys have in front; no other text begins so. */
+export function serviceText(service: string | undefined): string {
+  return service === undefined ? '' : `v${tagged(service)}`;
+}
+
+/** @param service - of {@link serviceText}. */
+export function recordKeyWithin(
+  service: string,
+  { scope, operation, key }: RecordIdentity,
+): RecordKey {
   if (!isScope(scope)) throw scopeError(scope);
-  let text = operation === undefined ? 'p' : `o${tagged(operation)}`;
+  let text = service + (operation === undefined ? 'p' : `o${tagged(operation)}`);
   text += `${String(scope.length)};`;
   for (const part of scope) text += taggedPart(part);
   return hash('sha256', text + tagged(key), 'base64url') as RecordKey;

@@ -60,7 +60,7 @@ export function bytesOf({ header, body }: Outcome): number {
   return Buffer.byteLength(header) + body.length;
 }
 
-/** The key of a record in the store: base64url SHA-256 of scope, operation and key. See `record-key.ts`. */
+/** The key of a record in the store: base64url SHA-256 of service, operation, scope and key. See `record-key.ts`. */
 export type RecordKey = string & { readonly __recordKey: unique symbol };
 
 /** 128 random bits in base64url, new for each attempt and the same in all its commands. */

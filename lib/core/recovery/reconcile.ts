@@ -74,8 +74,11 @@ export class Reconciliation {
     fingerprint,
     origin,
   }: AbandonedRecord): Promise<RecoveryResult | 'unknown'> {
-    const identity = parseOrigin(origin);
-    if (identity === undefined) return 'unknown';
+    const parsed = parseOrigin(origin);
+    if (parsed === undefined) return 'unknown';
+    const { service, ...identity } = parsed;
+    // Another service's operation of that name may be another one.
+    if (service !== this.engine.digests.service) return 'unknown';
     const operation = this.operationOf(identity.operation);
     if (operation === undefined) return 'unknown';
     const record = { recordKey, fingerprint, ...identity };

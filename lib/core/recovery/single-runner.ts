@@ -3,7 +3,6 @@ import type { OperationRequest } from '../operation/operation-request.js';
 import { DEFAULT_LIMITS, type ResolvedProtocolOptions } from '../operation/options.js';
 import { commandsOnly, IdempotencyEvents } from '../record/idempotency-events.js';
 import { fingerprint } from '../record/fingerprint.js';
-import { recordKey } from '../record/record-key.js';
 import { StoreUnavailableError } from '../util/errors.js';
 
 const MAX_RUN_MS = 3_600_000;
@@ -22,7 +21,7 @@ export class SingleRunner {
 
   /** @param work - its name, reserved: no operation may have it. */
   constructor(
-    { store, events: { counter }, clock }: IdempotencyEngine,
+    { store, events: { counter }, clock, digests }: IdempotencyEngine,
     work: string,
     options: ResolvedProtocolOptions,
   ) {
@@ -34,7 +33,7 @@ export class SingleRunner {
     this.engine = new IdempotencyEngine(store, events, DEFAULT_LIMITS, undefined, undefined, clock);
     const scope: OperationRequest['scope'] = [];
     this.request = {
-      recordKey: recordKey({ scope, operation: work, key: work }),
+      recordKey: digests.recordKey({ scope, operation: work, key: work }),
       fingerprint: fingerprint([work]),
       operation: work,
       scope,

@@ -18,7 +18,7 @@ import type { Telemetry } from '../../core/telemetry/telemetry.js';
 import type { UnitOfWork } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { completeCopy, throwOptionError, within } from '../../core/util/option-checks.js';
-import { pathsIn, resolve, type Level, type Schema } from '../../core/util/option-schema.js';
+import { of, pathsIn, resolve, type Level, type Schema } from '../../core/util/option-schema.js';
 import { REQUEST, type RequestOptions } from '../../transports/common/request-options.js';
 import {
   HTTP,
@@ -54,6 +54,13 @@ export interface IdempotencyModuleOptions extends Omit<IdempotencyOptions, 'oper
    * @defaultValue none: required
    */
   readonly store: IdempotencyStore;
+  /**
+   * The name of the application, the same in all its processes: 1 to 120 printable ASCII characters without white space.
+   * It is a part of what identifies a record, so that two services on one store never share one, even if their classes
+   * and methods have equal names. Giving it later, or another one, makes each open retry a first request.
+   * @defaultValue none
+   */
+  readonly service?: string;
   /**
    * Opens the transactions of operations with `transaction`: `pgUnitOfWork(pool)`, `typeOrmUnitOfWork(dataSource)`, … or
    * one of your own. Its database has to be that of the store.
@@ -94,7 +101,10 @@ export interface ResolvedOptions extends ResolvedHttpOptions {
   readonly breaker: false | ResolvedBreakerOptions;
   readonly reconcile: false | ResolvedReconcileOptions;
   readonly limits: ResolvedLimits;
+  readonly service?: string;
 }
+
+const SERVICE = /^[!-~]{1,120}$/;
 
 export const OPTIONS: Schema<IdempotencyOptions & IdempotencyModuleOptions, ResolvedOptions> = {
   ...REQUEST,
@@ -113,6 +123,15 @@ export const OPTIONS: Schema<IdempotencyOptions & IdempotencyModuleOptions, Reso
       checkMethods('store', store, STORE_METHODS, aStore);
     },
   },
+  service: of(
+    'a string of 1 to 120 printable ASCII characters without white space',
+    (value) => typeof value === 'string' && SERVICE.test(value),
+    {
+      defaultText: 'none',
+      json: { type: 'string', pattern: SERVICE.source },
+      places: ['module'],
+    },
+  ),
   unitOfWork: {
     defaultText: 'none',
     places: ['module'],

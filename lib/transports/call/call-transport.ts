@@ -13,7 +13,7 @@ import type { OperationRequest } from '../../core/operation/operation-request.js
 import { asksToKeep, type OutcomeSummary } from '../../core/operation/outcome-policy.js';
 import type { Services } from '../../core/operation/recovery.js';
 import type { Outcome } from '../../core/record/record.js';
-import { recordKey } from '../../core/record/record-key.js';
+import type { Digests } from '../../core/record/digests.js';
 import type { GuardedSurrounding } from '../../core/telemetry/telemetries.js';
 import type { Clock } from '../../core/util/clock.js';
 import { hasCode, OperationRejectedError, ValueNotStorableError } from '../../core/util/errors.js';
@@ -119,7 +119,7 @@ export class CallTransport {
     call: Call,
     operation: Operation,
   ): Promise<CallResult> {
-    const request = operationRequestOf(call);
+    const request = operationRequestOf(call, this.engine.digests);
     const decision = await this.engine.begin(request);
     const entry = entryOf(decision, request, this.services, call.handler, 'all');
     if (entry.kind !== 'run') return repliedResult(call, entry);
@@ -139,10 +139,10 @@ export function valueOf(result: CallResult): unknown {
   throw result.error;
 }
 
-function operationRequestOf(call: Call): OperationRequest {
+function operationRequestOf(call: Call, digests: Digests): OperationRequest {
   const { operation, transport, keyOperation, key, scope, fingerprint, options } = call;
   return {
-    recordKey: recordKey({ scope, operation: keyOperation, key }),
+    recordKey: digests.recordKey({ scope, operation: keyOperation, key }),
     fingerprint,
     operation,
     transport,

@@ -185,7 +185,7 @@ export class HttpTransport {
       if (!isEnabled(context, route.operation, route.options)) return bypass('disabled');
       // A marker set by middleware or `@Header()` would also mark rejections.
       if (!exchange.rawResponse.headersSent) exchange.removeHeader(route.options.http.replayHeader);
-      const prepared = readRequest(context, exchange, route);
+      const prepared = readRequest(context, exchange, route, this.engine.digests);
       const operationRequest = prepared instanceof Promise ? await prepared : prepared;
       if (operationRequest === 'no_key') this.findMisnamedKey(exchange, route);
       if (typeof operationRequest === 'string') return bypass(operationRequest);

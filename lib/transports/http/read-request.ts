@@ -3,7 +3,7 @@ import type { OperationRequest } from '../../core/operation/operation-request.js
 import { isAwaited } from '../../core/operation/options.js';
 import { ContentNotComparableError } from '../../core/record/canonical-json.js';
 import type { Fingerprint } from '../../core/record/record.js';
-import { recordKey } from '../../core/record/record-key.js';
+import type { Digests } from '../../core/record/digests.js';
 import type { Scope } from '../../core/record/scope.js';
 import { hasCode } from '../../core/util/errors.js';
 import { whenReady } from '../../core/util/maybe-async.js';
@@ -27,6 +27,7 @@ export function readRequest(
   context: ExecutionContext,
   exchange: HttpExchange,
   route: HttpRoute,
+  digests: Digests,
 ): PreparedRequest | Promise<PreparedRequest> {
   const { options } = route;
   const key = keyOf(context, exchange, route);
@@ -38,8 +39,8 @@ export function readRequest(
     if (scope === undefined) return 'no_caller';
     const fingerprint = fingerprintOf(context, exchange, route);
     return fingerprint instanceof Promise
-      ? fingerprint.then((found) => operationRequestOf(exchange, route, scope, key, found))
-      : operationRequestOf(exchange, route, scope, key, fingerprint);
+      ? fingerprint.then((found) => operationRequestOf(exchange, route, digests, scope, key, found))
+      : operationRequestOf(exchange, route, digests, scope, key, fingerprint);
   };
   const known = requestScope(context, exchange.request, route);
   return known instanceof Promise ? known.then(goOn) : goOn(known);
@@ -48,6 +49,7 @@ export function readRequest(
 function operationRequestOf(
   exchange: HttpExchange,
   { options, operation }: HttpRoute,
+  digests: Digests,
   scope: Scope,
   key: string,
   fingerprint: Fingerprint,
@@ -58,7 +60,7 @@ function operationRequestOf(
     key,
   };
   const operationRequest = {
-    recordKey: recordKey(identity),
+    recordKey: digests.recordKey(identity),
     fingerprint,
     operation,
     transport: 'http' as const,

@@ -544,6 +544,24 @@ it.each(names)('the group "%s" merges over module, class and method, field by fi
   expect(options[name]).toEqual(resolved);
 });
 
+describe('the option "service"', () => {
+  const resolve = (service: unknown) =>
+    resolveOptions('http', { store: memoryStore(), service } as IdempotencyModuleOptions);
+
+  it.each(['billing', 'billing-api.v2', '7', 's'.repeat(120)])('accepts %j', (service) => {
+    expect(resolve(service).service).toBe(service);
+  });
+
+  it.each(['', 's'.repeat(121), 'two words', 'tab\t', 'bill\u00efng', 7, null])(
+    'stops the start with %j',
+    (service) => {
+      expect(() => resolve(service)).toThrow(
+        /"service".*1 to 120 printable ASCII characters without white space/,
+      );
+    },
+  );
+});
+
 describe('the group "transaction"', () => {
   const resolve = (...levels: NonNullable<IdempotencyOptions['transaction']>[]) =>
     resolveOptions(

@@ -28,10 +28,11 @@ export async function abandon(
   operation: string,
   key: string = randomUUID(),
   leaseMs = LEASE_MS,
+  service?: string,
 ): Promise<AbandonedCall> {
   const request = { operation, key, scope: ['alice'] };
   const begin = {
-    recordKey: recordKey(request),
+    recordKey: recordKey({ ...request, service }),
     token: newOwnerToken(nodeClock),
     fingerprint: fingerprint([operation, canonicalJson(undefined)]),
     leaseMs,
@@ -39,7 +40,7 @@ export async function abandon(
     recordRetentionMs: RETENTION_MS + MAX_EXECUTION_MS,
     notAfter: 0,
     onExpiredLease: 'takeover' as const,
-    origin: originOf(request),
+    origin: originOf(request, service),
     timeoutMs: TIMEOUT_MS,
   };
   const reply = await store.begin(begin);

@@ -387,6 +387,9 @@ describe('The origin of a record', () => {
     const text = originOf(origin);
     expect(text).toMatch(/^[\w-]+$/);
     expect(parseOrigin(text)).toEqual(origin);
+    const ofService = originOf(origin, 'billing');
+    expect(ofService).toMatch(/^[\w-]+$/);
+    expect(parseOrigin(ofService)).toEqual({ ...origin, service: 'billing' });
   });
 
   it.each([
@@ -396,6 +399,7 @@ describe('The origin of a record', () => {
     ['too short', '["pay",["alice"]]'],
     ['no operation', '[1,["alice"],"k"]'],
     ['no key', '["pay",["alice"],null]'],
+    ['no name of a service', '["pay",["alice"],"k",7]'],
     ['no scope', '["pay","alice","k"]'],
     ['no part of a scope', '["pay",[null],"k"]'],
     ['no bigint', '["pay",[{"bigint":"0x7"}],"k"]'],

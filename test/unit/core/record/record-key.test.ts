@@ -23,6 +23,7 @@ const text = (minLength: number) =>
   fc.string({ unit: fc.oneof(tricky, tricky, loneSurrogates), minLength, maxLength: 4 });
 const part = fc.oneof(text(1), fc.integer({ min: -3, max: 12 }), fc.bigInt({ min: -3n, max: 12n }));
 const identity: fc.Arbitrary<RecordIdentity> = fc.record({
+  service: fc.option(text(1), { nil: undefined }),
   scope: fc.array(part, { maxLength: 3 }),
   operation: fc.option(text(0), { nil: undefined }),
   key: text(0),
@@ -56,8 +57,9 @@ function expectEqualOnlyIfSame(one: RecordIdentity, other: RecordIdentity): void
   expect(recordKey(one) === recordKey(other)).toBe(same);
 }
 
-function canonical({ scope, operation, key }: RecordIdentity): string {
-  return JSON.stringify([identityOf(scope), operation === undefined ? null : [operation], key]);
+function canonical({ service, scope, operation, key }: RecordIdentity): string {
+  const named = [service, operation].map((name) => (name === undefined ? null : [name]));
+  return JSON.stringify([identityOf(scope), ...named, key]);
 }
 
 describe('a record key', () => {
@@ -91,6 +93,12 @@ describe('a record key', () => {
     ['one part and two', id(['a', 'b'], 'o', 'k'), id(['ab'], 'o', 'k')],
     ['two parts the other way round', id(['a', 'b'], 'o', 'k'), id(['b', 'a'], 'o', 'k')],
     ['no scope and an operation that looks like one', id([], 's1:a', 'k'), id(['a'], '', 'k')],
+    ['no service and one', id(['u'], 'o', 'k'), { ...id(['u'], 'o', 'k'), service: 's' }],
+    [
+      'a service and an operation',
+      { ...id(['u'], undefined, 'k'), service: 'a' },
+      id(['u'], 'a', 'k'),
+    ],
     ['no operation and an empty one', id(['u'], undefined, 'k'), id(['u'], '', 'k')],
     [
       'the text after a marker inside a part',
