@@ -91,16 +91,13 @@ function keyOf(
   route: HttpRoute,
 ): string | undefined {
   const { options, keyField, operation, problems } = route;
-  const key =
-    keyField === undefined
-      ? chosenKey(context, exchange, route)
-      : askOption('key.syntax', operation, () =>
-          keyInLines(
-            fieldLines(exchange.rawHeaders, exchange.request.headers, keyField),
-            options.key.syntax,
-            options.key.maxLength,
-          ),
-        );
+  const { syntax, maxLength } = options.key;
+  const read = (name: string) =>
+    keyInLines(fieldLines(exchange.rawHeaders, exchange.request.headers, name), syntax, maxLength);
+  let key: string | false | undefined;
+  if (keyField === undefined) key = chosenKey(context, exchange, route);
+  else if (typeof syntax !== 'function') key = read(keyField);
+  else key = askOption('key.syntax', operation, () => read(keyField));
   if (key === false) return throwProblem(exchange, 'idempotency_key_invalid', problems);
   if (key === undefined && options.key.required) {
     return throwProblem(exchange, 'idempotency_key_missing', problems);

@@ -45,10 +45,6 @@ function originForm(target: string): string {
   return path.length < target.length && !path.startsWith('/') ? `/${path}` : path;
 }
 
-export function isForm({ mediaType, body, hasUnreadBody }: RequestContent): boolean {
-  return mediaType.startsWith('multipart/') && (body !== undefined || hasUnreadBody);
-}
-
 /** Whether a body follows the head (RFC 9112 §6.3); on HTTP/2, header fields need not announce it (RFC 9113 §8.1). */
 function hasBody({ headers, raw }: PlatformRequest): boolean {
   const length = fieldValue(headers, 'content-length');

@@ -15,7 +15,6 @@ import { fieldValue } from '../../common/header-fields.js';
 import type { RequestContent } from '../../common/request-content.js';
 import type { FingerprintOption } from '../../common/request-options.js';
 import { formContent } from './form-content.js';
-import { isForm } from './request-content.js';
 
 /** Computes the fingerprint of a request for one route; asynchronously for a form, whose files are read. */
 export type RequestFingerprint = (
@@ -83,6 +82,10 @@ function ofRequest(
     if (!isForm(content)) return ofBody(bodyOf(content));
     return formOf(context).then(ofBody);
   };
+}
+
+function isForm({ mediaType, body, hasUnreadBody }: RequestContent): boolean {
+  return mediaType.startsWith('multipart/') && (body !== undefined || hasUnreadBody);
 }
 
 function ofContent(
