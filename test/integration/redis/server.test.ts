@@ -14,6 +14,7 @@ import {
   StoreUnavailableError,
 } from '../../support/internals/core.js';
 import { ioredisLink, loadScripts, RedisIdempotencyStore } from '../../support/internals/redis.js';
+import { rejection } from '../../support/nest/calling-app.js';
 import { projectRoot } from '../../support/project-root.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
 import { startRedis } from '../../support/redis/redis-server.js';
@@ -41,6 +42,14 @@ async function setUp(url = server.url) {
   // A begin that runs out of time should do so for the server's reply.
   await client.ping();
   return { client, store: redisStore({ client }) };
+}
+
+/** The error of a begin whose last attempt got a reply: on a busy machine, that may be too late. */
+async function withReply(begin: () => Promise<unknown>): Promise<Error> {
+  for (;;) {
+    const error = (await rejection(begin())) as Error;
+    if (!error.message.includes('no reply in time')) return error;
+  }
 }
 
 /** A store on a server that gives these replies. */
@@ -85,9 +94,9 @@ describe('While the server does not execute commands', () => {
 
     it('a begin that runs out of time is unavailable', async () => {
       const { store } = await setUpAiling();
-      const attempt = store.begin(beginCommand({ timeoutMs: 1_000 }));
-      await expect(attempt).rejects.toThrow(StoreUnavailableError);
-      await expect(attempt).rejects.toThrow(code);
+      const error = await withReply(() => store.begin(beginCommand({ timeoutMs: 1_000 })));
+      expect(error).toBeInstanceOf(StoreUnavailableError);
+      expect(error.message).toContain(code);
     });
 
     it('a begin is sent again until it is executed', async () => {
