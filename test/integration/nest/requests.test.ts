@@ -210,6 +210,7 @@ describe('fast path', () => {
             return Reflect.apply(original, this, given);
           }
         }
+        // eslint-disable-next-line @typescript-eslint/unbound-method -- It becomes a method again.
         Class.prototype.intercept = Tracing.prototype.intercept;
         return Class;
       },

@@ -298,6 +298,7 @@ describe.each(platforms)('the fast path on %s', (platform) => {
           return stream.pipe(map((value) => value));
         }
       }
+      // eslint-disable-next-line @typescript-eslint/unbound-method -- It becomes a method again.
       return Tracing.prototype.intercept;
     }
 
