@@ -5,7 +5,7 @@ export type Kind = 'first request' | 'replay';
 
 /**
  * What one request may create in addition to a request on the same route behind an empty interceptor.
- * These are upper bounds. `npm test -- test/e2e/allocations` prints the current numbers; when they fall, lower
+ * These are upper bounds. `npm run test:all -- pairs test/e2e/allocations` prints the current numbers; when they fall, lower
  * these too.
  */
 export const AT_MOST: Readonly<
@@ -13,22 +13,22 @@ export const AT_MOST: Readonly<
 > = {
   express: {
     memory: {
-      'first request': { promises: 2, timers: 0 },
-      replay: { promises: -8, timers: 0 },
+      'first request': { promises: 7, timers: 0 },
+      replay: { promises: -6, timers: 0 },
     },
     redis: {
-      'first request': { promises: 2, timers: 0 },
-      replay: { promises: -8, timers: 0 },
+      'first request': { promises: 7, timers: 0 },
+      replay: { promises: -6, timers: 0 },
     },
   },
   fastify: {
     memory: {
-      'first request': { promises: 3, timers: 0 },
-      replay: { promises: -8, timers: 0 },
+      'first request': { promises: 8, timers: 0 },
+      replay: { promises: -6, timers: 0 },
     },
     redis: {
-      'first request': { promises: 3, timers: 0 },
-      replay: { promises: -8, timers: 0 },
+      'first request': { promises: 8, timers: 0 },
+      replay: { promises: -6, timers: 0 },
     },
   },
 };
