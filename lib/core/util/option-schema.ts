@@ -16,8 +16,8 @@ export interface Field<Value> {
   readonly default?: Value;
   /** In the documentation, if the default is not a plain value. */
   readonly defaultText?: string;
-  /** What a JSON document can contain: a part of a JSON Schema. `undefined` if nothing. */
-  readonly json?: Readonly<Record<string, unknown>>;
+  /** The least and the largest number, for the documentation. */
+  readonly range?: readonly [min: number, max: number];
   /** Everywhere, if omitted. */
   readonly places?: readonly Place[];
   /** @throws {@link IdempotencyOptionsError} with option, range and value. */
@@ -108,7 +108,7 @@ export function integer({
   OrFunction & { readonly min: number; readonly max: number }): WithDefault<number> {
   return {
     ...common,
-    json: { type: 'integer', minimum: min, maximum: max },
+    range: [min, max],
     check: (option: string, value: unknown) => {
       if (!orFunction || typeof value !== 'function') checkInteger(option, value, min, max);
     },
@@ -124,7 +124,6 @@ export function choice<const Word extends string | boolean>(
   const expected = [...names, ...(orFunction ? ['a function'] : [])].join(', ');
   return {
     ...common,
-    json: { enum: words },
     check: (option: string, value: unknown) => {
       if (orFunction && typeof value === 'function') return;
       if (!words.includes(value as Word)) throwOptionError(option, expected, value);
@@ -135,7 +134,6 @@ export function choice<const Word extends string | boolean>(
 export function flag(byDefault: boolean): WithDefault<boolean> {
   return of('true or false', (value) => typeof value === 'boolean', {
     default: byDefault,
-    json: { type: 'boolean' },
   });
 }
 
@@ -152,9 +150,6 @@ export function of<Rest extends object>(
     },
   };
 }
-
-/** What {@link isText} accepts. */
-export const TEXT_JSON = { type: 'string', minLength: 1 };
 
 export function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';

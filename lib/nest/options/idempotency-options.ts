@@ -126,11 +126,7 @@ export const OPTIONS: Schema<IdempotencyOptions & IdempotencyModuleOptions, Reso
   service: of(
     'a string of 1 to 120 printable ASCII characters without white space',
     (value) => typeof value === 'string' && SERVICE.test(value),
-    {
-      defaultText: 'none',
-      json: { type: 'string', pattern: SERVICE.source },
-      places: ['module'],
-    },
+    { defaultText: 'none', places: ['module'] },
   ),
   unitOfWork: {
     defaultText: 'none',

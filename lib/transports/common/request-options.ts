@@ -3,7 +3,6 @@ import type { OutcomeOptions, ResolvedProtocolOptions } from '../../core/operati
 import type { ScopePart } from '../../core/record/scope.js';
 import { checkNames, isSettings, throwOptionError } from '../../core/util/option-checks.js';
 import {
-  TEXT_JSON,
   checkList,
   choice,
   flag,
@@ -138,8 +137,6 @@ export interface ResolvedRequestOptions extends ResolvedProtocolOptions {
 /** A field name is a token (RFC 9110 §5.1). */
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
-export const FIELD_NAME_JSON = { type: 'string', pattern: FIELD_NAME.source };
-
 export const OF_HANDLERS: readonly Place[] = ['module', 'class', 'method'];
 
 const FINGERPRINTS: readonly unknown[] = ['canonical', 'bytes', false];
@@ -151,7 +148,6 @@ const KEY: Group<KeyOptions, ResolvedRequestOptions['key']> = {
   fields: {
     from: {
       default: 'Idempotency-Key',
-      json: FIELD_NAME_JSON,
       check: (option, value) => {
         if (!isFunction(value)) checkFieldName(option, value);
       },
@@ -179,29 +175,12 @@ export const REQUEST: Schema<RequestOptions, ResolvedRequestOptions> = {
   enabled: choice([true, false], { default: true, orFunction: true, places: OF_HANDLERS }),
   operation: of('a non-empty string', isText, {
     defaultText: '`Class.method`',
-    json: TEXT_JSON,
     places: ['class', 'method', 'call'],
   }),
   key: KEY,
   caller: CALLER,
   fingerprint: {
     default: 'canonical',
-    json: {
-      anyOf: [
-        { enum: FINGERPRINTS },
-        {
-          type: 'object',
-          properties: Object.fromEntries(
-            Object.entries({
-              include: TEXT_JSON,
-              exclude: TEXT_JSON,
-              headers: FIELD_NAME_JSON,
-            }).map(([name, items]) => [name, { type: 'array', items }]),
-          ),
-          additionalProperties: false,
-        },
-      ],
-    },
     places: OF_HANDLERS,
     check: checkFingerprint,
     copy: (option) => {

@@ -3,7 +3,6 @@ import { throwOptionError } from '../../core/util/option-checks.js';
 import { checkList, flag, of, type Group } from '../../core/util/option-schema.js';
 import {
   checkFieldName,
-  FIELD_NAME_JSON,
   OF_HANDLERS,
   type ResolvedRequestOptions,
 } from '../common/request-options.js';
@@ -58,12 +57,10 @@ export const HTTP: Group<HttpOptions, ResolvedHttpOptions['http']> = {
   fields: {
     replayHeader: {
       default: REPLAY_HEADER,
-      json: FIELD_NAME_JSON,
       check: checkFieldName,
     },
     replayHeaders: {
       defaultText: 'all headers that the handler added',
-      json: { type: 'array', items: FIELD_NAME_JSON },
       check: (option, names) => {
         checkList(option, names, checkReplayable);
       },
@@ -72,7 +69,6 @@ export const HTTP: Group<HttpOptions, ResolvedHttpOptions['http']> = {
     neverReplayHeaders: {
       default: Object.freeze([]),
       defaultText: '`[]`',
-      json: { type: 'array', items: FIELD_NAME_JSON },
       check: (option, names) => {
         checkList(option, names, checkFieldName);
       },
@@ -84,7 +80,6 @@ export const HTTP: Group<HttpOptions, ResolvedHttpOptions['http']> = {
       {
         default: PROBLEM_TYPE_BASE,
         defaultText: "this package's documentation",
-        json: { type: 'string', pattern: ABSOLUTE_URI.source },
       },
     ),
     fastPath: flag(true),

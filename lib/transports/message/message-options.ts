@@ -1,12 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
-import {
-  choice,
-  integer,
-  isText,
-  of,
-  type Group,
-  TEXT_JSON,
-} from '../../core/util/option-schema.js';
+import { choice, integer, isText, of, type Group } from '../../core/util/option-schema.js';
 import { OF_HANDLERS } from '../common/request-options.js';
 
 /** Whether a message whose handling failed is requeued or dead-lettered. */
@@ -48,7 +41,7 @@ export type ResolvedMessageOptions = Required<Omit<MessageOptions, 'consumer'>> 
 
 export const MESSAGE: Group<MessageOptions, ResolvedMessageOptions> = {
   fields: {
-    consumer: of('a non-empty string', isText, { defaultText: 'none', json: TEXT_JSON }),
+    consumer: of('a non-empty string', isText, { defaultText: 'none' }),
     onFailure: choice(['requeue', 'dead-letter'], { default: 'requeue', orFunction: true }),
     redeliveryDelayMs: integer({ default: 1_000, min: 0, max: 600_000 }),
     maxPauseMs: integer({ default: 600_000, min: 1_000, max: 86_400_000 }),

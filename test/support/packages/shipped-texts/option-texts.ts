@@ -59,18 +59,10 @@ const DOCS = 'docs/reference/options.md';
 const MARKERS = ['<!-- options: npm run texts -->', '<!-- end of options -->'] as const;
 const WIDTH = 120;
 
-export interface TextModule {
-  /** Within the project. */
-  readonly path: string;
-  readonly source: string;
-}
-
-type Json = Readonly<Record<string, unknown>>;
-
 interface Entry {
   readonly default?: unknown;
   readonly defaultText?: string;
-  readonly json?: Json;
+  readonly range?: readonly [min: number, max: number];
   readonly places?: readonly string[];
   readonly fields?: Readonly<Record<string, Entry>>;
   readonly shorthand?: string;
@@ -165,9 +157,8 @@ function defaultOf({ entry }: Declared): string | undefined {
   return entry.defaultText ?? inSource(entry.default);
 }
 
-function rangeOf({ entry: { json } }: Declared): string {
-  if (json?.minimum === undefined) return '';
-  return `${inSource(json.minimum)} to ${inSource(json.maximum)}`;
+function rangeOf({ entry: { range } }: Declared): string {
+  return range === undefined ? '' : range.map(inSource).join(' to ');
 }
 
 /** A file of lib, with the default and the range at the end of each option's comment. */
