@@ -1,6 +1,7 @@
 import type { Attempt } from '../operation/attempt.js';
 import { originOf, type OperationRequest } from '../operation/operation-request.js';
 import { inProgressRetentionMs, isAwaited, unfinishedRetentionMs } from '../operation/options.js';
+import type { Digests } from '../record/digests.js';
 import type { RejectionReason } from '../record/events.js';
 import {
   UNKNOWN_FENCE,
@@ -53,7 +54,7 @@ export class BeginProtocol {
       readonly [Part in keyof Transactions]: Transactions[Part] | undefined;
     },
     private readonly telemetry: Telemetries,
-    private readonly service: string | undefined,
+    private readonly digests: Digests,
   ) {}
 
   /**
@@ -242,7 +243,7 @@ export class BeginProtocol {
       recordRetentionMs: inProgressRetentionMs(options),
       notAfter: this.serverClock.notAfter(commandTimeoutMs, now),
       onExpiredLease,
-      origin: hasRecovery(request) ? originOf(request, this.service) : undefined,
+      origin: hasRecovery(request) ? originOf(request, this.digests.service) : undefined,
       note: this.telemetry.traceOf?.(),
       timeoutMs: commandTimeoutMs,
     });

@@ -45,7 +45,7 @@ export class IdempotencyEngine {
     this.services = { store, events, clock, deadlines: new DeadlineTimer(clock), attempts };
     this.tokens = new OwnerTokens(clock);
     const transactions = { unitOfWork, records: store.transactional };
-    this.protocol = new BeginProtocol(this.services, transactions, telemetry, service);
+    this.protocol = new BeginProtocol(this.services, transactions, telemetry, this.digests);
     this.duplicateWaiters = new DuplicateWaiters(this.protocol, limits);
   }
 
