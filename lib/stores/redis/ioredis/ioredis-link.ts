@@ -113,7 +113,7 @@ class IoredisLink implements RedisLink {
   }
 
   set(key: string, value: readonly Buffer[], expiryMs: number): void {
-    this.commandsOf(key).set(key, value, expiryMs, NOBODY);
+    this.commandsOf(key).set(key, value, expiryMs, IGNORED);
   }
 
   wait(required: WaitReplicas): RedisLink {
@@ -151,8 +151,8 @@ class IoredisLink implements RedisLink {
   };
 }
 
-/** Of SET: whether the value is there, the command after it finds out. */
-const NOBODY: ReplyReceiver = {
+/** The reply to SET: whether the value is there, the command after it finds out. */
+const IGNORED: ReplyReceiver = {
   isOwn: () => true,
   onReply: () => undefined,
   onError: () => undefined,

@@ -15,7 +15,7 @@ export interface DatabaseCheck {
 
 /**
  * @param isOwn - the store opened the connection.
- * @returns undefined if no other database can be selected: nobody else has the connection.
+ * @returns undefined if no other database can be selected: the store alone has the connection.
  */
 export function checkDatabaseOf(
   client: BinaryRedisClient,

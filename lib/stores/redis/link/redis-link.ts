@@ -74,7 +74,7 @@ export interface RedisLink {
     redirection?: Redirection,
   ): void;
   get(key: string, receiver: ReplyReceiver): void;
-  /** Nobody gets the reply. @param value - in parts, which are sent as one. */
+  /** The reply is ignored. @param value - in parts, which are sent as one. */
   set(key: string, value: readonly Buffer[], expiryMs: number): void;
   /** @returns a link on a connection of its own, whose commands are followed by WAIT. Its `close` is called, too. */
   wait(required: WaitReplicas): RedisLink;
