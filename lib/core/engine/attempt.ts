@@ -9,7 +9,6 @@ import type {
 import { bytesOf, type Lease, type Outcome } from '../record/record.js';
 import type { Acquisition, CompleteReply } from '../store/idempotency-store.js';
 import type { Clock } from '../util/clock.js';
-import { errorTypeOf } from '../util/errors.js';
 import type { AttemptServices } from './attempt-services.js';
 import { LeaseKeeper } from './lease-keeper.js';
 import type { KeptAttempt } from './local-attempts.js';
@@ -146,8 +145,7 @@ export class EngineAttempt implements KeptAttempt {
 
   optionFailed(option: string, error: unknown): void {
     const { operation, transport, recordKey } = this.request;
-    const about = { operation, transport, recordKey, option, error };
-    this.services.events.emit({ type: 'option_failed', ...about, errorType: errorTypeOf(error) });
+    this.services.events.optionFailed({ operation, transport, recordKey }, option, error);
   }
 
   /** @internal */

@@ -11,7 +11,7 @@ import {
 } from '../record/record.js';
 import type { Acquisition, Begin, BeginReply } from '../store/idempotency-store.js';
 import type { Telemetries } from '../telemetry/telemetries.js';
-import { errorTypeOf, StoreUnavailableError } from '../util/errors.js';
+import { StoreUnavailableError } from '../util/errors.js';
 import { ServerClock } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { EngineAttempt, LeasedEnding } from './attempt.js';
@@ -177,16 +177,6 @@ export class BeginProtocol {
     }
     return new TransactionalEnding(attempt, { unitOfWork, records });
   };
-
-  /** Reports a mistake in the application's own code that changes no decision. */
-  optionFailed(
-    { operation, transport, recordKey }: OperationRequest,
-    option: string,
-    error: unknown,
-  ): void {
-    const about = { operation, transport, recordKey, option, error };
-    this.services.events.emit({ type: 'option_failed', ...about, errorType: errorTypeOf(error) });
-  }
 
   /** Reports that the store did not reply, or replied too late. */
   reportUnavailable(request: OperationRequest, error: Error): Decision {

@@ -102,8 +102,13 @@ class WaitQueue {
       (await watching)?.();
     } catch (error) {
       // No waiter is left, but a custom store may keep what it could not stop.
-      this.protocol.optionFailed(request, 'store.watch', error);
+      this.watchFailed(request, error);
     }
+  }
+
+  private watchFailed({ operation, transport, recordKey }: OperationRequest, error: unknown): void {
+    const { events } = this.protocol.services;
+    events.optionFailed({ operation, transport, recordKey }, 'store.watch', error);
   }
 
   /** A waiter that is polling stays until the reply: it may have acquired the record. */
@@ -132,7 +137,7 @@ class WaitQueue {
       return stop;
     } catch (error) {
       // Polling alone is slower, but correct. That the store is unavailable shows at the next poll.
-      if (!isIdempotencyError(error)) this.protocol.optionFailed(request, 'store.watch', error);
+      if (!isIdempotencyError(error)) this.watchFailed(request, error);
       return undefined;
     }
   }

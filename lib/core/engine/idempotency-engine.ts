@@ -9,7 +9,7 @@ import type { IdempotencyStore } from '../store/idempotency-store.js';
 import { Telemetries } from '../telemetry/telemetries.js';
 import type { UnitOfWork } from '../transaction/unit-of-work.js';
 import { nodeClock, type Clock } from '../util/clock.js';
-import { asError, errorTypeOf, hasCode } from '../util/errors.js';
+import { asError, hasCode } from '../util/errors.js';
 import { DeadlineTimer } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { EngineAttempt, UnprotectedEnding } from './attempt.js';
@@ -112,8 +112,7 @@ export class IdempotencyEngine {
 
   /** Reports a function given as an option that failed after the effect, outside of an attempt. */
   reportOption(operation: string, transport: Transport, option: string, error: unknown): void {
-    const about = { operation, transport, option, error, errorType: errorTypeOf(error) };
-    this.events.emit({ type: 'option_failed', ...about });
+    this.events.optionFailed({ operation, transport }, option, error);
   }
 
   private withoutStore(request: OperationRequest, token: OwnerToken, error: Error): Decision {

@@ -37,8 +37,8 @@ const DRAIN_PAUSE_MS = 20;
 
 /**
  * The attempts of this process: which record keys it must not take over itself (protocol, rule 8), how many each caller
- * has, and what a shutdown waits for. A begin counts from when it is sent: after a blocked event loop, a duplicate's begin is sent before the
- * first one's reply is read.
+ * has, and what a shutdown waits for. A begin counts from when it is sent: after a blocked event loop, a duplicate's
+ * begin is sent before the first one's reply is read.
  */
 export class LocalAttempts {
   /**

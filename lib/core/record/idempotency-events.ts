@@ -8,6 +8,7 @@ import {
   type IdempotencyEvent,
   type RejectionReason,
 } from './events.js';
+import type { RecordKey } from './record.js';
 
 /** Called with every event, in the order of subscription. A returned promise is not awaited. */
 export type IdempotencyEventListener = (event: IdempotencyEvent) => unknown;
@@ -130,6 +131,15 @@ export class IdempotencyEvents {
       counter.commandFailed(command, sentAt, error);
       throw error;
     }
+  }
+
+  /** @internal Reports a mistake in the application's own code that changes no decision. */
+  optionFailed(
+    about: CountedSubject & { readonly recordKey?: RecordKey },
+    option: string,
+    error: unknown,
+  ): void {
+    this.emit({ type: 'option_failed', ...about, option, error, errorType: errorTypeOf(error) });
   }
 
   /** @internal Never throws. */
