@@ -30,6 +30,12 @@ const RECORD_BYTES_AT_MOST = 488;
 
 const LARGE_BYTES = 65_536;
 
+/** What the store sends, on any connection. */
+const COMMANDS = [
+  { path: '/payments', first: ['evalsha', 'evalsha'], replay: ['evalsha'] },
+  { path: '/large', first: ['evalsha', 'set', 'evalsha'], replay: ['evalsha', 'get'] },
+];
+
 const CONNECTIONS = 4;
 const REQUESTS = 800;
 
@@ -314,17 +320,19 @@ describe.each(platforms)('on %s with Redis', (platform) => {
       await own.app.close();
     });
 
-    it.each([
-      { path: '/payments', first: ['evalsha', 'evalsha'], replay: ['evalsha'] },
-      { path: '/large', first: ['evalsha', 'set', 'evalsha'], replay: ['evalsha', 'get'] },
-    ])('$first for a first POST $path, and $replay for its replay', async (expected) => {
-      const { path, first, replay } = expected;
-      const key = newKey();
-      expect(await commands.during(() => expectStatus(ask(path, key), 201))).toEqual(first);
-      expect(await commands.during(() => expectStatus(ask(path, key), 201, true))).toEqual(replay);
-      const mismatch = () => expectStatus(ask(path, key, '{"amount":2}'), 422);
-      expect(await commands.during(mismatch)).toEqual(['evalsha']);
-    });
+    it.each(COMMANDS)(
+      '$first for a first POST $path, and $replay for its replay',
+      async (expected) => {
+        const { path, first, replay } = expected;
+        const key = newKey();
+        expect(await commands.during(() => expectStatus(ask(path, key), 201))).toEqual(first);
+        expect(await commands.during(() => expectStatus(ask(path, key), 201, true))).toEqual(
+          replay,
+        );
+        const mismatch = () => expectStatus(ask(path, key, '{"amount":2}'), 422);
+        expect(await commands.during(mismatch)).toEqual(['evalsha']);
+      },
+    );
   });
 });
 
@@ -378,17 +386,17 @@ describe('on a Cluster with a client of the application, the store sends', () =>
     client.disconnect();
   });
 
-  it.each([
-    { path: '/payments', first: ['evalsha', 'evalsha'], replay: ['evalsha'] },
-    { path: '/large', first: ['evalsha', 'set', 'evalsha'], replay: ['evalsha', 'get'] },
-  ])('$first for a first POST $path, and $replay for its replay', async (expected) => {
-    const { path, first, replay } = expected;
-    const key = newKey();
-    const statusOf = async (amount?: number) => (await post(path, key, amount)).status;
-    expect(await sentDuring(() => statusOf())).toEqual(first);
-    expect(await sentDuring(() => statusOf())).toEqual(replay);
-    expect(await sentDuring(() => statusOf(2))).toEqual(['evalsha']);
-  });
+  it.each(COMMANDS)(
+    '$first for a first POST $path, and $replay for its replay',
+    async (expected) => {
+      const { path, first, replay } = expected;
+      const key = newKey();
+      const statusOf = async (amount?: number) => (await post(path, key, amount)).status;
+      expect(await sentDuring(() => statusOf())).toEqual(first);
+      expect(await sentDuring(() => statusOf())).toEqual(replay);
+      expect(await sentDuring(() => statusOf(2))).toEqual(['evalsha']);
+    },
+  );
 });
 
 /** Those that a store may send for a request: servers of a cluster, and its client, talk besides. */
