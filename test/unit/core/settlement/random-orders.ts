@@ -83,7 +83,7 @@ interface History {
   hasBegun: boolean;
   /** Part of a response has been sent. */
   hasPassed: boolean;
-  /** The response that is not kept has been sent: what follows does not count. */
+  /** The record will be released, as a response that is not kept was sent or no handler was called: what follows does not count. */
   isOver: boolean;
 }
 
@@ -137,8 +137,8 @@ export function brokenPromises(
       }
       past.hasBegun ||= !past.isOver && !past.hasEnded && next.kind === 'responseStarted';
       past.hasPassed ||= next.kind === 'responseStarted';
-      past.isOver = state.phase === 'releasing';
     }
+    past.isOver ||= state.phase === 'releasing';
     if (effect?.kind === 'wait' && settlements > 0) broken.push('waits after the settlement');
     if (settles(effect)) settlements += 1;
     if (settlements > 1) broken.push('settled twice');
