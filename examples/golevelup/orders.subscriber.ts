@@ -48,7 +48,7 @@ export class OrdersSubscriber {
     key: (_order: Order, message: ConsumeMessage) => message.properties.messageId as string,
     scope: () => 'billing',
     payload: (order) => order,
-    duplicates: { mode: 'wait', timeoutMs: 60_000 },
+    duplicates: { mode: 'wait', timeout: '1m' },
     // Acknowledge only after the outcome is stored.
     storeErrors: { whenNotSaved: 'error' },
     onRejected: requeueOrDeadLetter,

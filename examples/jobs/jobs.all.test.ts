@@ -98,7 +98,7 @@ describe('A scheduled task', () => {
             imports: [ScheduleModule.forRoot()],
             providers: [Reports, { provide: Mailer, useClass: ListedMailer }],
           },
-          { store, limits: { shutdownTimeoutMs: 0 } },
+          { store, limits: { shutdownTimeout: '0ms' } },
         ),
       ),
     );

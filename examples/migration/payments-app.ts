@@ -81,7 +81,7 @@ export async function startPayments(start: PaymentsApp): Promise<[INestApplicati
     imports: [
       IdempotencyModule.forRoot({
         store: redisStore({ client: redis }),
-        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+        storeErrors: { commandTimeout: '5s', saveTimeout: '5s' },
       }),
       ...imports,
     ],

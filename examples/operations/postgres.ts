@@ -30,7 +30,7 @@ interface Metric {
 export const storeThatReports = (deletedRecords: Metric, longestBatch: Metric) =>
   postgresStore({
     url: process.env.DATABASE_URL,
-    deleteExpired: { intervalMs: 5_000, batchSize: 500, pauseMs: 20 },
+    deleteExpired: { interval: '5s', batchSize: 500, pause: '20ms' },
     onDeleted: ({ deleted, longestBatchMs }) => {
       deletedRecords.inc(deleted);
       longestBatch.set(longestBatchMs);

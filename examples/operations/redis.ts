@@ -11,7 +11,7 @@ interface Address {
 export function storeBehindSentinels(sentinels: Address[]) {
   return redisStore({
     connection: { sentinels, name: 'payments', password: process.env.REDIS_PASSWORD },
-    waitReplicas: { count: 2, timeoutMs: 100 },
+    waitReplicas: { count: 2, timeout: '100ms' },
   });
 }
 // #endregion

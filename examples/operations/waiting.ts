@@ -6,7 +6,7 @@ export class OrdersController {
   private placed = 0;
 
   @Post()
-  @Idempotent({ duplicates: { mode: 'wait', timeoutMs: 5_000 } })
+  @Idempotent({ duplicates: { mode: 'wait', timeout: '5s' } })
   place(@Body() { item }: { item: string }) {
     this.placed += 1;
     return { order: this.placed, item };

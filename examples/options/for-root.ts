@@ -5,7 +5,7 @@ export const idempotency = () =>
   // #region module
   IdempotencyModule.forRoot({
     store: redisStore({ url: process.env.REDIS_URL }),
-    lease: { durationMs: 30_000 },
+    lease: { duration: '30s' },
     duplicates: 'wait',
   });
 // #endregion

@@ -18,7 +18,7 @@ afterAll(() => {
 });
 
 /** As a file would have it. */
-const idempotency = { lease: { durationMs: 30_000 }, duplicates: 'wait' };
+const idempotency = { lease: { duration: '30s' }, duplicates: 'wait' };
 
 @Module({})
 class AppModule {}

@@ -49,7 +49,7 @@ beforeEach(async () => {
     const consumer = await startConsumer(billingQueue(broker.url, queue), {
       controllers: [OrdersConsumer],
       providers: [{ provide: Bank, useClass: ListedBank }],
-      options: { store: redisStore({ url: redis.url }), message: { redeliveryDelayMs: 20 } },
+      options: { store: redisStore({ url: redis.url }), message: { redeliveryDelay: '20ms' } },
     });
     consumers.push(consumer);
   }

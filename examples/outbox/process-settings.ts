@@ -14,8 +14,8 @@ export interface ProcessSettings {
 }
 
 export const MODULE_OPTIONS = {
-  lease: { durationMs: 1_000 },
-  duplicates: { mode: 'wait', timeoutMs: 20_000 },
+  lease: { duration: '1s' },
+  duplicates: { mode: 'wait', timeout: '20s' },
   // A busy machine must not look like a database that is down.
-  storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+  storeErrors: { commandTimeout: '5s', saveTimeout: '5s' },
 } as const;

@@ -20,9 +20,9 @@ const { redisUrl, providerUrl, leaseMs } = JSON.parse(process.env.TEST_SETTINGS 
     IdempotencyModule.forRoot({
       store: redisStore({ url: redisUrl }),
       caller: { anonymous: 'shared' },
-      lease: { durationMs: leaseMs },
+      lease: { duration: leaseMs },
       // A busy machine must not look like a store that is down.
-      storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+      storeErrors: { commandTimeout: '5s', saveTimeout: '5s' },
     }),
   ],
   controllers: [PaymentsController],

@@ -21,7 +21,7 @@ export class ShopController {
   @Idempotent({
     caller: { anonymous: 'shared' },
     key: { syntax: 'uuid' },
-    outcome: { retentionMs: 3_600_000, maxBytes: 4_096 },
+    outcome: { retention: '1h', maxBytes: 4_096 },
   })
   contact(@Body() message: Checkout) {
     this.shop.checkOut(message);

@@ -8,7 +8,7 @@ import { RequestLimit } from './limits.js';
     ThrottlerModule.forRoot([
       { name: 'requests', ttl: 60_000, limit: 120 },
       { name: 'default', ttl: 60_000, limit: 10 }, // executions
-      { name: 'records', ttl: 86_400_000, limit: 200 }, // over outcome.retentionMs
+      { name: 'records', ttl: 86_400_000, limit: 200 }, // over outcome.retention
     ]),
   ],
   providers: [{ provide: APP_GUARD, useClass: RequestLimit }],

@@ -46,7 +46,7 @@ export const callsOf = (redis: Redis, { id }: Order) => redis.lrange(`calls:${id
 export const effectsOf = (redis: Redis, { id }: Order) => redis.lrange(`effects:${id}`, 0, -1);
 
 export const MODULE_OPTIONS = {
-  lease: { durationMs: 500 },
+  lease: { duration: '500ms' },
   // A busy machine must not look like a store that is down.
-  storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+  storeErrors: { commandTimeout: '5s', saveTimeout: '5s' },
 } as const;

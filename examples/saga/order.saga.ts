@@ -45,9 +45,9 @@ export class OrderSaga {
         // The next step begins only after this one's value is stored.
         storeErrors: { whenNotSaved: 'error' },
         // Two runs of one saga at the same time take the same way.
-        duplicates: { mode: 'wait', timeoutMs: 60_000 },
+        duplicates: { mode: 'wait', timeout: '1m' },
         // Longer than a saga can take, with all its retries.
-        outcome: { retentionMs: 30 * 24 * 60 * 60 * 1000 },
+        outcome: { retention: '30ms' * 24 * 60 * 60 * 1000 },
       },
       ({ downstreamKey, signal }) => act({ idempotencyKey: downstreamKey(name), signal }),
     );

@@ -8,10 +8,10 @@ export const idempotency = () =>
   IdempotencyModule.forRoot({
     store: redisStore({ url: process.env.REDIS_URL }),
     storeErrors: {
-      commandTimeoutMs: 3_000, // longer than the store needs to replace a dead connection
-      saveTimeoutMs: 3_000,
+      commandTimeout: '3s', // longer than the store needs to replace a dead connection
+      saveTimeout: '3s',
       whenNotSaved: 'error', // nothing is saved after the response: the process is frozen then
     },
-    lease: { durationMs: 10_000, maxExecutionMs: TIMEOUT_MS },
+    lease: { duration: '10s', maxExecution: TIMEOUT_MS },
     duplicates: 'reject', // a waiting duplicate is paid for
   });

@@ -43,7 +43,7 @@ async function start(imported: DynamicModule) {
 describe.each([
   ['the settings of this guide', idempotency, 201],
   [
-    'the default of storeErrors.commandTimeoutMs',
+    'the default of storeErrors.commandTimeout',
     () => IdempotencyModule.forRoot({ store: redisStore({ url: process.env.REDIS_URL }) }),
     503,
   ],

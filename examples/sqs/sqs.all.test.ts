@@ -52,7 +52,7 @@ class ConsumerProcess {
     const store = new FaultyStore(records);
     const app = await callingApp(
       {},
-      { store, storeErrors: { commandTimeoutMs: 500, saveTimeoutMs: 1_000 } },
+      { store, storeErrors: { commandTimeout: '500ms', saveTimeout: '1s' } },
     );
     const service = app.nest.get(IdempotencyService, { strict: false });
     const connection = new Connection(sqs);

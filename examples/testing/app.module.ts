@@ -6,7 +6,7 @@ import { BillingModule } from './billing.module.js';
 /** The part that tests share. */
 export const idempotencyOptions = {
   caller: { anonymous: 'shared' },
-  outcome: { retentionMs: 3_600_000 },
+  outcome: { retention: '1h' },
 } as const;
 
 export const idempotency = IdempotencyModule.forRootAsync({

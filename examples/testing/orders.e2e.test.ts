@@ -54,7 +54,7 @@ describe('POST /orders', () => {
 
   it('charges again under the same key once the outcome has expired', async () => {
     await post('k-1');
-    await app.get(IdempotencyTestClock).advance(idempotencyOptions.outcome.retentionMs);
+    await app.get(IdempotencyTestClock).advance(idempotencyOptions.outcome.retention);
     await post('k-1');
     expect(payments.charged).toHaveLength(2);
   });

@@ -4,6 +4,6 @@ import { redisStore } from 'nestjs-idempotency/redis';
 export function sentinelStore(sentinels: { host: string; port: number }[], name: string) {
   return redisStore({
     connection: { sentinels, name },
-    waitReplicas: { count: 1, timeoutMs: 100 },
+    waitReplicas: { count: 1, timeout: '100ms' },
   });
 }

@@ -38,8 +38,8 @@ export class WorkerPool extends ProcessPool<LabWorker> {
     const { effectMs: effectDelayMs, leaseMs, onSaveFailure } = this.plan;
     const { saveTimeoutMs, commandTimeoutMs, transactional, mutant } = this.plan;
     const options = {
-      lease: { durationMs: leaseMs },
-      storeErrors: { whenNotSaved: onSaveFailure, saveTimeoutMs, commandTimeoutMs },
+      lease: { duration: leaseMs },
+      storeErrors: { whenNotSaved: onSaveFailure, saveTimeout: saveTimeoutMs, commandTimeout: commandTimeoutMs },
     };
     return this.lab.start(this.storeFor(slot), {
       options,

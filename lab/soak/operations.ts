@@ -40,10 +40,10 @@ const FOUND = { event: 'done', data: 'found' };
 
 /** Short, so that abandoned attempts soon end. */
 const COMMON = {
-  duplicates: { mode: 'wait', timeoutMs: 300, retryAfterMs: 20 },
-  storeErrors: { whenUnavailable: 'execute', commandTimeoutMs: 1_000, saveTimeoutMs: 30 },
-  lease: { durationMs: 1_000, maxExecutionMs: 2_000 },
-  outcome: { retentionMs: 60_000 },
+  duplicates: { mode: 'wait', timeout: 300, retryAfter: 20 },
+  storeErrors: { whenUnavailable: 'execute', commandTimeout: 1_000, saveTimeout: 30 },
+  lease: { duration: 1_000, maxExecution: 2_000 },
+  outcome: { retention: 60_000 },
 } as const;
 
 /** The options of the operation of this kind. */
@@ -51,7 +51,7 @@ export function optionsOf(kind: Kind): ProtocolOptions & { caller: { anonymous: 
   return {
     ...COMMON,
     caller: { anonymous: 'shared' },
-    ...(kind === 'hasty' && { duplicates: { ...COMMON.duplicates, timeoutMs: TIMEOUT_MS } }),
+    ...(kind === 'hasty' && { duplicates: { ...COMMON.duplicates, timeout: TIMEOUT_MS } }),
     ...(kind === 'denied' && { lease: { ...COMMON.lease, onTakeover: 'reject' } }),
     ...(kind === 'declined' && { outcome: { ...COMMON.outcome, keep: () => true } }),
     ...(kind === 'recovered' && {

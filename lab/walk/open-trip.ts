@@ -78,7 +78,7 @@ function optionsFor(redisUrl: string): IdempotencyModuleOptions {
   return {
     store: redisStore({ url: redisUrl }),
     caller: { anonymous: 'shared' },
-    storeErrors: { commandTimeoutMs: 10_000 },
+    storeErrors: { commandTimeout: 10_000 },
   };
 }
 

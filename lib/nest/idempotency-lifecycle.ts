@@ -112,7 +112,7 @@ export class IdempotencyLifecycle
     const running = await this.engine.drain();
     if (running > 0) {
       this.logger.warn(
-        `${String(running)} operations were still running after "limits.shutdownTimeoutMs". Their keys stay blocked until their leases expire.`,
+        `${String(running)} operations were still running after "limits.shutdownTimeout". Their keys stay blocked until their leases expire.`,
       );
     }
   }

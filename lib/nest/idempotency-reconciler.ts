@@ -74,13 +74,13 @@ export class IdempotencyReconciler
   ) {
     const options = resolveModuleOptions(defaults);
     this.schedule = options.reconcile;
-    this.shutdownTimeoutMs = options.limits.shutdownTimeoutMs;
+    this.shutdownTimeoutMs = options.limits.shutdownTimeout;
     this.reconciliation = new Reconciliation(
       engine,
       services,
       (operation) => this.operation(operation),
       this.schedule || resolveGroup('reconcile', RECONCILE),
-      options.storeErrors.commandTimeoutMs,
+      options.storeErrors.commandTimeout,
     );
     this.runner = new SingleRunner(engine, WORK, options);
   }
@@ -176,7 +176,7 @@ export class IdempotencyReconciler
   }
 
   /** A store that cannot list records stops the start; an unreachable one does not. */
-  private async checkStore({ afterMs: overMs }: ResolvedReconcileOptions): Promise<void> {
+  private async checkStore({ after: overMs }: ResolvedReconcileOptions): Promise<void> {
     const asked = this.engine.store.abandoned({
       overMs,
       limit: 1,
@@ -201,7 +201,7 @@ export class IdempotencyReconciler
       };
       this.reconcile().then(rearm, rearm);
     };
-    this.timer = clock.setTimeout(run, jittered(schedule.intervalMs, clock), undefined);
+    this.timer = clock.setTimeout(run, jittered(schedule.interval, clock), undefined);
     this.timer.unref();
   }
 

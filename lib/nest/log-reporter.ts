@@ -85,8 +85,8 @@ const failed = (option: string, instead: string) =>
 /** What failed, and the safe side that was taken. */
 const AFTER_EFFECT: Readonly<Record<string, string>> = {
   'outcome.keep': failed('outcome.keep', 'The outcome is kept, and every retry gets it'),
-  'outcome.retentionMs': failed(
-    'outcome.retentionMs',
+  'outcome.retention': failed(
+    'outcome.retention',
     'The outcome is kept for a day or, if that is longer, the longest time that the function has returned',
   ),
   'message.onFailure': failed('message.onFailure', 'The message is requeued'),

@@ -20,7 +20,7 @@ export async function storeInUse(
   return new BreakerStore(
     options.store,
     await loadOpossum(),
-    { ...breaker, probeTimeoutMs: storeErrors.commandTimeoutMs },
+    { ...breaker, probeTimeoutMs: storeErrors.commandTimeout },
     (event) => {
       events.emit(event);
     },

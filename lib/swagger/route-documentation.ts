@@ -168,8 +168,8 @@ function keyForm({ options }: HttpRoute): {
 
 /** What happens to retries and duplicates, and for how long (contract C82b). */
 export function describeRetries({ options }: HttpRoute): string {
-  const { keep, retentionMs, storeBody } = options.outcome;
-  const { mode, timeoutMs } = options.duplicates;
+  const { keep, retention: retentionMs, storeBody } = options.outcome;
+  const { mode, timeout: timeoutMs } = options.duplicates;
   const period =
     typeof retentionMs === 'function'
       ? 'For a time that depends on the first response'

@@ -120,7 +120,7 @@ export class IdempotencyTestRecords {
   }
 
   private leaveAbandoned({ recordKey, fingerprint, options }: OperationRequest): void {
-    const { durationMs: leaseMs, maxExecutionMs } = options.lease;
+    const { duration: leaseMs, maxExecution: maxExecutionMs } = options.lease;
     this.store.beginInThePast({
       recordKey,
       token: newOwnerToken(this.engine.clock),
@@ -130,7 +130,7 @@ export class IdempotencyTestRecords {
       recordRetentionMs: inProgressRetentionMs(options),
       notAfter: 0,
       onExpiredLease: 'takeover',
-      timeoutMs: options.storeErrors.commandTimeoutMs,
+      timeoutMs: options.storeErrors.commandTimeout,
     });
   }
 

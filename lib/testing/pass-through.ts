@@ -110,7 +110,7 @@ export class PassThrough
       : unitOfWork.run(
           {
             isolation: isolation === 'default' ? undefined : isolation,
-            timeoutMs: PROTOCOL_DEFAULTS.lease.maxExecutionMs,
+            timeoutMs: PROTOCOL_DEFAULTS.lease.maxExecution,
           },
           run,
         ));

@@ -92,7 +92,7 @@ class AppModule {}
 async function start(platform: Platform, store: ReturnType<typeof redisStore>) {
   const module = {
     module: AppModule,
-    imports: [IdempotencyModule.forRoot({ store, storeErrors: { commandTimeoutMs: 5_000 } })],
+    imports: [IdempotencyModule.forRoot({ store, storeErrors: { commandTimeout: 5_000 } })],
     controllers: [Payments],
   };
   const settings = { logger: false, abortOnError: false } as const;

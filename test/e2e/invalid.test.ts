@@ -153,7 +153,7 @@ describe('a code that is added to the table of rejections', () => {
     startApp({ platform: 'express', store: memoryStore(), controllers: [PlantsController] }),
   );
 
-  const { retryAfterMs } = PROTOCOL_DEFAULTS.duplicates;
+  const { retryAfter: retryAfterMs } = PROTOCOL_DEFAULTS.duplicates;
   const rejected = () => {
     const result = rejectedResult(code, PROTOCOL_DEFAULTS);
     if (result.kind !== 'rejected') throw new Error(result.kind);

@@ -174,7 +174,7 @@ function secondsLeft(text: string): number {
     .spec;
   const pause = containers[0].lifecycle.preStop.sleep.seconds;
   return (
-    terminationGracePeriodSeconds - pause - DEFAULT_LIMITS.shutdownTimeoutMs / 1000 - CLOSING_S
+    terminationGracePeriodSeconds - pause - DEFAULT_LIMITS.shutdownTimeout / 1000 - CLOSING_S
   );
 }
 

@@ -49,7 +49,7 @@ export async function runMessagesOn(
     queue,
     consumers,
     prefetch,
-    options: { lease: { durationMs: leaseMs }, duplicates: whenInProgress },
+    options: { lease: { duration: leaseMs }, duplicates: whenInProgress },
     effectDelayMs,
     program: await servers.programOf(mutant),
   });

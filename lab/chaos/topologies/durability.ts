@@ -5,5 +5,5 @@ const TIMEOUT_MS = 1_000;
 
 /** The store's options for replicas to wait for. */
 export function durabilityOf({ waitReplicas: count }: Plan) {
-  return count === 0 ? {} : { waitReplicas: { count, timeoutMs: TIMEOUT_MS } };
+  return count === 0 ? {} : { waitReplicas: { count, timeout: TIMEOUT_MS } };
 }

@@ -20,8 +20,8 @@ const records = openRecords(setup, RETENTION_MS);
 @Controller()
 @Idempotent({
   caller: { anonymous: 'shared' },
-  outcome: { retentionMs: RETENTION_MS },
-  storeErrors: { commandTimeoutMs: RETENTION_MS },
+  outcome: { retention: RETENTION_MS },
+  storeErrors: { commandTimeout: RETENTION_MS },
 })
 class PaymentsController {
   @Post('payments')

@@ -37,7 +37,7 @@ class MeasuredController {
     IdempotencyModule.forRoot({
       store: redisStore({ url: process.env.REDIS_URL ?? '' }),
       caller: { anonymous: 'shared' },
-      storeErrors: { commandTimeoutMs: 10_000 },
+      storeErrors: { commandTimeout: 10_000 },
     }),
   ],
   controllers: [MeasuredController],

@@ -142,8 +142,8 @@ const KEEPER = mistakesIn(
   ],
   [
     'an operation starts though begin took more than its lease',
-    'now - sentAt >= this.options.lease.durationMs * UNCONFIRMED_PART',
-    'now - sentAt >= this.options.lease.maxExecutionMs * UNCONFIRMED_PART',
+    'now - sentAt >= this.options.lease.duration * UNCONFIRMED_PART',
+    'now - sentAt >= this.options.lease.maxExecution * UNCONFIRMED_PART',
   ],
   [
     'an operation starts though the confirmation took more than its lease',

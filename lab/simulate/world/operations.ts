@@ -153,22 +153,22 @@ export class SimulatedOperation {
       outcome: {
         maxBytes: MAX_BYTES,
         storeBody: !plan.storesNothing,
-        retentionMs: plan.retentionMs,
+        retention: plan.retentionMs,
         codec: JSON_CODEC,
         keep: keeps,
       },
-      duplicates: { mode: plan.duplicates, timeoutMs: plan.waitMs },
+      duplicates: { mode: plan.duplicates, timeout: plan.waitMs },
       lease: {
-        durationMs: plan.leaseMs,
-        maxExecutionMs: plan.maxExecutionMs,
+        duration: plan.leaseMs,
+        maxExecution: plan.maxExecutionMs,
         onTakeover:
           plan.onTakeover === 'recover' ? (context) => this.recover(context) : plan.onTakeover,
       },
       storeErrors: {
         whenNotSaved: plan.whenNotSaved,
         whenUnavailable: plan.whenUnavailable,
-        commandTimeoutMs: plan.commandTimeoutMs,
-        saveTimeoutMs: plan.saveTimeoutMs,
+        commandTimeout: plan.commandTimeoutMs,
+        saveTimeout: plan.saveTimeoutMs,
       },
     };
   }

@@ -37,7 +37,7 @@ type Surrounding = (typeof SURROUNDINGS)[number][0];
 
 function routeOf(operation: SimulatedOperation, isNative: boolean): HttpRoute {
   const { options } = operation;
-  const { retryAfterMs } = options.duplicates;
+  const { retryAfter: retryAfterMs } = options.duplicates;
   return {
     operation: operation.name,
     options: { ...options, http: { replayHeader: REPLAY_HEADER } },

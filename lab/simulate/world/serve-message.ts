@@ -27,7 +27,7 @@ function routeOf(operation: SimulatedOperation, content: string): MessageRoute {
       enabled: true,
       key: { from: messageIdOf, required: true, maxLength: 255, uniqueFor: 'operation' },
       caller: { anonymous: 'reject' },
-      message: { onFailure: 'requeue', redeliveryDelayMs: 50, maxPauseMs: 2_000 },
+      message: { onFailure: 'requeue', redeliveryDelay: 50, maxPause: 2_000 },
     },
   } as unknown as MessageRoute;
 }

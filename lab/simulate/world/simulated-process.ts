@@ -90,7 +90,7 @@ export class SimulatedProcess implements Ticking {
       // The episodes have one caller.
       maxWaitersPerKey: plan.maxWaiters,
       maxWaitersPerCaller: plan.maxWaiters,
-      shutdownTimeoutMs: SHUTDOWN_TIMEOUT_MS,
+      shutdownTimeout: SHUTDOWN_TIMEOUT_MS,
     };
     this.engine = new IdempotencyEngine(
       this.store,

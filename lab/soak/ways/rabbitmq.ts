@@ -39,7 +39,7 @@ addOperations(
       Idempotent({
         ...options,
         message: {
-          ...{ consumer: QUEUE, redeliveryDelayMs: 20, maxPauseMs: 1_000 },
+          ...{ consumer: QUEUE, redeliveryDelay: 20, maxPause: 1_000 },
           // Otherwise it is redelivered again and again.
           onFailure: 'dead-letter',
         },

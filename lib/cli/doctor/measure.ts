@@ -24,7 +24,7 @@ export async function checkLatency(ask: () => Promise<unknown>): Promise<Finding
 }
 
 export function evaluateLatency(took: readonly number[]): Finding {
-  const { commandTimeoutMs } = PROTOCOL_DEFAULTS.storeErrors;
+  const { commandTimeout: commandTimeoutMs } = PROTOCOL_DEFAULTS.storeErrors;
   const sorted = [...took].sort((one, other) => one - other);
   const median = sorted[Math.floor(sorted.length / 2)] ?? 0;
   const worst = sorted.at(-1) ?? 0;
@@ -32,7 +32,7 @@ export function evaluateLatency(took: readonly number[]): Finding {
   if (worst > commandTimeoutMs) {
     return warning(
       'latency',
-      `${found} With the default of storeErrors.commandTimeoutMs (${commandTimeoutMs}), a request with such a command is rejected. Find out what delays the server or the network.`,
+      `${found} With the default of storeErrors.commandTimeout (${commandTimeoutMs}), a request with such a command is rejected. Find out what delays the server or the network.`,
     );
   }
   if (median > SLOW_MS) {

@@ -101,7 +101,7 @@ function memoryOf(info: Info): Finding {
   if (available === 0 || used / available < FULL) return ok('memory', found);
   return warning(
     'memory',
-    `${found} Without free memory Redis rejects new operations. Raise the limit, or shorten outcome.retentionMs.`,
+    `${found} Without free memory Redis rejects new operations. Raise the limit, or shorten outcome.retention.`,
   );
 }
 

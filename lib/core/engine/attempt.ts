@@ -161,7 +161,7 @@ export class EngineAttempt implements KeptAttempt {
   abortReason(reason: LeaseLossReason): unknown {
     return this.isProtected
       ? reason
-      : new DOMException('The operation exceeded "lease.maxExecutionMs".', 'TimeoutError');
+      : new DOMException('The operation exceeded "lease.maxExecution".', 'TimeoutError');
   }
 
   /** @internal */
@@ -218,7 +218,7 @@ export class EngineAttempt implements KeptAttempt {
     this.keeper.stop();
     // Without protection, it has already waited until no attempt has the record.
     if (state === 'in_progress' && this.isProtected) {
-      const giveUpAt = this.clock.now() + this.request.options.duplicates.timeoutMs;
+      const giveUpAt = this.clock.now() + this.request.options.duplicates.timeout;
       const reply = await completeOnceFree(this, final, giveUpAt);
       if (reply !== undefined && reply.kind !== 'lost') return this.conclude(reply, final, when);
       state = reply?.state ?? state;
@@ -302,7 +302,7 @@ export class LeasedEnding implements AttemptEnding {
     const { attempts, clock } = attempt.services;
     attempts.settling(attempt);
     const now = clock.now();
-    const giveUpAt = now + attempt.request.options.storeErrors.saveTimeoutMs;
+    const giveUpAt = now + attempt.request.options.storeErrors.saveTimeout;
     const reply = await sendComplete(attempt, final, giveUpAt, now);
     return reply === undefined ? this.delayed(final) : attempt.conclude(reply, final);
   }
@@ -310,7 +310,7 @@ export class LeasedEnding implements AttemptEnding {
   async release(): Promise<void> {
     const { attempt } = this;
     attempt.keeper.stop();
-    const giveUpAt = attempt.clock.now() + attempt.request.options.storeErrors.saveTimeoutMs;
+    const giveUpAt = attempt.clock.now() + attempt.request.options.storeErrors.saveTimeout;
     const reply = await sendRelease(attempt, giveUpAt);
     switch (reply?.kind) {
       case 'ok':
@@ -349,7 +349,7 @@ export class UnprotectedEnding implements AttemptEnding {
     const { attempt } = this;
     attempt.services.attempts.settling(attempt);
     attempt.keeper.stop();
-    const giveUpAt = attempt.clock.now() + attempt.request.options.lease.durationMs;
+    const giveUpAt = attempt.clock.now() + attempt.request.options.lease.duration;
     void completeOnceFree(attempt, final, giveUpAt).then((late) =>
       attempt.concludeLate(late, final),
     );
@@ -360,7 +360,7 @@ export class UnprotectedEnding implements AttemptEnding {
   release(): Promise<void> {
     const { attempt } = this;
     attempt.keeper.stop();
-    const giveUpAt = attempt.clock.now() + attempt.request.options.storeErrors.commandTimeoutMs;
+    const giveUpAt = attempt.clock.now() + attempt.request.options.storeErrors.commandTimeout;
     void sendRelease(attempt, giveUpAt).then((reply) => {
       const isFree = reply !== undefined && reply.kind !== 'lost';
       if (!attempt.hasStarted) attempt.end('not_started');

@@ -131,7 +131,7 @@ export class BeginProtocol {
       }
       case 'late':
         throw new StoreUnavailableError(
-          'The store received begin too late, twice. Its clock is unsteady, or the latency to it exceeds "storeErrors.commandTimeoutMs".',
+          'The store received begin too late, twice. Its clock is unsteady, or the latency to it exceeds "storeErrors.commandTimeout".',
         );
       case 'stale_begin':
         return this.reportUnavailable(
@@ -202,7 +202,7 @@ export class BeginProtocol {
         tombstoneMs: unfinishedRetentionMs(options),
         notify: isAwaited(options),
         // No request waits for it, and it may need a new connection.
-        timeoutMs: options.storeErrors.saveTimeoutMs,
+        timeoutMs: options.storeErrors.saveTimeout,
       };
       await events.counted('release', () =>
         store.release({ recordKey, token, fence: UNKNOWN_FENCE }, command),
@@ -222,8 +222,8 @@ export class BeginProtocol {
     now: number,
   ): Promise<BeginReply> {
     const { options, recordKey, fingerprint } = request;
-    const { durationMs: leaseMs, maxExecutionMs } = options.lease;
-    const { commandTimeoutMs } = options.storeErrors;
+    const { duration: leaseMs, maxExecution: maxExecutionMs } = options.lease;
+    const { commandTimeout: commandTimeoutMs } = options.storeErrors;
     return this.services.store.begin({
       recordKey,
       token,

@@ -121,7 +121,7 @@ class WaitQueue {
   /** Polls once watching has begun, too: the record may have ended before. */
   private async watch(request: OperationRequest): Promise<StopWatching | undefined> {
     const { recordKey, options } = request;
-    const { commandTimeoutMs: timeoutMs } = options.storeErrors;
+    const { commandTimeout: timeoutMs } = options.storeErrors;
     const notify = () => {
       this.wakeSignal.notify();
     };
@@ -249,7 +249,7 @@ export class DuplicateWaiters {
 
   async wait(request: OperationRequest, token: OwnerToken): Promise<Decision> {
     const { recordKey, options } = request;
-    const timeoutMs = Math.min(options.duplicates.timeoutMs, request.waitAtMostMs ?? Infinity);
+    const timeoutMs = Math.min(options.duplicates.timeout, request.waitAtMostMs ?? Infinity);
     if (timeoutMs === 0 || hasLeft(request)) return rejectDecision('in_progress');
     const caller = callerOf(request);
     const full = this.whatIsFull(recordKey, caller);

@@ -70,7 +70,7 @@ export class IdempotencyEngine {
 
   /**
    * Rejects new requests. Resolves when all attempts have ended and all outcomes are stored, or after
-   * `limits.shutdownTimeoutMs`.
+   * `limits.shutdownTimeout`.
    * @returns how many attempts are still running. Their keys become free with their leases.
    */
   drain(): Promise<number> {

@@ -62,8 +62,8 @@ export class LeaseKeeper implements DeadlineListener {
     private readonly startedAt: number,
     private readonly observer: LeaseObserver,
   ) {
-    this.hardDeadlineAt = startedAt + options.lease.maxExecutionMs;
-    this.slowAt = startedAt + options.lease.maxExecutionMs / 2;
+    this.hardDeadlineAt = startedAt + options.lease.maxExecution;
+    this.slowAt = startedAt + options.lease.maxExecution / 2;
     if (lease !== undefined) this.renewed(startedAt);
   }
 
@@ -131,11 +131,11 @@ export class LeaseKeeper implements DeadlineListener {
   }
 
   private isUnconfirmed(sentAt: number, now: number): boolean {
-    return now - sentAt >= this.options.lease.durationMs * UNCONFIRMED_PART;
+    return now - sentAt >= this.options.lease.duration * UNCONFIRMED_PART;
   }
 
   private renewed(sentAt: number): void {
-    const { durationMs } = this.options.lease;
+    const { duration: durationMs } = this.options.lease;
     this.leaseOverAt = Math.min(sentAt + durationMs, this.hardDeadlineAt);
     this.heartbeatAt = sentAt + durationMs / HEARTBEATS_PER_LEASE;
   }
@@ -193,7 +193,7 @@ export class LeaseKeeper implements DeadlineListener {
       this.accept(await this.extend(lease), sentAt);
     } catch {
       // The next heartbeat is the retry. It is sent sooner than usual, before the lease expires.
-      this.heartbeatAt = this.services.clock.now() + this.options.lease.durationMs * RETRY_PART;
+      this.heartbeatAt = this.services.clock.now() + this.options.lease.duration * RETRY_PART;
     } finally {
       this.inFlight = false;
       this.arm();
@@ -201,7 +201,7 @@ export class LeaseKeeper implements DeadlineListener {
   }
 
   private extend(lease: Lease): Promise<ExtendReply> {
-    const timeoutMs = Math.ceil(this.options.lease.durationMs * HEARTBEAT_TIMEOUT_PART);
+    const timeoutMs = Math.ceil(this.options.lease.duration * HEARTBEAT_TIMEOUT_PART);
     return extendLease(this.services, lease, this.options, timeoutMs);
   }
 
@@ -248,16 +248,16 @@ export function extendLease(
   withinMs = Infinity,
 ): Promise<ExtendReply> {
   const command = {
-    leaseMs: options.lease.durationMs,
+    leaseMs: options.lease.duration,
     recordRetentionMs: inProgressRetentionMs(options),
-    timeoutMs: Math.min(options.storeErrors.commandTimeoutMs, withinMs),
+    timeoutMs: Math.min(options.storeErrors.commandTimeout, withinMs),
   };
   return events.counted('extend', () => store.extend(lease, command), checkedExtension);
 }
 
 function unconfirmed(): Error {
   return new StoreUnavailableError(
-    'The reply to begin took most of the lease, and the lease could not be extended. Check the latency to the store, or increase "lease.durationMs".',
+    'The reply to begin took most of the lease, and the lease could not be extended. Check the latency to the store, or increase "lease.duration".',
   );
 }
 

@@ -57,7 +57,7 @@ export class LocalAttempts {
 
   constructor(
     {
-      shutdownTimeoutMs,
+      shutdownTimeout: shutdownTimeoutMs,
       maxAttemptsPerCaller: max,
     }: Pick<ResolvedLimits, 'shutdownTimeoutMs' | 'maxAttemptsPerCaller'>,
     private readonly clock: Clock,
@@ -86,7 +86,7 @@ export class LocalAttempts {
    * @returns it, for {@link remove} once its reply has been read.
    */
   sent({ recordKey, options }: OperationRequest, sentAt: number): LocalAttempt {
-    const { durationMs, maxExecutionMs } = options.lease;
+    const { duration: durationMs, maxExecution: maxExecutionMs } = options.lease;
     // Half of the lease, as the store measures it by another clock.
     const leaseOverAt = sentAt + durationMs / 2;
     return this.add(recordKey, UNKNOWN_FENCE, sentAt + maxExecutionMs, leaseOverAt);
@@ -109,7 +109,7 @@ export class LocalAttempts {
    */
   keep(attempt: KeptAttempt, startedAt: number): void {
     const { recordKey, options } = attempt.request;
-    const deadlineAt = startedAt + options.lease.maxExecutionMs;
+    const deadlineAt = startedAt + options.lease.maxExecution;
     this.running.set(attempt, this.add(recordKey, attempt.fencingToken, deadlineAt, startedAt));
   }
 
@@ -187,7 +187,7 @@ export class LocalAttempts {
   }
 
   /**
-   * Lets no operation start any more. Resolves when all attempts have ended, or after `limits.shutdownTimeoutMs`.
+   * Lets no operation start any more. Resolves when all attempts have ended, or after `limits.shutdownTimeout`.
    * @returns how many attempts are still running.
    */
   async drain(): Promise<number> {

@@ -94,7 +94,7 @@ export async function isUnlocked(
   giveUpAt: number,
 ): Promise<boolean> {
   const { clock, events } = writer.services;
-  const { commandTimeoutMs } = writer.request.options.storeErrors;
+  const { commandTimeout: commandTimeoutMs } = writer.request.options.storeErrors;
   do {
     const leftMs = Math.max(1, Math.ceil(giveUpAt - clock.now()));
     const timeoutMs = Math.min(commandTimeoutMs, leftMs);
@@ -120,7 +120,7 @@ async function untilReplied<Reply extends CompleteReply | ReleaseReply>(
 ): Promise<Reply | undefined> {
   const { clock, events } = writer.services;
   const { counter } = events;
-  const { commandTimeoutMs } = writer.request.options.storeErrors;
+  const { commandTimeout: commandTimeoutMs } = writer.request.options.storeErrors;
   let sentAt = now ?? clock.now();
   for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_MAX_MS)) {
     const timeoutMs = Math.ceil(Math.min(commandTimeoutMs, giveUpAt - sentAt));

@@ -46,8 +46,8 @@ export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
       {
         operation,
         isolation: options.transaction === false ? 'default' : options.transaction.isolation,
-        openWithinMs: options.lease.durationMs * OPENING_PART,
-        endWithinMs: options.storeErrors.saveTimeoutMs,
+        openWithinMs: options.lease.duration * OPENING_PART,
+        endWithinMs: options.storeErrors.saveTimeout,
         observer: attempt,
       },
       () => {
@@ -138,7 +138,7 @@ export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
 
   async release(): Promise<void> {
     const { attempt, records } = this;
-    const giveUpAt = attempt.clock.now() + attempt.request.options.storeErrors.saveTimeoutMs;
+    const giveUpAt = attempt.clock.now() + attempt.request.options.storeErrors.saveTimeout;
     if ((await this.rollBack()) || (await isUnlocked(attempt, records, giveUpAt))) {
       await this.afterwards.release();
     } else {
@@ -207,7 +207,7 @@ export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
 
   private async afterFailedCommit(final: FinalOutcome, error: unknown): Promise<Settlement> {
     const { attempt, records } = this;
-    const { saveTimeoutMs } = attempt.request.options.storeErrors;
+    const { saveTimeout: saveTimeoutMs } = attempt.request.options.storeErrors;
     const reply = await commitOutcome(attempt, records, attempt.clock.now() + saveTimeoutMs);
     if (reply !== undefined) return this.concludeCommit(reply, final, error);
     attempt.emit('save_delayed');
@@ -248,7 +248,7 @@ export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
     const { attempt } = this;
     const { options } = attempt.request;
     if (isAwaited(options)) {
-      const { commandTimeoutMs: timeoutMs } = options.storeErrors;
+      const { commandTimeout: timeoutMs } = options.storeErrors;
       this.records.committed(attempt.lease, { timeoutMs });
     }
     attempt.completed(final, when === 'late');

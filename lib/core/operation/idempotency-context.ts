@@ -21,7 +21,7 @@ export interface IdempotencyContext {
   /**
    * Aborted once this attempt can no longer rely on its lease. Pass it to `fetch` and other calls. Its reason is
    * `'lost'`, `'gone'`, `'expired'`, `'max_execution'` or `'connection_lost'`. In an unprotected attempt it is aborted
-   * after `lease.maxExecutionMs`, with a `TimeoutError`.
+   * after `lease.maxExecution`, with a `TimeoutError`.
    */
   readonly signal: AbortSignal;
   /**

@@ -14,7 +14,7 @@ export interface OperationRequest {
   readonly scope: Scope;
   readonly key: string;
   readonly options: ResolvedProtocolOptions;
-  /** The caller's own limit in milliseconds. It can only shorten `duplicates.timeoutMs`. */
+  /** The caller's own limit in milliseconds. It can only shorten `duplicates.timeout`. */
   readonly waitAtMostMs?: number | undefined;
   /** Aborted when the client disconnects and no longer waits for the outcome. */
   readonly clientSignal?: AbortSignal | undefined;

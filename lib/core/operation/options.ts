@@ -30,7 +30,7 @@ export interface OutcomeOptions {
    * longer, for the longest time that it has returned, which the log and the event `option_failed` say.
    * @defaultValue 86_400_000, from 1 to 31_536_000_000
    */
-  readonly retentionMs?: number | ((outcome: OutcomeSummary & { state: FinishedState }) => number);
+  readonly retention?: number | ((outcome: OutcomeSummary & { state: FinishedState }) => number);
   /** `false` stores only that the operation is done: a retry gets 409 "response not kept" (C87d). @defaultValue true */
   readonly storeBody?: boolean;
   /**
@@ -59,9 +59,9 @@ export interface DuplicatesOptions {
    * has it. An HTTP client can shorten it with `Prefer: wait=N`, in seconds (RFC 7240 §4.3).
    * @defaultValue 10_000, from 1 to 3_600_000
    */
-  readonly timeoutMs?: number;
+  readonly timeout?: number;
   /** The Retry-After of a rejected request; HTTP rounds it up to seconds. @defaultValue 1_000, from 1 to 86_400_000 */
-  readonly retryAfterMs?: number;
+  readonly retryAfter?: number;
 }
 
 /** How long an attempt may run, and what follows if it does not end. */
@@ -71,12 +71,12 @@ export interface LeaseOptions {
    * runs: it limits how long a crash blocks a key, not how long the operation may take.
    * @defaultValue 10_000, from 100 to 3_600_000
    */
-  readonly durationMs?: number;
+  readonly duration?: number;
   /**
    * The hard deadline: a hung operation loses its key (event `slow_attempt` after half). At least `durationMs`.
    * @defaultValue 300_000, from 100 to 86_400_000
    */
-  readonly maxExecutionMs?: number;
+  readonly maxExecution?: number;
   /**
    * What to do after an attempt's lease has expired, when it is unknown whether it had its effect: `'run'` the
    * operation again, with `isTakeover` in its context; `'reject'` with 409 outcome unknown, for operations that must
@@ -112,12 +112,12 @@ export interface StoreErrorsOptions {
    * The timeout of a store command, including resends. For a heartbeat, at most a quarter of its lease.
    * @defaultValue 500, from 1 to 60_000
    */
-  readonly commandTimeoutMs?: number;
+  readonly commandTimeout?: number;
   /**
    * How long a response waits until its outcome is stored or its key released.
    * @defaultValue 1_000, from 1 to 60_000
    */
-  readonly saveTimeoutMs?: number;
+  readonly saveTimeout?: number;
 }
 
 /** The transaction of an operation. */
@@ -193,7 +193,7 @@ export interface LimitsOptions {
    */
   readonly maxAttemptsPerCaller?: number;
   /** How long a shutdown waits for running operations and pending saves. @defaultValue 10_000, from 0 to 3_600_000 */
-  readonly shutdownTimeoutMs?: number;
+  readonly shutdownTimeout?: number;
 }
 
 export type ResolvedLimits = Required<Omit<LimitsOptions, PerHolder>> &
@@ -214,7 +214,7 @@ export const OUTCOME: Group<OutcomeOptions, ResolvedProtocolOptions['outcome']> 
       defaultText:
         '2xx, 3xx, and 4xx but 401, 403, 408, 412, 425 and 429; on all but HTTP, values and no errors',
     }),
-    retentionMs: integer({ ...RETENTION, orFunction: true }),
+    retention: integer({ ...RETENTION, orFunction: true }),
     storeBody: flag(true),
     maxBytes: integer({ default: 1_048_576, min: 0, max: 67_108_864 }),
     codec: {
@@ -229,22 +229,22 @@ export const OUTCOME: Group<OutcomeOptions, ResolvedProtocolOptions['outcome']> 
 const DUPLICATES: Group<DuplicatesOptions, ResolvedProtocolOptions['duplicates']> = {
   fields: {
     mode: choice(['reject', 'wait'], { default: 'reject' }),
-    timeoutMs: integer({ default: 10_000, min: 1, max: 3_600_000 }),
-    retryAfterMs: integer({ default: 1_000, min: 1, max: DAY_MS }),
+    timeout: integer({ default: 10_000, min: 1, max: 3_600_000 }),
+    retryAfter: integer({ default: 1_000, min: 1, max: DAY_MS }),
   },
   shorthand: 'mode',
 };
 
 const LEASE: Group<LeaseOptions, ResolvedProtocolOptions['lease']> = {
   fields: {
-    durationMs: integer({ default: 10_000, min: 100, max: 3_600_000 }),
-    maxExecutionMs: integer(MAX_EXECUTION),
+    duration: integer({ default: 10_000, min: 100, max: 3_600_000 }),
+    maxExecution: integer(MAX_EXECUTION),
     onTakeover: choice(['run', 'reject'], { default: 'run', orFunction: true }),
     recoverOn: choice(['takeover', 'always'], { default: 'takeover' }),
   },
-  check: ({ durationMs, maxExecutionMs, onTakeover, recoverOn }) => {
+  check: ({ duration: durationMs, maxExecution: maxExecutionMs, onTakeover, recoverOn }) => {
     const field = integer({ ...MAX_EXECUTION, min: durationMs });
-    field.check('lease.maxExecutionMs', maxExecutionMs);
+    field.check('lease.maxExecution', maxExecutionMs);
     if (recoverOn === 'always' && !isFunction(onTakeover)) {
       throwOptionError(
         'lease.onTakeover',
@@ -259,8 +259,8 @@ const STORE_ERRORS: Group<StoreErrorsOptions, ResolvedProtocolOptions['storeErro
   fields: {
     whenUnavailable: choice(['reject', 'execute'], { default: 'reject' }),
     whenNotSaved: choice(['respond', 'error'], { default: 'respond' }),
-    commandTimeoutMs: integer({ default: 500, min: 1, max: 60_000 }),
-    saveTimeoutMs: integer({ default: 1_000, min: 1, max: 60_000 }),
+    commandTimeout: integer({ default: 500, min: 1, max: 60_000 }),
+    saveTimeout: integer({ default: 1_000, min: 1, max: 60_000 }),
   },
 };
 
@@ -288,7 +288,7 @@ export const LIMITS: Group<LimitsOptions, ResolvedLimits> = {
     maxWaitersPerKey: numberOf('a tenth of `maxWaiters`, at least 1'),
     maxWaitersPerCaller: numberOf('a quarter of `maxWaiters`, at least 1'),
     maxAttemptsPerCaller: numberOf('no limit'),
-    shutdownTimeoutMs: integer({ default: 10_000, min: 0, max: 3_600_000 }),
+    shutdownTimeout: integer({ default: 10_000, min: 0, max: 3_600_000 }),
   },
   places: ['module'],
 };
@@ -318,13 +318,13 @@ export function isAwaited({ duplicates }: Pick<ResolvedProtocolOptions, 'duplica
 
 type Retention = Pick<ResolvedProtocolOptions, 'outcome'>;
 
-export function unfinishedRetentionMs({ outcome: { retentionMs } }: Retention): number {
+export function unfinishedRetentionMs({ outcome: { retention: retentionMs } }: Retention): number {
   return typeof retentionMs === 'number' ? retentionMs : RETENTION.default;
 }
 
 /** How long a record in progress is kept, from its begin or last extension. */
 export function inProgressRetentionMs(options: ResolvedProtocolOptions): number {
-  return unfinishedRetentionMs(options) + options.lease.maxExecutionMs;
+  return unfinishedRetentionMs(options) + options.lease.maxExecution;
 }
 
 /** The longest time that each function has returned, where it is longer than the default. */
@@ -332,7 +332,7 @@ const longest = new WeakMap<object, number>();
 
 /** The operation has had its effect: if the function fails, its outcome is kept for the longest time that is known. */
 export function finishedRetentionMs(
-  { outcome: { retentionMs } }: Retention,
+  { outcome: { retention: retentionMs } }: Retention,
   summary: OutcomeSummary & { state: FinishedState },
   observer: OptionObserver,
 ): number {
@@ -341,9 +341,9 @@ export function finishedRetentionMs(
   let chosen: unknown;
   try {
     chosen = retentionMs(summary);
-    if (!isRetention(chosen)) throw wrongResult('outcome.retentionMs', RETENTION_RANGE, chosen);
+    if (!isRetention(chosen)) throw wrongResult('outcome.retention', RETENTION_RANGE, chosen);
   } catch (error) {
-    observer.optionFailed('outcome.retentionMs', error);
+    observer.optionFailed('outcome.retention', error);
     return typeof chosen === 'number' && chosen > RETENTION.max ? RETENTION.max : known;
   }
   if (chosen > known) longest.set(retentionMs, chosen);

@@ -1,6 +1,6 @@
 import { wrongResult, type OptionObserver } from '../util/option-checks.js';
 
-/** An attempt's end, as `outcome.keep` and `outcome.retentionMs` receive it. */
+/** An attempt's end, as `outcome.keep` and `outcome.retention` receive it. */
 export interface OutcomeSummary {
   /** The HTTP status. Absent for calls and messages. */
   readonly status?: number;

@@ -227,7 +227,7 @@ export type IdempotencyEvent =
     })
   /** The store did not confirm the release: another attempt has the key, or it becomes free with the lease. */
   | (AttemptSubject & { readonly type: 'release_failed' })
-  /** The attempt has used half of `lease.maxExecutionMs`. */
+  /** The attempt has used half of `lease.maxExecution`. */
   | (AttemptSubject & { readonly type: 'slow_attempt'; readonly elapsedMs: number })
   /**
    * The attempt can no longer rely on its lease. Emitted up to twice per attempt: as `expired`, and when another attempt

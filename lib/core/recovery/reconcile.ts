@@ -58,7 +58,7 @@ export class Reconciliation {
 
   private async page(limit: number) {
     const { cursor, commandTimeoutMs: timeoutMs } = this;
-    const { afterMs: overMs } = this.options;
+    const { after: overMs } = this.options;
     const { store, events } = this.engine;
     const page = await events.counted('abandoned', () =>
       store.abandoned({ overMs, limit, cursor, timeoutMs }),
@@ -93,7 +93,7 @@ export interface ReconcileOptions {
    * start at once.
    * @defaultValue 60_000, from 100 to 86_400_000
    */
-  readonly intervalMs?: number;
+  readonly interval?: number;
   /**
    * About how many records a round processes: Redis completes a page of SCAN. The next round continues.
    * @defaultValue 100, from 1 to 10_000
@@ -104,16 +104,16 @@ export interface ReconcileOptions {
    * it over, and gets the full response.
    * @defaultValue 300_000, from 0 to 86_400_000
    */
-  readonly afterMs?: number;
+  readonly after?: number;
 }
 
 export type ResolvedReconcileOptions = Required<ReconcileOptions>;
 
 export const RECONCILE: Group<ReconcileOptions, ResolvedReconcileOptions> = {
   fields: {
-    intervalMs: integer({ default: 60_000, min: 100, max: 86_400_000 }),
+    interval: integer({ default: 60_000, min: 100, max: 86_400_000 }),
     batchSize: integer({ default: 100, min: 1, max: 10_000 }),
-    afterMs: integer({ default: 300_000, min: 0, max: 86_400_000 }),
+    after: integer({ default: 300_000, min: 0, max: 86_400_000 }),
   },
   isSwitched: true,
   places: ['module'],

@@ -79,13 +79,13 @@ function withoutCaller(options: ResolvedProtocolOptions): ResolvedProtocolOption
     // Without a record there is nothing to recover.
     storeErrors: { ...options.storeErrors, whenUnavailable: 'reject', whenNotSaved: 'error' },
     // If another attempt has the record when this one completes, that attempt settles it.
-    duplicates: { ...options.duplicates, timeoutMs: 1 },
+    duplicates: { ...options.duplicates, timeout: 1 },
     // It reads what was committed, and writes nothing itself.
     transaction: false,
   };
 }
 
-/** Ends a hanging recovery with its attempt, after `lease.maxExecutionMs`, so that it does not block the next records. */
+/** Ends a hanging recovery with its attempt, after `lease.maxExecution`, so that it does not block the next records. */
 function withinAttempt(recover: Recover, { signal }: Attempt): Recover {
   return (context, services) =>
     new Promise((resolve, reject) => {

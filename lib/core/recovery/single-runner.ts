@@ -40,9 +40,9 @@ export class SingleRunner {
       key: work,
       options: Object.freeze<ResolvedProtocolOptions>({
         ...options,
-        outcome: { ...options.outcome, retentionMs: TOMBSTONE_MS },
+        outcome: { ...options.outcome, retention: TOMBSTONE_MS },
         duplicates: { ...options.duplicates, mode: 'reject' },
-        lease: { ...options.lease, maxExecutionMs: MAX_RUN_MS, onTakeover: 'run' },
+        lease: { ...options.lease, maxExecution: MAX_RUN_MS, onTakeover: 'run' },
         storeErrors: { ...options.storeErrors, whenUnavailable: 'reject' },
         transaction: false,
       }),

@@ -9,7 +9,7 @@ import type { OpenTransaction } from '../transaction/unit-of-work.js';
 export interface TransactionalRecords {
   /**
    * Locks the record until the transaction ends, as its first statement. Sets the server's timeout of the transaction
-   * to `lease.maxExecutionMs`.
+   * to `lease.maxExecution`.
    * @returns false if the attempt no longer has the record.
    */
   lock(

@@ -154,7 +154,7 @@ const AT_MOST = 4;
 const SHORTEST_PART = 4;
 
 /**
- * Known names that are similar to an unknown one: usually one, none if nothing is close. A path (`lease.durationMs`) is
+ * Known names that are similar to an unknown one: usually one, none if nothing is close. A path (`lease.duration`) is
  * compared by its last name.
  */
 export function nearestNames(name: string, known: Iterable<string>): string[] {

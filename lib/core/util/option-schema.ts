@@ -261,7 +261,7 @@ function set(
   if (last !== undefined) target[name] = field.copy?.(last) ?? last;
 }
 
-/** The options that can be given in a place, by their paths: `lease`, `lease.durationMs`. */
+/** The options that can be given in a place, by their paths: `lease`, `lease.duration`. */
 export function pathsIn(schema: object, place: Place): string[] {
   return Object.entries(schema as AnySchema)
     .filter(([, { places }]) => places?.includes(place) ?? true)

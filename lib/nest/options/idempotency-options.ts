@@ -70,7 +70,7 @@ export interface IdempotencyModuleOptions extends Omit<IdempotencyOptions, 'oper
   /**
    * A circuit breaker around the store, by opossum, which has to be installed; one circuit per process. While the store
    * does not reply, requests are rejected at once (503, or run unprotected with
-   * `storeErrors.whenUnavailable: 'execute'`) instead of after `storeErrors.commandTimeoutMs` each. `true` for its defaults.
+   * `storeErrors.whenUnavailable: 'execute'`) instead of after `storeErrors.commandTimeout` each. `true` for its defaults.
    * @defaultValue false
    */
   readonly breaker?: boolean | BreakerOptions;
@@ -177,9 +177,9 @@ const meant = (option: string) => `Did you mean "${option}"?`;
 const SYNONYMS = [
   ...['ttl', 'ttlMs', 'cacheTTL', 'expiration', 'expiresIn'].map((name) => [
     name,
-    'outcome.retentionMs',
+    'outcome.retention',
   ]),
-  ...['lock', 'lockTtl', 'lockTimeout'].map((name) => [name, 'lease.durationMs']),
+  ...['lock', 'lockTtl', 'lockTimeout'].map((name) => [name, 'lease.duration']),
   ...['header', 'headerName', 'headerKey', 'keyHeader'].map((name) => [name, 'key']),
 ].map(([name = '', option = '']) => [name, meant(option)] as const);
 

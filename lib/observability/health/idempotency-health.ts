@@ -28,12 +28,12 @@ export interface IdempotencyHealthOptions {
    */
   readonly probe?: 'read' | 'write' | 'observe';
   /** Milliseconds that a check may take. @defaultValue 500, from 1 to 60_000 */
-  readonly timeoutMs?: number;
+  readonly timeout?: number;
   /**
    * Milliseconds that checks get the last result of the same probe. 0: only concurrent checks share a probe.
    * @defaultValue 1_000, from 0 to 3_600_000
    */
-  readonly maxAgeMs?: number;
+  readonly maxAge?: number;
 }
 
 export const HEALTH_OPTIONS: Schema<
@@ -41,8 +41,8 @@ export const HEALTH_OPTIONS: Schema<
   Defaulted<IdempotencyHealthOptions>
 > = {
   probe: choice(['read', 'write', 'observe'], { default: 'read' }),
-  timeoutMs: integer({ default: 500, min: 1, max: 60_000 }),
-  maxAgeMs: integer({ default: 1_000, min: 0, max: 3_600_000 }),
+  timeout: integer({ default: 500, min: 1, max: 60_000 }),
+  maxAge: integer({ default: 1_000, min: 0, max: 3_600_000 }),
 };
 
 /** Contains no key, no caller, no body, no address and no message of an error. */
@@ -147,8 +147,8 @@ export class IdempotencyHealth {
 
   private result({
     probe,
-    timeoutMs,
-    maxAgeMs,
+    timeout: timeoutMs,
+    maxAge: maxAgeMs,
   }: Defaulted<IdempotencyHealthOptions>): ProbeResult | Promise<ProbeResult> {
     if (probe !== 'observe') return this.probes[probe].result(timeoutMs, maxAgeMs);
     const outage = this.meter.outage();

@@ -266,7 +266,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     if (this.entries.size >= this.maxRecords) this.sweep(now);
     if (this.entries.size >= this.maxRecords) {
       throw new StoreUnavailableError(
-        `The memory store is full: ${this.entries.size} live records, "maxRecords" is ${this.maxRecords}. Raise it, or shorten "outcome.retentionMs".`,
+        `The memory store is full: ${this.entries.size} live records, "maxRecords" is ${this.maxRecords}. Raise it, or shorten "outcome.retention".`,
         { isRejection: true },
       );
     }

@@ -108,7 +108,7 @@ export const COMMON: Schema<CommonOptions, ResolvedCommonOptions> = {
     defaultText: 'off',
     check: (option, value) => {
       checkNames(option, value, new Set(['count', 'timeoutMs']));
-      const { count, timeoutMs } = value as Partial<WaitReplicas>;
+      const { count, timeout: timeoutMs } = value as Partial<WaitReplicas>;
       checkInteger(`${option}.count`, count, 1, 10);
       checkInteger(`${option}.timeoutMs`, timeoutMs, 1, 60_000);
     },

@@ -65,7 +65,7 @@ export class RejectionMapper implements ThrownValues {
 /** The result of a call that did not run, or has no outcome yet. */
 export function rejectedResult(
   code: RejectionCode,
-  { duplicates: { retryAfterMs } }: ResolvedProtocolOptions,
+  { duplicates: { retryAfter: retryAfterMs } }: ResolvedProtocolOptions,
 ): CallResult {
   return { kind: 'rejected', error: rejectionError(code, { retryAfterMs }) };
 }

@@ -94,7 +94,7 @@ export function httpRoute(
       isMulterBound,
       Reflect.getMetadata(HOST_METADATA, controller) !== undefined,
     ),
-    problems: { typeBase: problemTypeBase, retryAfterMs: options.duplicates.retryAfterMs },
+    problems: { typeBase: problemTypeBase, retryAfterMs: options.duplicates.retryAfter },
   });
 }
 

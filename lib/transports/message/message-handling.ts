@@ -105,8 +105,8 @@ export class MessageHandling {
   private async settle(call: Call): Promise<MessageEnd> {
     const { delivery, route } = this;
     const { clock } = this.calls;
-    const { retryAfterMs, mode } = call.options.duplicates;
-    const { maxPauseMs } = route.options.message;
+    const { retryAfter: retryAfterMs, mode } = call.options.duplicates;
+    const { maxPause: maxPauseMs } = route.options.message;
     for (const since = clock.now(); ;) {
       const result = await this.calls.settle(call, ({ signal }) => this.run(signal));
       const code = delivery.isEvent ? temporaryRejection(result) : undefined;

@@ -25,14 +25,14 @@ export interface MessageOptions {
    * The delay before an event that fails again is requeued, against a tight loop.
    * @defaultValue 1_000, from 0 to 600_000
    */
-  readonly redeliveryDelayMs?: number;
+  readonly redeliveryDelay?: number;
   /**
    * How long an event is kept unacknowledged while its store is unavailable or another consumer handles it
    * (`duplicates: 'wait'`); then it is requeued. Keep it below RabbitMQ's `consumer_timeout`, half an hour by
    * default.
    * @defaultValue 600_000, from 1_000 to 86_400_000
    */
-  readonly maxPauseMs?: number;
+  readonly maxPause?: number;
 }
 
 /** {@link MessageOptions} with every default filled in; `consumer` has none. */
@@ -43,8 +43,8 @@ export const MESSAGE: Group<MessageOptions, ResolvedMessageOptions> = {
   fields: {
     consumer: of('a non-empty string', isText, { defaultText: 'none' }),
     onFailure: choice(['requeue', 'dead-letter'], { default: 'requeue', orFunction: true }),
-    redeliveryDelayMs: integer({ default: 1_000, min: 0, max: 600_000 }),
-    maxPauseMs: integer({ default: 600_000, min: 1_000, max: 86_400_000 }),
+    redeliveryDelay: integer({ default: 1_000, min: 0, max: 600_000 }),
+    maxPause: integer({ default: 600_000, min: 1_000, max: 86_400_000 }),
   },
   places: OF_HANDLERS,
 };

@@ -60,7 +60,7 @@ export class MessageTransport {
     );
     const end = await handling.end();
     const { isEvent, rabbitMq } = delivery;
-    const { onFailure, redeliveryDelayMs } = route.options.message;
+    const { onFailure, redeliveryDelay: redeliveryDelayMs } = route.options.message;
     switch (end.kind) {
       case 'emitted':
         for (const value of end.values) subscriber.next(value);

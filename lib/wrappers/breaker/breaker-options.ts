@@ -11,9 +11,9 @@ export interface BreakerOptions {
    * successes sooner.
    * @defaultValue 2_000, from 100 to 3_600_000
    */
-  readonly windowMs?: number;
+  readonly window?: number;
   /** Milliseconds from opening, or a failed probe, to the next probe. @defaultValue 1_000, from 10 to 3_600_000 */
-  readonly probeIntervalMs?: number;
+  readonly probeInterval?: number;
 }
 
 export type ResolvedBreakerOptions = Required<BreakerOptions>;
@@ -22,8 +22,8 @@ export const BREAKER: Group<BreakerOptions, ResolvedBreakerOptions> = {
   fields: {
     errorThresholdPercentage: integer({ default: 50, min: 1, max: 99 }),
     volumeThreshold: integer({ default: 10, min: 1, max: 1_000_000 }),
-    windowMs: integer({ default: 2_000, min: 100, max: 3_600_000 }),
-    probeIntervalMs: integer({ default: 1_000, min: 10, max: 3_600_000 }),
+    window: integer({ default: 2_000, min: 100, max: 3_600_000 }),
+    probeInterval: integer({ default: 1_000, min: 10, max: 3_600_000 }),
   },
   isSwitched: true,
   places: ['module'],

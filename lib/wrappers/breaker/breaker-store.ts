@@ -16,7 +16,7 @@ export interface BreakerStoreOptions extends ResolvedBreakerOptions {
 
 /**
  * A circuit breaker around a store. While the store does not reply, operations are rejected at once with
- * {@link StoreUnavailableError}, not after `storeErrors.commandTimeoutMs` each. It rejects {@link begin}, {@link inspect} and
+ * {@link StoreUnavailableError}, not after `storeErrors.commandTimeout` each. It rejects {@link begin}, {@link inspect} and
  * {@link abandoned} only: the other commands belong to operations that are running or have had their effect. It does not
  * count {@link watch}, which is best effort, nor {@link transactional}, which uses the application's own connections. A
  * probe reads a record. It is never the begin of a request, which would wait for the probe, and whose key would stay

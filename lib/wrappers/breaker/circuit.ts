@@ -40,7 +40,7 @@ export class Circuit {
       timeout: false,
       errorThresholdPercentage: options.errorThresholdPercentage,
       volumeThreshold: options.volumeThreshold,
-      resetTimeout: options.probeIntervalMs,
+      resetTimeout: options.probeInterval,
       rollingCountBuckets: BUCKETS,
       rotateBucketController: this.window,
       rollingPercentilesEnabled: false,
@@ -67,7 +67,7 @@ export class Circuit {
     });
     this.forgetting = setInterval(() => {
       this.forget();
-    }, options.windowMs / BUCKETS).unref();
+    }, options.window / BUCKETS).unref();
   }
 
   /** Commands are to be rejected unless it is closed: `half_open` while a probe is pending. */

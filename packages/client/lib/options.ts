@@ -21,7 +21,7 @@ export interface IdempotentFetchOptions {
 
   /**
    * Milliseconds for one try, until its response is read to the end, or `Infinity`. A longer try counts as lost. Set it
-   * above the server's `duplicates.timeoutMs` if duplicates wait there (`duplicates: 'wait'`).
+   * above the server's `duplicates.timeout` if duplicates wait there (`duplicates: 'wait'`).
    * @defaultValue 20000
    */
   readonly tryTimeoutMs?: number;

@@ -13,10 +13,10 @@ export function idempotencyOptions(
   return {
     ...records,
     lease: {
-      durationMs: config.get('LEASE_MS', { infer: true }),
-      maxExecutionMs: config.get('MAX_EXECUTION_MS', { infer: true }),
+      duration: config.get('LEASE_MS', { infer: true }),
+      maxExecution: config.get('MAX_EXECUTION_MS', { infer: true }),
     },
-    storeErrors: { commandTimeoutMs, saveTimeoutMs: 2 * commandTimeoutMs },
+    storeErrors: { commandTimeout: commandTimeoutMs, saveTimeout: '2ms' * commandTimeoutMs },
     telemetry: [prometheus(), openTelemetry()],
   };
 }

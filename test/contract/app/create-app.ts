@@ -28,7 +28,7 @@ export interface AppSettings {
 }
 
 /** A machine that is busy with other tests must not be mistaken for a store that is down. */
-const TIMEOUT = { storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 10_000 } };
+const TIMEOUT = { storeErrors: { commandTimeout: 5_000, saveTimeout: 10_000 } };
 
 @Module({})
 class AppModule {}

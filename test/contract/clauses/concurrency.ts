@@ -40,7 +40,7 @@ export function concurrency(server: Server): void {
     await first.response;
   });
 
-  it('C51 with the option duplicates.retryAfterMs it says another time', async () => {
+  it('C51 with the option duplicates.retryAfter it says another time', async () => {
     const scenario = server.scenario('C51');
     const first = await scenario.hold('charge that takes longer');
     expectProblem(await scenario.send('charge that takes longer'), 'in-progress', '3');

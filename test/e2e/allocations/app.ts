@@ -48,7 +48,7 @@ class PaymentsController {
   imports: [
     IdempotencyModule.forRoot({
       store: store === 'redis' ? redisStore({ url: redisUrl }) : memoryStore(),
-      storeErrors: { commandTimeoutMs: 10_000 },
+      storeErrors: { commandTimeout: 10_000 },
     }),
   ],
   controllers: [PaymentsController],

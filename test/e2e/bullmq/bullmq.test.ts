@@ -79,11 +79,11 @@ describe('a job', () => {
     expect(timesOf(id)).toBe(1);
   });
 
-  it('is delayed for at least 200 ms, however short "duplicates.retryAfterMs" is', async () => {
+  it('is delayed for at least 200 ms, however short "duplicates.retryAfter" is', async () => {
     const app = await orders.handle(
       place,
       { store: newStore() },
-      { duplicates: { retryAfterMs: 1 } },
+      { duplicates: { retryAfter: 1 } },
     );
     gate.close();
     const id = randomUUID();

@@ -18,7 +18,7 @@ const gate = new Gate();
 const executed = new Tally();
 
 beforeAll(async () => {
-  app = await callingApp({}, { duplicates: { retryAfterMs: 250 } });
+  app = await callingApp({}, { duplicates: { retryAfter: 250 } });
   const service = app.nest.get(IdempotencyService, { strict: false });
   const connection = { host: '127.0.0.1', port: redis.port };
   queue = new Queue('orders', { connection });

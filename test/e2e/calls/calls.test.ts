@@ -235,7 +235,7 @@ describe('an abandoned attempt', () => {
       operation: OPERATION,
       key: (id: string) => id,
       scope: () => 'alice',
-      lease: { durationMs: LEASE_MS, onTakeover: lookUp },
+      lease: { duration: LEASE_MS, onTakeover: lookUp },
     })
     async settle(_id: string) {
       this.ledger.begun.add();
@@ -258,14 +258,14 @@ describe('an abandoned attempt', () => {
     store = memoryStore({ now: () => now });
     app = await callingApp(
       { providers: [Payments, Ledger] },
-      { store, limits: { shutdownTimeoutMs: 0 } },
+      { store, limits: { shutdownTimeout: 0 } },
     );
     payments = app.nest.get(Payments);
     ledger = app.nest.get(Ledger);
     const known = { provide: Ledger, useValue: ledger };
     owner = await callingApp(
       { providers: [Payments, known] },
-      { store, limits: { shutdownTimeoutMs: 0 } },
+      { store, limits: { shutdownTimeout: 0 } },
     );
   });
   afterEach(() => Promise.all([app.nest.close(), owner.nest.close()]));
@@ -345,7 +345,7 @@ describe('a downstream key', () => {
       operation: OPERATION,
       key: (id: string) => id,
       scope: () => 'alice',
-      lease: { durationMs: LEASE_MS, onTakeover: lookUpAndRun },
+      lease: { duration: LEASE_MS, onTakeover: lookUpAndRun },
     })
     async charge(_id: string) {
       return this.provider.charge(requireIdempotencyContext().downstreamKey('stripe'));

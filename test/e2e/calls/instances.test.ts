@@ -492,7 +492,7 @@ describe('an application starts', () => {
       onRejected: () => undefined,
       outcome: () => true,
       duplicates: 'wait',
-      lease: { durationMs: 1_000, onTakeover: 'reject' },
+      lease: { duration: 1_000, onTakeover: 'reject' },
       storeErrors: { whenNotSaved: 'error' },
       transaction: false,
     };
@@ -637,14 +637,14 @@ describe('@Idempotent() on a class', () => {
 
   it('passes its options to the methods that have their own decorator', async () => {
     @Injectable()
-    @Idempotent({ lease: { durationMs: 1_000 }, duplicates: { retryAfterMs: 7_000 } })
+    @Idempotent({ lease: { duration: 1_000 }, duplicates: { retryAfter: 7_000 } })
     class Payments {
       @Idempotent({ key })
       async charge(id: string): Promise<unknown> {
         return (await rejection(this.charge(id))).retryAfterMs;
       }
 
-      @Idempotent({ key, duplicates: { retryAfterMs: 8_000 } })
+      @Idempotent({ key, duplicates: { retryAfter: 8_000 } })
       async refund(id: string): Promise<unknown> {
         return (await rejection(this.refund(id))).retryAfterMs;
       }

@@ -58,7 +58,7 @@ class Stories {
       startApp({
         platform,
         store,
-        options: { storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 }, ...options },
+        options: { storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000 }, ...options },
         controllers: charged.map(({ path, decorator, place }) =>
           chargesController(path, decorator, place, options.unitOfWork !== undefined),
         ),

@@ -387,7 +387,7 @@ describe('a decorator around a transactional handler', () => {
       store: bank.newStore(),
       options: {
         unitOfWork: bank.unitOfWork,
-        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+        storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000 },
       },
     }),
   );

@@ -51,9 +51,9 @@ class WaitingCarrier extends Carrier {
   imports: [
     IdempotencyModule.forRoot({
       store: redisStore({ url: redisUrl }),
-      lease: { durationMs: leaseMs },
-      storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 10_000 },
-      duplicates: { mode: 'wait', timeoutMs: 20_000 },
+      lease: { duration: leaseMs },
+      storeErrors: { commandTimeout: 5_000, saveTimeout: 10_000 },
+      duplicates: { mode: 'wait', timeout: 20_000 },
     }),
   ],
   controllers: [ShipmentsController],

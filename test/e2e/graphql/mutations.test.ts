@@ -262,7 +262,7 @@ class PipelineResolver {
   }
 
   @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ duplicates: { mode: 'wait', timeoutMs: 20_000 } })
+  @Idempotent({ duplicates: { mode: 'wait', timeout: 20_000 } })
   waiting(@InScenario() scenario: Scenario) {
     return charged(scenario, 0);
   }
@@ -326,7 +326,7 @@ const app = useServer(() => {
       RequestScopedResolver,
       ProtectedResolver,
     ],
-    options: { storeErrors: { commandTimeoutMs: 5_000 }, limits: { maxWaiters: 1 } },
+    options: { storeErrors: { commandTimeout: 5_000 }, limits: { maxWaiters: 1 } },
     configure: (nest) => {
       nest.useLogger(log);
       nest.get(IdempotencyEvents, { strict: false }).subscribe((event) => events.push(event));
@@ -609,7 +609,7 @@ const lookUp: Recover = ({ key }) => ({
 @Resolver()
 class TakeoverResolver {
   @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ lease: { durationMs: LEASE_MS, onTakeover: lookUp } })
+  @Idempotent({ lease: { duration: LEASE_MS, onTakeover: lookUp } })
   looksUpFirst(@InScenario() scenario: Scenario) {
     return charged(scenario, 5);
   }

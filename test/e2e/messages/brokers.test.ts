@@ -126,7 +126,7 @@ describe('a Kafka event', () => {
         runs += 1;
         await gate.pass();
       },
-      { duplicates: { retryAfterMs: 50, timeoutMs: 50 } },
+      { duplicates: { retryAfter: 50, timeout: 50 } },
       store,
     );
     const first = deliver(1);
@@ -143,7 +143,7 @@ describe('a Kafka event', () => {
     store.always(unavailable, 'begin');
     const { deliver } = await start(
       () => undefined,
-      { duplicates: { retryAfterMs: 300 }, message: { maxPauseMs: 1_000 } },
+      { duplicates: { retryAfter: 300 }, message: { maxPause: 1_000 } },
       store,
     );
     await expect(deliver(1)).rejects.toBeDefined();
@@ -166,7 +166,7 @@ describe('a Kafka event whose consumer loses its group', () => {
     await inStandingTime(async ({ pass, flow }) => {
       const { deliver, heartbeats, loseGroup } = await start(() => undefined, {
         key: payloadField('nowhere'),
-        message: { redeliveryDelayMs },
+        message: { redeliveryDelay: redeliveryDelayMs },
       });
       loseGroup();
       await flow(expect(deliver(1)).rejects.toBeDefined());
@@ -183,7 +183,7 @@ describe('a Kafka event whose consumer loses its group', () => {
     store.always(unavailable, 'begin');
     const { deliver, loseGroup } = await start(
       () => undefined,
-      { duplicates: { retryAfterMs: 20 } },
+      { duplicates: { retryAfter: 20 } },
       store,
     );
     loseGroup();
@@ -354,7 +354,7 @@ describe.each(Object.keys(transports))('on %s', (name) => {
       () => {
         runs += 1;
       },
-      { duplicates: { retryAfterMs: 10 } },
+      { duplicates: { retryAfter: 10 } },
       store,
     );
     await emit('m1');

@@ -141,7 +141,7 @@ describe.each(brokers)('%s', (_, programs) => {
           runs += 1;
           await gate.pass();
         },
-        { duplicates: { mode: 'reject', retryAfterMs: 1_000 } },
+        { duplicates: { mode: 'reject', retryAfter: 1_000 } },
       );
       const store = memoryStore();
       const first = consumers.with(await TestQueue.open(server));
@@ -160,8 +160,8 @@ describe.each(brokers)('%s', (_, programs) => {
       store.always(unavailable, 'begin');
       let runs = 0;
       const controller = orders(() => (runs += 1), {
-        duplicates: { retryAfterMs: 400 },
-        message: { maxPauseMs: 1_000 },
+        duplicates: { retryAfter: 400 },
+        message: { maxPause: 1_000 },
       });
       const queues = await openQueues();
       await consumers.start(queues.queue, controller, { store }, { configure: counting });

@@ -254,7 +254,7 @@ const CASES: Readonly<Record<string, Acknowledging>> = {
   },
   'a filter that dead-letters a failure late, and again before the redelivery is requeued': {
     handle: fail,
-    options: { message: { redeliveryDelayMs: 1_000 } },
+    options: { message: { redeliveryDelay: 1_000 } },
     configure: filter(async (delivered) => {
       await setImmediate();
       // The library acknowledges in the first iteration of the event loop.
@@ -365,7 +365,7 @@ describe('the broker gets', () => {
       'nack',
       {
         store: unavailableStore(),
-        options: { duplicates: { retryAfterMs: 400 }, message: { maxPauseMs: 1_000 } },
+        options: { duplicates: { retryAfter: 400 }, message: { maxPause: 1_000 } },
       },
     ],
   };
@@ -505,7 +505,7 @@ describe('a message for a handler of requests, to which Nest does not reply', ()
     let runs = 0;
     @Controller()
     class Prices {
-      @Idempotent({ message: { consumer: 'billing', redeliveryDelayMs: 20 } })
+      @Idempotent({ message: { consumer: 'billing', redeliveryDelay: 20 } })
       @MessagePattern('order.price')
       price(): void {
         runs += 1;
@@ -713,7 +713,7 @@ describe('in driven time', () => {
   /** Less than two heartbeats of the connection, whose timers are driven too. */
   const ENDING_MS = 2_000;
   /** The lease and the attempt expire at the same time. */
-  const ENDING = { lease: { durationMs: ENDING_MS, maxExecutionMs: ENDING_MS } };
+  const ENDING = { lease: { duration: ENDING_MS, maxExecution: ENDING_MS } };
 
   describe('a message whose handler is still running at its deadline', () => {
     it.each(['before', 'after'] as const)(
@@ -732,7 +732,7 @@ describe('in driven time', () => {
         const { events } = await consumers.start(
           queue,
           controller,
-          { store: memoryStore({ now }), limits: { shutdownTimeoutMs: 0 } },
+          { store: memoryStore({ now }), limits: { shutdownTimeout: 0 } },
           { prefetch: 1 },
         );
         await emitOrder(queue, 1);

@@ -142,7 +142,7 @@ describe('a copy of an event in progress', () => {
       duplicates: {
         mode: 'reject',
         // Less than the library allows.
-        retryAfterMs: 1,
+        retryAfter: 1,
       },
     };
     const controller = orders(async () => {
@@ -188,7 +188,7 @@ describe('with limits.maxAttemptsPerCaller', () => {
       },
       {
         caller: { scope: (context) => deliveredIn(context).tenant },
-        duplicates: { retryAfterMs: 10 },
+        duplicates: { retryAfter: 10 },
       },
     );
     const options = { store: memoryStore(), limits: { maxAttemptsPerCaller: 1 } };
@@ -215,7 +215,7 @@ describe('while the store is unavailable', () => {
   it('an event is neither handled nor acknowledged, and is handled once after the store has recovered', async () => {
     const queue = await openQueue();
     const { events, store, runs } = await onFaultyStore(queue, {
-      duplicates: { retryAfterMs: 10 },
+      duplicates: { retryAfter: 10 },
     });
     for (let times = 0; times < 5; times += 1) store.next('begin', unavailable);
     await emitOrder(queue, 1);
@@ -230,8 +230,8 @@ describe('when the store becomes unavailable before the outcome is stored', () =
   it('the broker keeps the event, which is acknowledged once the outcome is stored, and does not run again [P03]', async () => {
     const queue = await openQueue();
     const { events, store, runs } = await onFaultyStore(queue, {
-      storeErrors: { saveTimeoutMs: 50 },
-      duplicates: { retryAfterMs: 50 },
+      storeErrors: { saveTimeout: 50 },
+      duplicates: { retryAfter: 50 },
     });
     store.always(unavailable, 'complete');
     await emitOrder(queue, 1);
@@ -422,7 +422,7 @@ describe('a delivery that the broker has requeued is not handled', () => {
     const { log, cut, connection } = await openRelay();
     const store = new FaultyStore(memoryStore());
     store.always(unavailable, 'begin');
-    const { runs, controller } = noting({ duplicates: { retryAfterMs: 20 } });
+    const { runs, controller } = noting({ duplicates: { retryAfter: 20 } });
     const { events } = await consumers.start(queue, controller, { store }, { connection });
     await emitOrder(queue, 1);
     await until(() => events.length >= 2);
@@ -535,7 +535,7 @@ describe('a request', () => {
 
   it('while the store is unavailable is rejected with the time to retry after', async () => {
     const { ask, failing, store, queue, runs } = await asking(() => 'done', {
-      duplicates: { retryAfterMs: 250 },
+      duplicates: { retryAfter: 250 },
     });
     store.next('begin', unavailable);
     expect(await failing('m1')).toMatchObject({

@@ -352,7 +352,7 @@ async function startPrices(controller: Type, store = memoryStore()) {
   } as const;
   const app: INestMicroservice = await startConsumer(options, {
     controllers: [controller],
-    options: { store, limits: { shutdownTimeoutMs: 0 } },
+    options: { store, limits: { shutdownTimeout: 0 } },
   });
   const client = ClientProxyFactory.create(options);
   await client.connect();
@@ -448,7 +448,7 @@ describe('"lease.onTakeover" of a message handler', () => {
       @Idempotent({
         key: payloadField('id'),
         message: { consumer: 'prices' },
-        lease: { durationMs: LEASE_MS, onTakeover: find },
+        lease: { duration: LEASE_MS, onTakeover: find },
       })
       @MessagePattern('price.set')
       async set(@Payload(pipe) _order: object) {

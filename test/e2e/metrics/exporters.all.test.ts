@@ -130,10 +130,10 @@ describe.each(platforms)('after the same traffic on %s, both exporters', (platfo
       controllers: [Payments],
       options: {
         telemetry: [prometheus({ registry }), openTelemetry()],
-        breaker: { errorThresholdPercentage: 50, volumeThreshold: 10, probeIntervalMs: 3_600_000 },
-        reconcile: { intervalMs: 86_400_000, afterMs: 1_000 },
+        breaker: { errorThresholdPercentage: 50, volumeThreshold: 10, probeInterval: 3_600_000 },
+        reconcile: { interval: 86_400_000, after: 1_000 },
         limits: { maxAttemptsPerCaller: 1 },
-        storeErrors: { commandTimeoutMs: 2_000, saveTimeoutMs: 2_000 },
+        storeErrors: { commandTimeout: 2_000, saveTimeout: 2_000 },
       },
     });
     await makeTraffic();

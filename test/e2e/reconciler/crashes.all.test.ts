@@ -132,13 +132,13 @@ describeWithClock.each([
   }
 
   async function appOn(store: IdempotencyStore): Promise<ReconcilingApp> {
-    const reconcile = { intervalMs: 86_400_000, afterMs: 0 };
+    const reconcile = { interval: 86_400_000, after: 0 };
     const limits = {
-      storeErrors: { commandTimeoutMs: COMMAND_TIMEOUT_MS, saveTimeoutMs: COMMAND_TIMEOUT_MS },
+      storeErrors: { commandTimeout: COMMAND_TIMEOUT_MS, saveTimeout: COMMAND_TIMEOUT_MS },
     };
     const app = await reconcilingApp({
       store,
-      lease: { durationMs: LEASE_MS },
+      lease: { duration: LEASE_MS },
       reconcile,
       ...limits,
     });

@@ -33,9 +33,9 @@ const open = store.kind === 'redis' ? redisStore : postgresStore;
   imports: [
     IdempotencyModule.forRoot({
       store: open({ url: store.url }),
-      lease: { durationMs: leaseMs },
-      storeErrors: { commandTimeoutMs: COMMAND_TIMEOUT_MS, saveTimeoutMs: COMMAND_TIMEOUT_MS },
-      reconcile: role === 'reconciler' && { intervalMs: 100, batchSize: 5, afterMs: 100 },
+      lease: { duration: leaseMs },
+      storeErrors: { commandTimeout: COMMAND_TIMEOUT_MS, saveTimeout: COMMAND_TIMEOUT_MS },
+      reconcile: role === 'reconciler' && { interval: 100, batchSize: 5, after: 100 },
     }),
   ],
 })

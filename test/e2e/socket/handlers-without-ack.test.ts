@@ -18,7 +18,7 @@ import {
 @WebSocketGateway()
 class Payments extends KnownCallers {
   @SubscribeMessage('pay')
-  @Idempotent({ duplicates: { mode: 'wait', timeoutMs: 60_000 } })
+  @Idempotent({ duplicates: { mode: 'wait', timeout: 60_000 } })
   async pay(@InScenario() scenario: Scenario) {
     return { event: 'paid', data: await scenario.response() };
   }
@@ -141,7 +141,7 @@ class RecoveredPayments extends KnownCallers {
   @SubscribeMessage('pay')
   @Idempotent({
     lease: {
-      durationMs: LEASE_MS,
+      duration: LEASE_MS,
       onTakeover: ({ key }) => (found.has(key) ? { value: found.get(key) } : 'run'),
     },
   })

@@ -84,11 +84,11 @@ class OptionsController {
   predicate() {}
 
   @Post('function')
-  @Idempotent({ key: () => 'from-the-body', outcome: { retentionMs: 7 * 86_400_000 } })
+  @Idempotent({ key: () => 'from-the-body', outcome: { retention: 7 * 86_400_000 } })
   fromFunction(@Body() _: object) {}
 
   @Post('waiting')
-  @Idempotent({ duplicates: { mode: 'wait', timeoutMs: 90_000, retryAfterMs: 2_500 } })
+  @Idempotent({ duplicates: { mode: 'wait', timeout: 90_000, retryAfter: 2_500 } })
   waiting() {}
 
   @Post('fact')
@@ -128,7 +128,7 @@ class OptionsController {
   ignoring() {}
 
   @Post('by-outcome')
-  @Idempotent({ outcome: { retentionMs: ({ status }) => (status === 201 ? 1_000 : 1) } })
+  @Idempotent({ outcome: { retention: ({ status }) => (status === 201 ? 1_000 : 1) } })
   byOutcome() {}
 
   @Post('no-content')
@@ -315,7 +315,7 @@ describe('the document of an idempotent route', () => {
 
   it('uses the defaults of the module, and has a 429 when it limits the attempts of a caller', async () => {
     const other = await createApp([OptionsController], {
-      outcome: { retentionMs: 3_600_000 },
+      outcome: { retention: 3_600_000 },
       key: { from: 'X-Key', maxLength: 36 },
       limits: { maxAttemptsPerCaller: 10 },
     });
@@ -545,7 +545,7 @@ describe.each(platforms)('the operations that are documented as idempotent on %s
 class OrdersController {
   @Post()
   @Public()
-  @Idempotent({ http: { problemTypeBase: pages }, duplicates: { retryAfterMs: 4_000 } })
+  @Idempotent({ http: { problemTypeBase: pages }, duplicates: { retryAfter: 4_000 } })
   async create(@InScenario() scenario: Scenario, @Body() _: unknown) {
     return { order: await scenario.run() };
   }

@@ -62,7 +62,7 @@ describe.each(platforms)('on %s', (platform) => {
         options: {
           telemetry: openTelemetry(),
           caller: { scope: () => 'tester' },
-          storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+          storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000 },
         },
         configure: traceRequests,
       });

@@ -65,7 +65,7 @@ const OPERATION = 'payments.create';
 @Controller()
 class Payments {
   @Post('payments')
-  @Idempotent({ operation: OPERATION, lease: { durationMs: LEASE_MS } })
+  @Idempotent({ operation: OPERATION, lease: { duration: LEASE_MS } })
   create(@InScenario() scenario: Scenario) {
     return scenario.response();
   }
@@ -588,7 +588,7 @@ describe('a span of a call', () => {
     });
 
     it('that is saved after its span has ended has a span for the save', async () => {
-      const { pay, store } = await start({ storeErrors: { saveTimeoutMs: 50 } });
+      const { pay, store } = await start({ storeErrors: { saveTimeout: 50 } });
       store.always(unavailable, 'complete');
       await pay(newKey());
       const [first] = own() as [ReadableSpan];
@@ -611,7 +611,7 @@ describe('a span of a call', () => {
     it('that is not protected has its own save, and two of one key are not confused', async () => {
       const { pay, store } = await start({
         storeErrors: { whenUnavailable: 'execute' },
-        lease: { durationMs: 300_000, maxExecutionMs: 600_000 },
+        lease: { duration: 300_000, maxExecution: 600_000 },
       });
       store.always(unavailable, 'begin', 'complete');
       const [one, both] = [newKey(), newKey()];
@@ -641,10 +641,10 @@ describe('a span of a call', () => {
 
   it('of the reconciler is of a round that finds something, with a link to the attempt that died', async () => {
     const { pay, reconciler, store } = await start({
-      reconcile: { intervalMs: 86_400_000, afterMs: 1_000 },
+      reconcile: { interval: 86_400_000, after: 1_000 },
     });
     const onTakeover = () => ({ value: 'found' });
-    const lease = { durationMs: LEASE_MS, onTakeover };
+    const lease = { duration: LEASE_MS, onTakeover };
     reconciler.register('pay', { lease });
     const begins = store.sentOf('begin').length;
     await reconciler.reconcile();
@@ -846,7 +846,7 @@ it('no key, caller, content or message of an error is in a span', async () => {
         return Object.assign(request, { user: { id: authorization } }) === request;
       },
     },
-    options: { telemetry: openTelemetry(), storeErrors: { commandTimeoutMs: 5_000 } },
+    options: { telemetry: openTelemetry(), storeErrors: { commandTimeout: 5_000 } },
     configure: (nest) => {
       traceRequests(nest);
     },

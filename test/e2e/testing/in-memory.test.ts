@@ -297,8 +297,8 @@ const WAIT_MS = 30_000;
 
 const call: IdempotentCall = {
   ...{ operation: 'send', key: 'k', scope: ['alice'] },
-  duplicates: { mode: 'wait', timeoutMs: WAIT_MS },
-  lease: { durationMs: LEASE_MS, maxExecutionMs: MAX_EXECUTION_MS },
+  duplicates: { mode: 'wait', timeout: WAIT_MS },
+  lease: { duration: LEASE_MS, maxExecution: MAX_EXECUTION_MS },
 };
 
 let module: TestingModule | undefined;
@@ -392,7 +392,7 @@ describe('advance()', () => {
   });
 
   it('runs the reconciler on its schedule', async () => {
-    const { clock, of } = await started({ reconcile: { intervalMs: 60_000 } });
+    const { clock, of } = await started({ reconcile: { interval: 60_000 } });
     await clock.advance(60_000);
     expect(of('reconciled')).not.toEqual([]);
     await clock.advance(600_000);
@@ -442,7 +442,7 @@ describe('advance()', () => {
 
 describe('runUntilIdle()', () => {
   it('ends at once when nothing is to be done', async () => {
-    const { clock, calls, of } = await started({ reconcile: { intervalMs: 60_000 } });
+    const { clock, calls, of } = await started({ reconcile: { interval: 60_000 } });
     await clock.runUntilIdle();
     await calls.run(call, () => 'sent');
     await clock.runUntilIdle();
@@ -471,7 +471,7 @@ describe('runUntilIdle()', () => {
   });
 
   it('goes on until a pause of the library is over', async () => {
-    const { clock, store } = await started({ reconcile: { batchSize: 1, afterMs: 0 } });
+    const { clock, store } = await started({ reconcile: { batchSize: 1, after: 0 } });
     await abandon(store, call.operation, 'one');
     await abandon(store, call.operation, 'other');
     await clock.advance(LEASE_MS);

@@ -33,7 +33,7 @@ describe('A transactional call', () => {
       store: bank.newStore(),
       options: {
         unitOfWork: bank.unitOfWork,
-        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+        storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000 },
       },
     });
     service = app.nest.get(IdempotencyService, { strict: false });
@@ -232,8 +232,8 @@ describe('A transactional call', () => {
       store: bank.newStore(),
       options: {
         unitOfWork,
-        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
-        limits: { shutdownTimeoutMs: 1_000 },
+        storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000 },
+        limits: { shutdownTimeout: 1_000 },
       },
     });
     try {
@@ -298,7 +298,7 @@ describe('A transactional message handler', () => {
       options: {
         store: bank.newStore(),
         unitOfWork: bank.unitOfWork,
-        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+        storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000 },
       },
     });
     const client = ClientProxyFactory.create(options);

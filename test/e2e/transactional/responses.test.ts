@@ -286,7 +286,7 @@ describe('interceptors', () => {
         store: bank.newStore(),
         options: {
           unitOfWork,
-          storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+          storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000 },
         },
       }),
     );

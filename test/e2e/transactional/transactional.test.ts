@@ -90,7 +90,7 @@ const startTransfers = (options: Omit<IdempotencyModuleOptions, 'store'> = {}) =
     options: {
       unitOfWork: bank.unitOfWork,
       ...options,
-      storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000, ...options.storeErrors },
+      storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000, ...options.storeErrors },
     },
   });
 
@@ -121,7 +121,7 @@ describe('A commit of a transactional operation', () => {
     );
     return started;
   }
-  const app = useServer(() => start(unitOfWork, { outcome: { retentionMs: RETENTION_MS } }));
+  const app = useServer(() => start(unitOfWork, { outcome: { retention: RETENTION_MS } }));
 
   beforeEach(() => {
     events.length = 0;
@@ -211,10 +211,10 @@ describe('A commit of a transactional operation', () => {
     ['happens', () => undefined, [1], true],
     ['fails', brokenConnection, [], false],
   ])(
-    'that exceeds "storeErrors.saveTimeoutMs" gets 503, and its later outcome counts: it %s',
+    'that exceeds "storeErrors.saveTimeout" gets 503, and its later outcome counts: it %s',
     async (_, end, rows, isReplay) => {
       const app = await start(unitOfWork, {
-        storeErrors: { saveTimeoutMs: 1_000, commandTimeoutMs: 1_000 },
+        storeErrors: { saveTimeout: 1_000, commandTimeout: 1_000 },
       });
       afterTest(() => app.close());
       const commit = Gate.closed();
@@ -239,7 +239,7 @@ describe('A commit of a transactional operation', () => {
     const pool = openPostgresPool(bank.url, { max: 1 });
     afterTest(() => pool.end());
     const app = await start(pgUnitOfWork(pool), {
-      lease: { durationMs: 500, maxExecutionMs: 60_000 },
+      lease: { duration: 500, maxExecution: 60_000 },
     });
     afterTest(() => app.close());
     const holder = await pool.connect();
@@ -293,7 +293,7 @@ describe('The connections of transactional operations', () => {
   });
 
   it('are not used for requests that have timed out', async () => {
-    await start(1, { lease: { durationMs: 500 } });
+    await start(1, { lease: { duration: 500 } });
     let transactions = 0;
     pool.on('connect', (client) => {
       client.query = new Proxy(client.query.bind(client), {
@@ -312,7 +312,7 @@ describe('The connections of transactional operations', () => {
   });
 
   it('hold no transaction when the shutdown no longer waits', async () => {
-    await start(5, { limits: { shutdownTimeoutMs: 100 } });
+    await start(5, { limits: { shutdownTimeout: 100 } });
     const scenario = app.scenario();
     scenario.gate.close();
     scenario.start('POST', '/transfers').response.catch(() => undefined);
@@ -357,7 +357,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
       store: bank.newStore(),
       options: {
         unitOfWork: bank.unitOfWork,
-        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+        storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000 },
         limits: { maxAttemptsPerCaller: 2 },
       },
     }),
@@ -834,7 +834,7 @@ describe.each(platforms)('A transactional operation within another one on %s', (
       store: bank.newStore(),
       options: {
         unitOfWork: bank.unitOfWork,
-        storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+        storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000 },
       },
     }),
   );

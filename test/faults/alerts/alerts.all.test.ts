@@ -139,7 +139,7 @@ describeWithPromtool('On the metrics of real processes,', () => {
   });
 
   it('IdempotencyOutcomeNotStored fires when the store refuses to save until the deadline', async () => {
-    const lease = { durationMs: 1_000, maxExecutionMs: 6_000 };
+    const lease = { duration: 1_000, maxExecution: 6_000 };
     const worker = await scene.worker({ options: { lease, storeErrors: SAVES_SOON } });
     await scene.scrape();
     const { responses } = await scene.held(worker, ['refused']);
@@ -192,7 +192,7 @@ describeWithPromtool('On the metrics of real processes,', () => {
   });
 
   it('IdempotencyBreakerOpen fires when the store stays stopped', async () => {
-    const breaker = { volumeThreshold: 2, windowMs: 60_000, probeIntervalMs: 100 };
+    const breaker = { volumeThreshold: 2, window: 60_000, probeInterval: 100 };
     const worker = await scene.worker({ options: { storeErrors: GONE, breaker } });
     await scene.scrape();
     await scene.redis.stop();
@@ -209,7 +209,7 @@ describeWithPromtool('On the metrics of real processes,', () => {
 
   /** A worker dies in the middle of an attempt; another one, with this function, reconciles. */
   async function abandoned(key: string, onTakeover?: 'throw') {
-    const reconcile = { intervalMs: 100, afterMs: 0 };
+    const reconcile = { interval: 100, after: 0 };
     const reconciler = await scene.worker({
       options: { reconcile, lease: SHORT_LEASE },
       ...(onTakeover && { onTakeover }),
@@ -295,7 +295,7 @@ describeWithPromtool('On the metrics of real processes,', () => {
   });
 
   it('IdempotencyAttemptsNearDeadline fires when a handler hangs', async () => {
-    const lease = { durationMs: 1_000, maxExecutionMs: 6_000 };
+    const lease = { duration: 1_000, maxExecution: 6_000 };
     const worker = await scene.worker({ options: { lease } });
     await scene.scrape();
     const { responses } = await scene.held(worker, ['hung']);

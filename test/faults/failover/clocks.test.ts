@@ -50,7 +50,7 @@ describe('client clocks', () => {
       const attempt = await alice.run(request);
       setWallClock(jumpMs);
       const heartbeats = () => alice.store.sentOf('extend').length;
-      const third = Math.ceil(request.options.lease.durationMs / 3);
+      const third = Math.ceil(request.options.lease.duration / 3);
       jest.advanceTimersByTime(third);
       await until(() => heartbeats() > 0);
       expect(attempt.signal.aborted).toBe(false);
@@ -169,7 +169,7 @@ describe('server clock', () => {
         await alice.run(request);
         clock.setOffset(-HOUR_MS);
         expect(await bob.request(request)).toEqual({ kind: 'rejected', reason: 'in_progress' });
-        clock.setOffset(-HOUR_MS + request.options.lease.durationMs);
+        clock.setOffset(-HOUR_MS + request.options.lease.duration);
         expect(await bob.request(request)).toMatchObject({ kind: 'success', replayed: false });
         expect(scene.ledger.effectsOn(request)).toMatchObject([{ attempt: 2, isTakeover: true }]);
         expect(scene.objections()).toEqual([]);

@@ -37,7 +37,7 @@ function openStores(options: { readonly enableOfflineQueue: boolean }) {
       ...options,
     });
     client.on('error', () => undefined);
-    const waitReplicas = { count: 1, timeoutMs: 1_000 };
+    const waitReplicas = { count: 1, timeout: 1_000 };
     const store = redisStore({ client, push: false, waitReplicas });
     afterTest(async () => {
       await store.close();

@@ -81,7 +81,7 @@ describe('A slot that migrates to another node', () => {
 describe('A slot without a node', () => {
   it('makes its keys unavailable (503, retryable), and no others [P57]', async () => {
     const { servers, scene, alice } = used;
-    const [request, other] = requestsOf(2, { storeErrors: { commandTimeoutMs: 2_000 } }) as [
+    const [request, other] = requestsOf(2, { storeErrors: { commandTimeout: 2_000 } }) as [
       OperationRequest,
       OperationRequest,
     ];

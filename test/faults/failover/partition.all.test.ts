@@ -59,7 +59,7 @@ describe('A partitioned old primary with min-replicas-to-write 1', () => {
     const { scene, alice } = used;
     const request = labRequest(LONG_TIMEOUTS);
     const partition = await used.part();
-    const withShortTimeout = withOptions(request, { storeErrors: { commandTimeoutMs: 200 } });
+    const withShortTimeout = withOptions(request, { storeErrors: { commandTimeout: 200 } });
     expect(await alice.request(withShortTimeout)).toEqual({
       kind: 'rejected',
       reason: 'store_unavailable',

@@ -118,7 +118,7 @@ describe('A health check', () => {
   it('is down while there is no primary, and up at the next one', async () => {
     const { group, alice } = used;
     const health = healthOf(alice.engine.store);
-    const status = async () => (await health.check({ probe: 'write', maxAgeMs: 0 })).status;
+    const status = async () => (await health.check({ probe: 'write', maxAge: 0 })).status;
     await untilSettled(async () => (await status()) === 'up');
     const old = await group.primary();
     await old.kill();

@@ -23,7 +23,7 @@ describeWithClock('a worker that dies by kill -9', () => {
     redis = await startRedis({ env: clock.env });
     lab = await Lab.set();
     store = { kind: 'redis', url: redis.url };
-    survivor = await lab.start(store, { options: { lease: { durationMs: LEASE_MS } } });
+    survivor = await lab.start(store, { options: { lease: { duration: LEASE_MS } } });
   }, 60_000);
 
   afterAll(async () => {
@@ -34,7 +34,7 @@ describeWithClock('a worker that dies by kill -9', () => {
 
   /** A worker dies at this point of the key's first attempt, and its client asks the other one. */
   async function crashAt(point: Point, key: string) {
-    const victim = await lab.start(store, { options: { lease: { durationMs: LEASE_MS } } });
+    const victim = await lab.start(store, { options: { lease: { duration: LEASE_MS } } });
     const mishap = { point, action: { kind: 'crash' } } as const;
     const lost = await lab.client.send(victim.url, key, { mishap });
     expect(lost).toMatchObject({ error: 'ECONNRESET' });
@@ -101,7 +101,7 @@ describeWithClock('a worker that dies by kill -9', () => {
   });
 
   it('leaves the outcome unknown with onTakeover: "reject": no second effect for any client [P16]', async () => {
-    const options = { lease: { durationMs: LEASE_MS, onTakeover: 'reject' } } as const;
+    const options = { lease: { duration: LEASE_MS, onTakeover: 'reject' } } as const;
     const [victim, careful] = await Promise.all([
       lab.start(store, { options }),
       lab.start(store, { options }),

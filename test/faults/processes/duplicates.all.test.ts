@@ -22,11 +22,11 @@ describe(`${WORKERS} processes on one Redis`, () => {
     lab = await Lab.set();
     store = { kind: 'redis', url: redis.url };
     const options = {
-      lease: { durationMs: LEASE_MS },
+      lease: { duration: LEASE_MS },
       outcome: { maxBytes: 2 * BYTES },
     };
     const start = (mode: 'reject' | 'wait') => {
-      const duplicates = { mode, timeoutMs: LEASE_MS };
+      const duplicates = { mode, timeout: LEASE_MS };
       return lab.start(store, { options: { ...options, duplicates }, effectDelayMs: 100 });
     };
     const ways = ['reject', 'wait', 'reject'] as const;

@@ -25,7 +25,7 @@ describe('a paused worker', () => {
   let other: LabWorker;
 
   const restart = async (leaseMs: number, maxExecutionMs = 300_000) => {
-    const options = { lease: { durationMs: leaseMs, maxExecutionMs } };
+    const options = { lease: { duration: leaseMs, maxExecution: maxExecutionMs } };
     [paused, other] = await Promise.all([
       lab.start(store, { options }),
       lab.start(store, { options }),

@@ -21,7 +21,7 @@ describe('a worker paused for longer than its lease, by SIGSTOP,', () => {
   beforeAll(async () => {
     lab = await Lab.set();
     const start = () =>
-      lab.start({ kind: 'redis', url: redis.url }, { options: { lease: { durationMs: 1_000 } } });
+      lab.start({ kind: 'redis', url: redis.url }, { options: { lease: { duration: 1_000 } } });
     [paused, other] = await Promise.all([start(), start()]);
   }, 60_000);
 
@@ -64,7 +64,7 @@ describe('a worker paused for longer than its lease, by SIGSTOP,', () => {
 
 const RUNNING = 20;
 /** Longer than anything in here takes: a key that waits for its lease is detected. */
-const options = { lease: { durationMs: 60_000 }, limits: { shutdownTimeoutMs: 60_000 } };
+const options = { lease: { duration: 60_000 }, limits: { shutdownTimeout: 60_000 } };
 
 describe('SIGTERM under load', () => {
   const redis = useRedis();

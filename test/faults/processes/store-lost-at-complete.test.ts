@@ -35,8 +35,8 @@ describe('a worker whose store is unavailable when its outcome is to be stored',
     async (whenNotSaved, _, expected) => {
       // The heartbeats fail, too: the lease has to last until the store is back.
       const options = {
-        lease: { durationMs: 60_000 },
-        storeErrors: { saveTimeoutMs: 300, whenNotSaved },
+        lease: { duration: 60_000 },
+        storeErrors: { saveTimeout: 300, whenNotSaved },
       };
       const worker = await lab.start({ kind: 'redis', url: proxy!.url }, { options });
       const key = `gone-${whenNotSaved}`;

@@ -44,8 +44,8 @@ it("A black hole rejects begins in time, and does not lose an attempt's outcome 
   const { scene } = used;
   const worker = await scene.worker({ connection: { socketTimeout: 300 } });
   const [running, fresh] = [
-    labRequest({ storeErrors: { saveTimeoutMs: 20_000 } }),
-    labRequest({ storeErrors: { commandTimeoutMs: 300 } }),
+    labRequest({ storeErrors: { saveTimeout: 20_000 } }),
+    labRequest({ storeErrors: { commandTimeout: 300 } }),
   ];
   const withLongTimeout = { ...fresh, options: labRequest().options };
   const response = await worker.request(running, async () => {
@@ -109,12 +109,12 @@ describe('late copies', () => {
         const { scene } = used;
         const owner = await scene.worker({ connection: { socketTimeout: 300 } });
         const successor = await scene.worker();
-        const request = labRequest({ storeErrors: { saveTimeoutMs: 60_000 } });
+        const request = labRequest({ storeErrors: { saveTimeout: 60_000 } });
         const captured = owner.proxy.capture(step, 'silence');
         const late = owner.request(request, prepare);
         const command = await captured;
         owner.proxy.swallowEverything();
-        await scene.pass(request.options.lease.durationMs);
+        await scene.pass(request.options.lease.duration);
         const taken = await successor.request(request);
         const record = await scene.admin.get(scene.redisKey(request));
 
@@ -181,7 +181,7 @@ describe('lost messages', () => {
       const aim = owner.proxy.aim('extend', fault);
       const response = await owner.request(request, async () => {
         const { leaseUntil } = await recordIn(scene, request);
-        await scene.pass(request.options.lease.durationMs / 3);
+        await scene.pass(request.options.lease.duration / 3);
         await aim.hit;
         const { leaseUntil: sinceThen } = await recordIn(scene, request);
         expect(sinceThen > leaseUntil).toBe(fault.endsWith('reply'));
@@ -199,7 +199,7 @@ describe('lost messages', () => {
     const hasty = await scene.worker({ connection });
     const other = await scene.worker();
     // Less than the silent connection lasts: a resend would find that it has begun.
-    const request = labRequest({ storeErrors: { commandTimeoutMs: 200, saveTimeoutMs: 10_000 } });
+    const request = labRequest({ storeErrors: { commandTimeout: 200, saveTimeout: 10_000 } });
     const aim = hasty.proxy.aim('begin', 'swallow the reply');
     expect(await hasty.request(request)).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
     await aim.hit;

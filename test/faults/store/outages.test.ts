@@ -22,7 +22,7 @@ describe('outages', () => {
     it('fails closed: nothing runs, and the key is unused afterwards [P39]', async () => {
       const { scene, die, comeBack } = await mortalScene('durable');
       const worker = await scene.worker();
-      const request = labRequest({ storeErrors: { commandTimeoutMs: 300 } });
+      const request = labRequest({ storeErrors: { commandTimeout: 300 } });
       await die();
       expect(await worker.request(request)).toEqual(UNAVAILABLE);
       expect(scene.ledger.effectsOn(request)).toEqual([]);
@@ -41,7 +41,7 @@ describe('outages', () => {
       const { scene, die, comeBack } = await mortalScene('durable');
       const worker = await scene.worker();
       const request = labRequest({
-        storeErrors: { commandTimeoutMs: 300, whenUnavailable: 'execute' },
+        storeErrors: { commandTimeout: 300, whenUnavailable: 'execute' },
       });
       await die();
       expect(await worker.request(request)).toMatchObject({ kind: 'success', replayed: false });
@@ -59,7 +59,7 @@ describe('outages', () => {
       const { scene, die, comeBack } = await mortalScene('durable');
       const workers = [await scene.worker(), await scene.worker()];
       const request = labRequest({
-        storeErrors: { commandTimeoutMs: 300, whenUnavailable: 'execute' },
+        storeErrors: { commandTimeout: 300, whenUnavailable: 'execute' },
       });
       await die();
       for (const worker of workers) await worker.request(request);
@@ -88,11 +88,11 @@ describe('outages', () => {
         const worker = await scene.worker();
         const other = await scene.worker();
         const request = labRequest({
-          storeErrors: { saveTimeoutMs: 300, whenNotSaved },
+          storeErrors: { saveTimeout: 300, whenNotSaved },
         });
         expect(await worker.request(request, die)).toMatchObject(reported);
         expect(worker.reported).toEqual(['acquired', 'save_delayed']);
-        await scene.pass(request.options.lease.durationMs / 3);
+        await scene.pass(request.options.lease.duration / 3);
         await until(() => worker.store.sentOf('extend').length > 0);
         await comeBack();
         await until(() => worker.reported.includes('completed'));
@@ -106,7 +106,7 @@ describe('outages', () => {
     it('and returns without its records: the outcome is restored, and the loss reported', async () => {
       const { scene, die, comeBack } = await mortalScene('ephemeral');
       const worker = await scene.worker();
-      const request = labRequest({ storeErrors: { saveTimeoutMs: 300 } });
+      const request = labRequest({ storeErrors: { saveTimeout: 300 } });
       expect(await worker.request(request, die)).toMatchObject({ kind: 'success' });
       await comeBack();
       await until(() => worker.reported.includes('completed'));
@@ -119,10 +119,10 @@ describe('outages', () => {
       const { scene } = await mortalScene('durable');
       const owner = await scene.worker({ connection: { socketTimeout: 300 } });
       const successor = await scene.worker();
-      const request = labRequest({ storeErrors: { saveTimeoutMs: 300, whenNotSaved: 'error' } });
+      const request = labRequest({ storeErrors: { saveTimeout: 300, whenNotSaved: 'error' } });
       const cutOff = () => owner.proxy.swallowEverything();
       expect(await owner.request(request, cutOff)).toEqual(UNAVAILABLE);
-      await scene.pass(request.options.lease.durationMs);
+      await scene.pass(request.options.lease.duration);
       const taken = await successor.request(request);
       owner.proxy.heal();
       await until(() => owner.reported.includes('superseded'));
@@ -134,20 +134,20 @@ describe('outages', () => {
       const { scene, die } = await mortalScene('durable');
       const worker = await scene.worker();
       const request = labRequest({
-        lease: { maxExecutionMs: 60_000 },
-        storeErrors: { saveTimeoutMs: 100 },
+        lease: { maxExecution: 60_000 },
+        storeErrors: { saveTimeout: 100 },
       });
       expect(await worker.request(request, die)).toMatchObject({ kind: 'success' });
-      await scene.pass(request.options.lease.maxExecutionMs);
+      await scene.pass(request.options.lease.maxExecution);
       await until(() => worker.reported.includes('save_failed'));
       expect(worker.reported.at(1)).toBe('save_delayed');
     });
 
     it('and the process ends: the drain has a limit, and reports what is left', async () => {
       const { scene, die } = await mortalScene('durable');
-      const worker = await scene.worker({ shutdownTimeoutMs: 300 });
+      const worker = await scene.worker({ shutdownTimeout: 300 });
       await worker.request(
-        labRequest({ storeErrors: { commandTimeoutMs: 300, saveTimeoutMs: 100 } }),
+        labRequest({ storeErrors: { commandTimeout: 300, saveTimeout: 100 } }),
         die,
       );
       expect(await worker.engine.drain()).toBe(1);
@@ -175,10 +175,10 @@ describe('outlived leases', () => {
     it('keeps its outcome without a takeover', async () => {
       const { scene } = used;
       const owner = await scene.worker({ connection: { socketTimeout: 300 } });
-      const request = labRequest({ storeErrors: { saveTimeoutMs: 10_000 } });
+      const request = labRequest({ storeErrors: { saveTimeout: 10_000 } });
       const response = await owner.request(request, async ({ signal }) => {
         owner.proxy.swallowEverything();
-        await scene.pass(request.options.lease.durationMs);
+        await scene.pass(request.options.lease.duration);
         await until(() => signal.aborted);
         expect(signal.reason).toBe('expired');
         owner.proxy.heal();
@@ -192,11 +192,11 @@ describe('outlived leases', () => {
       const { scene } = used;
       const owner = await scene.worker({ connection: { socketTimeout: 300 } });
       const successor = await scene.worker();
-      const request = labRequest({ storeErrors: { saveTimeoutMs: 10_000 } });
+      const request = labRequest({ storeErrors: { saveTimeout: 10_000 } });
       const attempt = await owner.run(request);
       const { signal } = attempt;
       owner.proxy.swallowEverything();
-      await scene.pass(request.options.lease.durationMs);
+      await scene.pass(request.options.lease.duration);
       const next = await successor.run(request);
       owner.proxy.heal();
       // As soon as it has a connection again.
@@ -217,11 +217,11 @@ describe('outlived leases', () => {
       const { scene } = used;
       const hung = await scene.worker();
       const successor = await scene.worker();
-      const request = labRequest({ lease: { maxExecutionMs: 60_000 } });
+      const request = labRequest({ lease: { maxExecution: 60_000 } });
       const { signal } = await hung.run(request);
       for (let beat = 0; beat < 5; beat += 1) await scene.passToHeartbeat(hung, request);
       expect(await successor.request(request)).toEqual({ kind: 'rejected', reason: 'in_progress' });
-      await scene.pass(request.options.lease.durationMs / 3);
+      await scene.pass(request.options.lease.duration / 3);
       const response = await successor.request(request);
       expect(response).toMatchObject({ kind: 'success', replayed: false });
       await until(() => signal.aborted);
@@ -232,14 +232,14 @@ describe('outlived leases', () => {
 
   describeWithClock('A connection to the store that takes two leases', () => {
     const request = () =>
-      labRequest({ lease: { durationMs: 10_000 }, storeErrors: { commandTimeoutMs: 60_000 } });
+      labRequest({ lease: { duration: 10_000 }, storeErrors: { commandTimeout: 60_000 } });
     const connection = { socketTimeout: 600_000 };
 
     it('to the server: nothing runs on a lease that has already ended', async () => {
       const { scene } = used;
       const slow = await scene.worker({ connection });
       const asked = request();
-      const twoLeases = 2 * asked.options.lease.durationMs;
+      const twoLeases = 2 * asked.options.lease.duration;
       const [begin, extend] = (['begin', 'extend'] as const).map((step) =>
         slow.proxy.aim(step, { requestDelayMs: twoLeases }),
       );
@@ -258,7 +258,7 @@ describe('outlived leases', () => {
       const slow = await scene.worker({ connection });
       const quick = await scene.worker();
       const asked = request();
-      const { durationMs: leaseMs } = asked.options.lease;
+      const { duration: leaseMs } = asked.options.lease;
       const begin = slow.proxy.aim('begin', { replyDelayMs: 2 * leaseMs });
       const begun = slow.request(asked);
       await begin.hit;
@@ -279,7 +279,7 @@ describe('Redis is killed and restarted', () => {
     const { scene, die, comeBack } = await mortalScene('durable');
     const workers = [await scene.worker(), await scene.worker()];
     const loaded = load(workers, 150, {
-      storeErrors: { commandTimeoutMs: 20_000, saveTimeoutMs: 20_000 },
+      storeErrors: { commandTimeout: 20_000, saveTimeout: 20_000 },
     });
     for (const share of [30, 80]) {
       await until(() => scene.ledger.effects.length > share);
@@ -298,7 +298,7 @@ describe('Redis is killed and restarted', () => {
   it('without AOF: the holder of a record reports its loss, and restores the outcome', async () => {
     const { scene, die, comeBack } = await mortalScene('ephemeral');
     const worker = await scene.worker();
-    const request = labRequest({ storeErrors: { saveTimeoutMs: 20_000 } });
+    const request = labRequest({ storeErrors: { saveTimeout: 20_000 } });
     const response = await worker.request(request, async () => {
       await die();
       await comeBack();
@@ -414,8 +414,8 @@ describe('stalls', () => {
       const { scene } = used;
       const owner = await scene.worker();
       const others = [await scene.worker(), await scene.worker()];
-      const request = labRequest({ storeErrors: { saveTimeoutMs: 20_000 } });
-      const twoLeases = 2 * request.options.lease.durationMs;
+      const request = labRequest({ storeErrors: { saveTimeout: 20_000 } });
+      const twoLeases = 2 * request.options.lease.duration;
       let stalled: Promise<unknown> | undefined;
       const [late, ...repeated] = await Promise.all([
         owner.request(request, async ({ signal }) => {
@@ -438,7 +438,7 @@ describe('stalls', () => {
 });
 
 const KEYS = 150;
-const LONG_TIMEOUTS = { storeErrors: { commandTimeoutMs: 20_000, saveTimeoutMs: 20_000 } };
+const LONG_TIMEOUTS = { storeErrors: { commandTimeout: 20_000, saveTimeout: 20_000 } };
 /** Between two disturbances; on a starved machine there may be no quiet moment between them. */
 const PAUSE_MS = 10;
 const FAULTS = 100;

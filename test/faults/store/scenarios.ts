@@ -12,7 +12,7 @@ export const lateAfterTimeout = scenario(async (scene, verdict) => {
   const other = await scene.worker();
   // From its reply the worker knows the server's clock.
   await hasty.request(labRequest());
-  const request = labRequest({ storeErrors: { commandTimeoutMs: 300 } });
+  const request = labRequest({ storeErrors: { commandTimeout: 300 } });
   const captured = hasty.proxy.capture('begin', 'silence');
   const rejected = await hasty.request(request);
   verdict.expect('the caller', 'reason' in rejected && rejected.reason, 'store_unavailable');
@@ -46,10 +46,10 @@ export const lateBegin = scenario(async (scene, verdict) => {
 export const lateHeartbeat = scenario(async (scene, verdict) => {
   const owner = await scene.worker();
   const retentionMs = 3_600_000;
-  const request = labRequest({ outcome: { retentionMs } });
+  const request = labRequest({ outcome: { retention: retentionMs } });
   const captured = owner.proxy.capture('extend', 'break');
   await owner.request(request, async () => {
-    await scene.pass(request.options.lease.durationMs / 3);
+    await scene.pass(request.options.lease.duration / 3);
     await captured;
   });
   const recordOf = async () => {
@@ -73,11 +73,11 @@ export const lateHeartbeat = scenario(async (scene, verdict) => {
 async function overtaken(scene: Scene, verdict: Verdict, end: () => unknown = () => undefined) {
   const owner = await scene.worker({ connection: { socketTimeout: 300 } });
   const successor = await scene.worker();
-  const request = labRequest({ storeErrors: { saveTimeoutMs: 10_000 } });
+  const request = labRequest({ storeErrors: { saveTimeout: 10_000 } });
   let stored: string | null = null;
   const late = await owner.request(request, async ({ signal }) => {
     owner.proxy.swallowEverything();
-    await scene.pass(request.options.lease.durationMs);
+    await scene.pass(request.options.lease.duration);
     const taken = await successor.request(request);
     verdict.expect("the successor's execution", taken.kind, 'success');
     await until(() => signal.aborted);
@@ -180,7 +180,7 @@ export const otherBody = scenario(async (scene, verdict) => {
 export const outOfMemory = scenario(async (scene, verdict) => {
   const worker = await scene.worker();
   const failingWorker = await scene.worker();
-  const options = { storeErrors: { commandTimeoutMs: 2_000, saveTimeoutMs: 1_000 } };
+  const options = { storeErrors: { commandTimeout: 2_000, saveTimeout: 1_000 } };
   const [running, failing, fresh] = [labRequest(options), labRequest(options), labRequest(options)];
 
   const failed = failingWorker.request(failing, async () => {
@@ -190,7 +190,7 @@ export const outOfMemory = scenario(async (scene, verdict) => {
       await scene.admin.config('SET', 'maxmemory', '1', 'maxmemory-policy', 'noeviction');
       const rejected = await worker.request(fresh);
       verdict.expect('a begin', 'reason' in rejected && rejected.reason, 'store_unavailable');
-      await scene.pass(running.options.lease.durationMs / 3);
+      await scene.pass(running.options.lease.duration / 3);
       await beat.hit;
       const renewed = await recordIn(scene, running);
       verdict.expect('the lease was renewed', renewed.leaseUntil > leaseUntil, true);

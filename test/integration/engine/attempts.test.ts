@@ -60,7 +60,7 @@ describe('With limits.maxAttemptsPerCaller', () => {
   /** A request of a caller of HTTP. */
   function requestOf(scope: readonly string[], options: ProtocolOptions = {}) {
     const transport = 'http' as const;
-    return { ...newRequest({ lease: { durationMs: LEASE_MS } }, options), scope, transport };
+    return { ...newRequest({ lease: { duration: LEASE_MS } }, options), scope, transport };
   }
 
   it('one more operation of a caller does not run, and its key is free; another caller runs', async () => {
@@ -173,8 +173,8 @@ describe('With limits.maxAttemptsPerCaller', () => {
 
 describe('contexts', () => {
   const OPTIONS = {
-    lease: { durationMs: 300, maxExecutionMs: 600 },
-    outcome: { retentionMs: 10_000 },
+    lease: { duration: 300, maxExecution: 600 },
+    outcome: { retention: 10_000 },
   };
 
   const time = inFakeTime();
@@ -254,8 +254,8 @@ describe('contexts', () => {
     events.subscribe(({ type }) => seen.push(`${type} in ${String(context.getStore())}`));
     const request = newRequest({
       ...OPTIONS,
-      lease: { durationMs: 60_000 },
-      duplicates: { mode: 'wait', timeoutMs: 10_000 },
+      lease: { duration: 60_000 },
+      duplicates: { mode: 'wait', timeout: 10_000 },
     });
     const begin = async (name: string, clientSignal?: AbortSignal) => {
       const beginning = context.run(name, () => engine.begin({ ...request, clientSignal }));
@@ -298,7 +298,7 @@ describe('event details', () => {
     /** An attempt of another process, which writes its trace. */
     async function traced() {
       const worker = time.worker();
-      const request = newRequest({ lease: { durationMs: LEASE_MS } });
+      const request = newRequest({ lease: { duration: LEASE_MS } });
       const { recordKey, fingerprint } = request;
       const token = 'a-token-of-another-one' as OwnerToken;
       const reply = await worker.store.begin({
@@ -349,7 +349,7 @@ describe('event details', () => {
 
   describe('the end of a wait is', () => {
     const time = inFakeTime();
-    const options = { duplicates: { mode: 'wait', timeoutMs: 2_000 } } as const;
+    const options = { duplicates: { mode: 'wait', timeout: 2_000 } } as const;
 
     async function waiting() {
       const owner = time.worker();
@@ -445,7 +445,7 @@ describe('invocations', () => {
       ['null', null],
       ['a circle', Object.assign(new Error('circle'), { cause: globalThis })],
     ])('ends its attempt: %s', async (_, thrown) => {
-      const call = newCall({ lease: { durationMs: LEASE_MS } }, () => true);
+      const call = newCall({ lease: { duration: LEASE_MS } }, () => true);
       const failing = counted(() => {
         throw thrown;
       });
@@ -479,7 +479,7 @@ describe('invocations', () => {
 
   describe('an operation that returns a thenable', () => {
     it('is executed once, and keeps its lease until the thenable is settled', async () => {
-      const call = newCall({ lease: { durationMs: LEASE_MS } });
+      const call = newCall({ lease: { duration: LEASE_MS } });
       const slow = counted(() => thenable(clock.sleep(5 * LEASE_MS).then(() => 'paid')));
       const running = caller.call(call, slow.operation);
       await clock.advance(4 * LEASE_MS);
@@ -643,7 +643,7 @@ describe('the meter', () => {
 describe('own attempts', () => {
   const LEASE_MS = 3_000;
   const MAX_EXECUTION_MS = 10_000;
-  const OPTIONS = { lease: { durationMs: LEASE_MS, maxExecutionMs: MAX_EXECUTION_MS } } as const;
+  const OPTIONS = { lease: { duration: LEASE_MS, maxExecution: MAX_EXECUTION_MS } } as const;
   const IN_PROGRESS = { kind: 'reject', reason: 'in_progress' };
   const OUTCOME_UNKNOWN = { kind: 'reject', reason: 'outcome_unknown' };
 
@@ -710,7 +710,7 @@ describe('own attempts', () => {
 
     it('is in progress while its outcome is still being saved', async () => {
       const worker = losesItsLeases();
-      const request = newRequest(OPTIONS, { storeErrors: { saveTimeoutMs: 1 } });
+      const request = newRequest(OPTIONS, { storeErrors: { saveTimeout: 1 } });
       const attempt = await worker.run(request);
       worker.store.always(unavailable, 'complete');
       const settled = attempt.complete(success('paid'));
@@ -724,7 +724,7 @@ describe('own attempts', () => {
 
     it('is taken over by a duplicate with a recovery once its operation is over', async () => {
       const { worker, request, attempt } = await expired({
-        storeErrors: { saveTimeoutMs: 1 },
+        storeErrors: { saveTimeout: 1 },
         lease: { onTakeover: () => 'run' },
       });
       expect(await worker.begin(request)).toEqual(IN_PROGRESS);

@@ -166,7 +166,7 @@ describe('begins', () => {
 
     it('blocks the key for at most its lease when the release is lost as well', async () => {
       const worker = time.worker();
-      const request = newRequest({ lease: { durationMs: 1_000 } });
+      const request = newRequest({ lease: { duration: 1_000 } });
       worker.store.next('begin', lostReply);
       worker.store.next('release', unavailable);
       expect(await worker.begin(request)).toEqual(STORE_UNAVAILABLE);
@@ -219,7 +219,7 @@ describe('begins', () => {
 
   describe('a begin with a late reply', () => {
     const LEASE_MS = 900;
-    const OPTIONS = { lease: { durationMs: LEASE_MS }, storeErrors: { commandTimeoutMs: 10_000 } };
+    const OPTIONS = { lease: { duration: LEASE_MS }, storeErrors: { commandTimeout: 10_000 } };
 
     /** Begins, and delays the reply or the request by `ms`. */
     async function delayed(worker: Worker, ms: number, held: (gate: Gate) => Fault) {
@@ -324,7 +324,7 @@ describe('begins', () => {
   describe('a begin after a released takeover', () => {
     it('is also a takeover: the outcome of the first attempt is still unknown', async () => {
       const [first, second, third] = [time.worker(), time.worker(), time.worker()];
-      const request = newRequest({ lease: { durationMs: 3_000 } });
+      const request = newRequest({ lease: { duration: 3_000 } });
       await first.run(request);
       first.store.always(unavailable, 'extend');
       await time.pass(3_100);
@@ -339,8 +339,8 @@ describe('waiting', () => {
   const WAIT_TIMEOUT_MS = 10_000;
   const LEASE_MS = 3_000;
   const OPTIONS = {
-    duplicates: { mode: 'wait', timeoutMs: WAIT_TIMEOUT_MS },
-    lease: { durationMs: LEASE_MS },
+    duplicates: { mode: 'wait', timeout: WAIT_TIMEOUT_MS },
+    lease: { duration: LEASE_MS },
   } as const;
   const IN_PROGRESS = { kind: 'reject', reason: 'in_progress' };
 
@@ -388,7 +388,7 @@ describe('waiting', () => {
       },
     );
 
-    it('is rejected after duplicates.timeoutMs', async () => {
+    it('is rejected after duplicates.timeout', async () => {
       const { other, waiting } = await duplicate();
       await time.pass(WAIT_TIMEOUT_MS - 1);
       expect(waiting.result).toBeUndefined();

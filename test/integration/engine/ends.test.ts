@@ -37,9 +37,9 @@ describe('an attempt has ended once', () => {
   const MAX_EXECUTION_MS = 20_000;
 
   const OPTIONS = {
-    lease: { durationMs: LEASE_MS, maxExecutionMs: MAX_EXECUTION_MS },
-    duplicates: { timeoutMs: 500 },
-    storeErrors: { saveTimeoutMs: SAVE_TIMEOUT_MS, whenUnavailable: 'execute' },
+    lease: { duration: LEASE_MS, maxExecution: MAX_EXECUTION_MS },
+    duplicates: { timeout: 500 },
+    storeErrors: { saveTimeout: SAVE_TIMEOUT_MS, whenUnavailable: 'execute' },
   } as const;
 
   /** What a reply has besides its kind. */
@@ -219,8 +219,8 @@ describe('an attempt has ended once', () => {
 describe('saves', () => {
   const MAX_EXECUTION_MS = 60_000;
   const OPTIONS = {
-    lease: { durationMs: LEASE_MS, maxExecutionMs: MAX_EXECUTION_MS },
-    storeErrors: { saveTimeoutMs: SAVE_TIMEOUT_MS },
+    lease: { duration: LEASE_MS, maxExecution: MAX_EXECUTION_MS },
+    storeErrors: { saveTimeout: SAVE_TIMEOUT_MS },
   };
 
   const time = inFakeTime();
@@ -266,7 +266,7 @@ describe('saves', () => {
     });
 
     it('never exceeds the time left for the response', async () => {
-      const { worker, attempt } = await running({ storeErrors: { commandTimeoutMs: 700 } });
+      const { worker, attempt } = await running({ storeErrors: { commandTimeout: 700 } });
       worker.store.always(unavailable, 'complete');
       void attempt.complete(success('paid'));
       await time.pass(SAVE_TIMEOUT_MS - 1);
@@ -387,7 +387,7 @@ describe('saves', () => {
     );
 
     it('keeps the lease while it waits for the first confirmation', async () => {
-      const { worker, request, attempt } = await running({ lease: { durationMs: 300 } });
+      const { worker, request, attempt } = await running({ lease: { duration: 300 } });
       worker.store.always(unavailable, 'complete');
       void attempt.complete(success('paid'));
       await time.pass(900);
@@ -404,7 +404,7 @@ describe('saves', () => {
 
   describe('waiting for the attempt that took over', () => {
     async function overtaken(timeoutMs: number) {
-      const { worker: late, request, attempt } = await running({ duplicates: { timeoutMs } });
+      const { worker: late, request, attempt } = await running({ duplicates: { timeout: timeoutMs } });
       late.store.always(unavailable, 'extend');
       await time.pass(LEASE_MS + 1);
       late.store.heal();
@@ -417,7 +417,7 @@ describe('saves', () => {
     }
 
     it.each([10_000, 1_700, 60])(
-      'ends after %d ms with duplicates.timeoutMs',
+      'ends after %d ms with duplicates.timeout',
       async (timeoutMs) => {
         const { settled } = await overtaken(timeoutMs);
         await time.pass(2 * timeoutMs + 2_000);
@@ -468,7 +468,7 @@ describe('saves', () => {
     });
 
     it('keeps the tombstone for the retention', async () => {
-      const { worker, attempt } = await running({ outcome: { retentionMs: 1_234 } });
+      const { worker, attempt } = await running({ outcome: { retention: 1_234 } });
       await attempt.release();
       expect(worker.store.sentOf('release')).toMatchObject([{ command: { tombstoneMs: 1_234 } }]);
     });
@@ -491,8 +491,8 @@ describe('settlements', () => {
     let other: Worker;
     const operationRequest = () =>
       newRequest({
-        lease: { durationMs: LEASE_MS },
-        duplicates: { timeoutMs: AS_LONG_AS_IT_TAKES },
+        lease: { duration: LEASE_MS },
+        duplicates: { timeout: AS_LONG_AS_IT_TAKES },
       });
 
     beforeEach(async () => {
@@ -658,7 +658,7 @@ describe('settlements', () => {
 
       it('returns in progress when the attempt that took over does not end', async () => {
         const { late } = await overtaken(
-          withOptions(operationRequest(), { duplicates: { timeoutMs: 150 } }),
+          withOptions(operationRequest(), { duplicates: { timeout: 150 } }),
         );
         expect(await late.complete(success('the late one’s'))).toEqual({ kind: 'in_progress' });
         expect(one.reported).toEqual(['acquired', 'outcome_diverged']);
@@ -748,7 +748,7 @@ describe('settlements', () => {
       });
 
       it('detects it at the next heartbeat: the signal aborts and events are emitted [P15]', async () => {
-        const attempt = await one.run(newRequest({ lease: { durationMs: 900 } }));
+        const attempt = await one.run(newRequest({ lease: { duration: 900 } }));
         const { signal } = attempt;
         await passTime(2 * RETENTION_MS);
         await until(() => signal.aborted);
@@ -760,7 +760,7 @@ describe('settlements', () => {
 
     describe('that was taken over', () => {
       it('detects it at the next heartbeat', async () => {
-        const request = newRequest({ lease: { durationMs: 900 } });
+        const request = newRequest({ lease: { duration: 900 } });
         const { signal } = await one.run(request);
         await passTime(900);
         await other.run(request);
@@ -814,7 +814,7 @@ describe('shutdown', () => {
 
     it('waits for running operations, keeps their heartbeats, and stores their outcomes [P44]', async () => {
       const worker = time.worker();
-      const request = newRequest({ lease: { durationMs: 1_000 } });
+      const request = newRequest({ lease: { duration: 1_000 } });
       const attempt = await worker.run(request);
       const drained = drain(worker);
       await time.pass(5_000);
@@ -873,7 +873,7 @@ describe('shutdown', () => {
     });
 
     it('does not wait when shutdownTimeoutMs is 0', async () => {
-      const worker = time.worker({ shutdownTimeoutMs: 0 });
+      const worker = time.worker({ shutdownTimeout: 0 });
       await worker.run(newRequest());
       const drained = drain(worker);
       await time.pass(0);
@@ -881,10 +881,10 @@ describe('shutdown', () => {
     });
 
     it('stops waiting for the attempt that took over when it gives up', async () => {
-      const worker = time.worker({ shutdownTimeoutMs: 1_000 });
+      const worker = time.worker({ shutdownTimeout: 1_000 });
       const request = newRequest({
-        lease: { durationMs: 1_000 },
-        duplicates: { timeoutMs: 60_000 },
+        lease: { duration: 1_000 },
+        duplicates: { timeout: 60_000 },
       });
       const attempt = await worker.run(request);
       worker.store.always(unavailable, 'extend');

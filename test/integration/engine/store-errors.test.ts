@@ -25,7 +25,7 @@ const LEASE_MS = 3_000;
 
 const OPTIONS = {
   storeErrors: { whenUnavailable: 'execute' },
-  lease: { durationMs: LEASE_MS },
+  lease: { duration: LEASE_MS },
 } as const;
 
 const time = inFakeTime();
@@ -240,7 +240,7 @@ describe("with whenUnavailable: 'execute'", () => {
 });
 
 describe('the signal of an unprotected attempt', () => {
-  const limited = () => unprotected({ lease: { maxExecutionMs: 10_000 } });
+  const limited = () => unprotected({ lease: { maxExecution: 10_000 } });
 
   it('aborts at the hard deadline, measured from the start, whenever it is first read', async () => {
     const [{ attempt: early }, { attempt: late }] = [await limited(), await limited()];
@@ -337,8 +337,8 @@ describe('failing store', () => {
 
   describe('a waiting duplicate', () => {
     const OPTIONS = {
-      duplicates: { mode: 'wait', timeoutMs: 10_000 },
-      lease: { durationMs: LEASE_MS },
+      duplicates: { mode: 'wait', timeout: 10_000 },
+      lease: { duration: LEASE_MS },
       storeErrors: { whenUnavailable: 'execute' },
     } as const;
 
@@ -387,7 +387,7 @@ describe('failing store', () => {
 
     it('that released an unusable lease is rejected at once, and the key is free', async () => {
       const [worker, other] = [time.worker(), time.worker()];
-      const request = newRequest(OPTIONS, { storeErrors: { commandTimeoutMs: 10_000 } });
+      const request = newRequest(OPTIONS, { storeErrors: { commandTimeout: 10_000 } });
       const attempt = await worker.run(request);
       const waiting = watched(other.begin(request));
       await time.pass(1_000);
@@ -451,7 +451,7 @@ describe('failing store', () => {
     it('releases with commandTimeoutMs in the background', async () => {
       const worker = time.worker();
       const request = newRequest({
-        storeErrors: { whenUnavailable: 'execute', commandTimeoutMs: 500 },
+        storeErrors: { whenUnavailable: 'execute', commandTimeout: 500 },
       });
       worker.store.next('begin', lostReply);
       const attempt = await worker.run(request);
@@ -462,8 +462,8 @@ describe('failing store', () => {
 
   describe('a store with a reply that is not part of the port', () => {
     const OPTIONS = {
-      lease: { durationMs: LEASE_MS, maxExecutionMs: 30_000 },
-      storeErrors: { saveTimeoutMs: 1_000 },
+      lease: { duration: LEASE_MS, maxExecution: 30_000 },
+      storeErrors: { saveTimeout: 1_000 },
     };
 
     it.each(GARBAGE)('has not stored the outcome: %s', async (_, fault) => {
@@ -535,8 +535,8 @@ describe('failing store', () => {
     it('does not lose the lease, although a command may take longer than the lease', async () => {
       const [worker, other] = [time.worker(), time.worker()];
       const request = newRequest({
-        lease: { durationMs: 900 },
-        storeErrors: { commandTimeoutMs: 2_000 },
+        lease: { duration: 900 },
+        storeErrors: { commandTimeout: 2_000 },
       });
       const attempt = await worker.run(request);
       const { signal } = attempt;
@@ -560,7 +560,7 @@ describe('failing store', () => {
   describe('a record that vanished', () => {
     it('is reported once, by the heartbeat or by the save', async () => {
       const worker = time.worker();
-      const request = newRequest({ lease: { durationMs: LEASE_MS } });
+      const request = newRequest({ lease: { duration: LEASE_MS } });
       const attempt = await worker.run(request);
       worker.store.next('extend', responses({ kind: 'gone' }));
       worker.store.next('complete', responses({ kind: 'restored' }));

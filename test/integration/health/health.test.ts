@@ -27,7 +27,7 @@ const downOn = (store: string) => ({
 
 /** The report of a new probe, which has time on a busy machine. */
 const probed = ({ nest }: CallingApp, probe: 'read' | 'write', timeoutMs = 5_000) =>
-  nest.get(IdempotencyHealth, { strict: false }).check({ probe, timeoutMs, maxAgeMs: 0 });
+  nest.get(IdempotencyHealth, { strict: false }).check({ probe, timeout: timeoutMs, maxAge: 0 });
 
 const untilUp = (app: CallingApp, probe: 'read' | 'write') =>
   until(async () => (await probed(app, probe)).status === 'up');
@@ -222,8 +222,8 @@ describe('redis', () => {
   describe('a health check behind an open breaker', () => {
     const node = useServer(() => RedisNode.start());
     const app = useApp(node, {
-      breaker: { errorThresholdPercentage: 1, volumeThreshold: 1, probeIntervalMs: 3_600_000 },
-      storeErrors: { commandTimeoutMs: 500 },
+      breaker: { errorThresholdPercentage: 1, volumeThreshold: 1, probeInterval: 3_600_000 },
+      storeErrors: { commandTimeout: 500 },
     });
 
     it('is down without a command to a server that works again', async () => {

@@ -252,13 +252,13 @@ describe('the shutdown', () => {
 
   it('does not wait for ever, and logs the number of running operations', async () => {
     const store = new FaultyStore(new PromptStore());
-    const { app, service, log } = await start({ store, limits: { shutdownTimeoutMs: 50 } });
+    const { app, service, log } = await start({ store, limits: { shutdownTimeout: 50 } });
     const gate = Gate.closed();
     const running = service.run(call, () => gate.pass());
     await app.close();
     expect(store.closed).toBe(true);
     expect(log.own).toEqual([
-      'warn: 1 operations were still running after "limits.shutdownTimeoutMs". Their keys stay blocked until their leases expire.',
+      'warn: 1 operations were still running after "limits.shutdownTimeout". Their keys stay blocked until their leases expire.',
     ]);
     gate.open();
     await running;
@@ -267,8 +267,8 @@ describe('the shutdown', () => {
 
 describe('the log', () => {
   const OPTIONS = {
-    storeErrors: { saveTimeoutMs: 20, commandTimeoutMs: 20 },
-    limits: { shutdownTimeoutMs: 0 },
+    storeErrors: { saveTimeout: 20, commandTimeout: 20 },
+    limits: { shutdownTimeout: 0 },
   };
 
   async function storeIsDown(options: Partial<IdempotencyModuleOptions> = {}) {
@@ -422,7 +422,7 @@ describe('the module option "breaker"', () => {
     jest.useFakeTimers();
     const { store, reported, call } = await startBehindBreaker({
       breaker: { volumeThreshold: 2 },
-      storeErrors: { commandTimeoutMs: 321 },
+      storeErrors: { commandTimeout: 321 },
     });
     store.always(unavailable, 'begin', 'inspect');
     for (const key of ['first', 'second']) await expect(call(key)).rejects.toThrow();
@@ -445,7 +445,7 @@ describe('the module option "breaker"', () => {
   });
 
   it.each([
-    [{ breaker: { windowMs: 1 } }, '"breaker.windowMs"'],
+    [{ breaker: { window: 1 } }, '"breaker.window"'],
     [{ breaker: 'yes' }, '"breaker"'],
     [{ breaker: [] }, '"breaker"'],
   ])('stops the start when it is invalid: %j', async (options, name) => {
@@ -464,7 +464,7 @@ describe('around a real Redis', () => {
   it('the circuit stays closed when Redis is out of memory: Redis itself rejects the begins', async () => {
     const store = redisStore({ url: server.url });
     const { reported, call } = await startBehindBreaker(
-      { breaker, storeErrors: { commandTimeoutMs } },
+      { breaker, storeErrors: { commandTimeout: commandTimeoutMs } },
       store,
     );
     await client.config('SET', 'maxmemory', '1', 'maxmemory-policy', 'noeviction');
@@ -481,13 +481,13 @@ describe('around a real Redis', () => {
   });
 
   it('the circuit stays closed with too few replicas: the begins are written, then rejected', async () => {
-    const waitReplicas = { count: 1, timeoutMs: 50 };
+    const waitReplicas = { count: 1, timeout: 50 };
     const store = redisStore({ url: server.url, waitReplicas });
     const {
       store: sent,
       reported,
       call,
-    } = await startBehindBreaker({ breaker, storeErrors: { commandTimeoutMs } }, store);
+    } = await startBehindBreaker({ breaker, storeErrors: { commandTimeout: commandTimeoutMs } }, store);
     for (const key of keys) {
       await expect(call(`replicated ${key}`)).rejects.toMatchObject({
         code: 'idempotency_store_unavailable',
@@ -500,7 +500,7 @@ describe('around a real Redis', () => {
   it('the circuit opens when the connection is closed: Redis does not reply', async () => {
     const given = new Redis(server.url);
     const { reported, call } = await startBehindBreaker(
-      { breaker, storeErrors: { commandTimeoutMs } },
+      { breaker, storeErrors: { commandTimeout: commandTimeoutMs } },
       redisStore({ client: given }),
     );
     await given.quit();
@@ -513,7 +513,7 @@ describe('around a PostgreSQL that is not there', () => {
   it('the circuit opens again after each probe', async () => {
     const store = postgresStore({ url: `postgres://127.0.0.1:${String(await freePort())}/none` });
     const { reported, call } = await startBehindBreaker(
-      { breaker: { volumeThreshold: 1, probeIntervalMs: 10 } },
+      { breaker: { volumeThreshold: 1, probeInterval: 10 } },
       store,
     );
     await expect(call('first')).rejects.toMatchObject({ code: 'idempotency_store_unavailable' });
@@ -542,7 +542,7 @@ async function startWatched(options: Partial<IdempotencyModuleOptions> = {}) {
 
 describe('IdempotencyHealth in an application', () => {
   it('counts attempts that run and duplicates that wait', async () => {
-    const { health, run } = await startWatched({ duplicates: { mode: 'wait', timeoutMs: 30_000 } });
+    const { health, run } = await startWatched({ duplicates: { mode: 'wait', timeout: 30_000 } });
     const gate = Gate.closed();
     const work = () => gate.pass();
     const running = ['one', 'two', 'one'].map((key) => run(key, work));

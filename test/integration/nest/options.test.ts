@@ -60,26 +60,26 @@ describe('options', () => {
       fingerprint: 'canonical',
       outcome: {
         keep: keepResponses,
-        retentionMs: 86_400_000,
+        retention: 86_400_000,
         storeBody: true,
         maxBytes: 1_048_576,
         codec: JSON_CODEC,
       },
-      duplicates: { mode: 'reject', timeoutMs: 10_000, retryAfterMs: 1_000 },
+      duplicates: { mode: 'reject', timeout: 10_000, retryAfter: 1_000 },
       lease: {
-        durationMs: 10_000,
-        maxExecutionMs: 300_000,
+        duration: 10_000,
+        maxExecution: 300_000,
         onTakeover: 'run',
         recoverOn: 'takeover',
       },
       storeErrors: {
         whenUnavailable: 'reject',
         whenNotSaved: 'respond',
-        commandTimeoutMs: 500,
-        saveTimeoutMs: 1_000,
+        commandTimeout: 500,
+        saveTimeout: 1_000,
       },
       transaction: false,
-      message: { onFailure: 'requeue', redeliveryDelayMs: 1_000, maxPauseMs: 600_000 },
+      message: { onFailure: 'requeue', redeliveryDelay: 1_000, maxPause: 600_000 },
       http: {
         fastPath: true,
         replayHeader: 'Idempotent-Replayed',
@@ -88,26 +88,26 @@ describe('options', () => {
       },
       breaker: false,
       reconcile: false,
-      limits: { maxWaiters: 1_000, shutdownTimeoutMs: 10_000 },
+      limits: { maxWaiters: 1_000, shutdownTimeout: 10_000 },
     });
     expect(ofModule({ breaker: true, reconcile: true })).toMatchObject({
       breaker: {
         errorThresholdPercentage: 50,
         volumeThreshold: 10,
-        windowMs: 2_000,
-        probeIntervalMs: 1_000,
+        window: 2_000,
+        probeInterval: 1_000,
       },
-      reconcile: { intervalMs: 60_000, batchSize: 100, afterMs: 300_000 },
+      reconcile: { interval: 60_000, batchSize: 100, after: 300_000 },
     });
   });
 
   it('that are undefined count as not given on every level, alone and in groups', () => {
     const options = resolve(
-      { lease: { durationMs: 2_000 }, caller: { scope: undefined }, key: undefined },
-      { lease: { durationMs: undefined }, key: { syntax: 'uuid' } },
+      { lease: { duration: 2_000 }, caller: { scope: undefined }, key: undefined },
+      { lease: { duration: undefined }, key: { syntax: 'uuid' } },
       { lease: undefined, key: { syntax: undefined }, operation: undefined },
     );
-    expect(options.lease.durationMs).toBe(2_000);
+    expect(options.lease.duration).toBe(2_000);
     expect(options.key.syntax).toBe('uuid');
     expect(options).not.toHaveProperty('operation');
     expect(options.caller).not.toHaveProperty('scope');
@@ -122,16 +122,16 @@ describe('options', () => {
 
   it('are deeply frozen, and copies of what was given', () => {
     const given = {
-      lease: { durationMs: 2_000 },
+      lease: { duration: 2_000 },
       http: { replayHeaders: ['etag'] },
       fingerprint: { include: ['a'] },
     };
     const options = resolve({}, given);
-    given.lease.durationMs = 3_000;
+    given.lease.duration = 3_000;
     given.http.replayHeaders.push('link');
     given.fingerprint.include.push('b');
     expect(options).toMatchObject({
-      lease: { durationMs: 2_000 },
+      lease: { duration: 2_000 },
       http: { replayHeaders: ['etag'] },
       fingerprint: { include: ['a'] },
     });
@@ -146,10 +146,10 @@ describe('options', () => {
     ['a policy', { outcome: keepSuccesses }],
   ])('take %s in place of their group', (_, shorthand) => {
     const { key, duplicates, outcome } = resolve(
-      { key: { maxLength: 9 }, duplicates: { timeoutMs: 9 }, outcome: { maxBytes: 9 } },
+      { key: { maxLength: 9 }, duplicates: { timeout: 9 }, outcome: { maxBytes: 9 } },
       shorthand,
     );
-    expect([key.maxLength, duplicates.timeoutMs, outcome.maxBytes]).toEqual([9, 9, 9]);
+    expect([key.maxLength, duplicates.timeout, outcome.maxBytes]).toEqual([9, 9, 9]);
     expect([key.from, duplicates.mode, outcome.keep]).toEqual([
       'key' in shorthand ? 'X-Key' : 'Idempotency-Key',
       'duplicates' in shorthand ? 'wait' : 'reject',
@@ -224,20 +224,20 @@ describe('an unknown name', () => {
     [
       'in a group',
       { lease: { duratonMs: 1 } },
-      '"lease.duratonMs" is not an option of @Idempotent(). Did you mean "lease.durationMs"?',
+      '"lease.duratonMs" is not an option of @Idempotent(). Did you mean "lease.duration"?',
     ],
     [
       'of a group, outside of it',
       { durationMs: 1 },
-      '"durationMs" is not an option of @Idempotent(). Did you mean "lease.durationMs"?',
+      '"durationMs" is not an option of @Idempotent(). Did you mean "lease.duration"?',
     ],
     [
       'of another group',
       { lease: { retentionMs: 1 } },
-      '"lease.retentionMs" is not an option of @Idempotent(). Did you mean "outcome.retentionMs"?',
+      '"lease.retentionMs" is not an option of @Idempotent(). Did you mean "outcome.retention"?',
     ],
-    ['of another package', { ttl: 1 }, 'Did you mean "outcome.retentionMs"?'],
-    ['of another package', { lockTimeout: 1 }, 'Did you mean "lease.durationMs"?'],
+    ['of another package', { ttl: 1 }, 'Did you mean "outcome.retention"?'],
+    ['of another package', { lockTimeout: 1 }, 'Did you mean "lease.duration"?'],
     ['of another package', { headerName: 'X' }, 'Did you mean "key"?'],
     ['of a store', { keyPrefix: 'x' }, 'It is an option of the store: redisStore('],
     [
@@ -264,17 +264,17 @@ describe('an unknown name', () => {
   it.each<[string, object, string]>([
     ['a misspelt one', { store, duplicate: 'wait' }, 'Did you mean "duplicates"?'],
     ['a misspelt group', { outcomes: 1 }, 'Did you mean "outcome"?'],
-    ['a misspelt field', { rentionMs: 1 }, 'Did you mean "outcome.retentionMs"?'],
-    ['of another package', { lockTtl: 1 }, 'Did you mean "lease.durationMs"?'],
+    ['a misspelt field', { rentionMs: 1 }, 'Did you mean "outcome.retention"?'],
+    ['of another package', { lockTtl: 1 }, 'Did you mean "lease.duration"?'],
     ['of another package', { adapter: {} }, 'Did you mean "store"?'],
-    ['in a group', { reconcile: { interval: 1 } }, 'Did you mean "reconcile.intervalMs"?'],
+    ['in a group', { reconcile: { interval: 1 } }, 'Did you mean "reconcile.interval"?'],
     ['in a group', { breaker: { volumeTreshold: 1 } }, 'Did you mean "breaker.volumeThreshold"?'],
-    ['with a dot', { 'lease.durationMs': 1 }, 'Write lease: { durationMs: … }.'],
+    ['with a dot', { 'lease.duration': 1 }, 'Write lease: { durationMs: … }.'],
     ['of a store', { url: 'redis://127.0.0.1:1' }, 'store'],
     [
       'in a group',
       { reconcile: { after: 1 } },
-      '"reconcile.after" is not an option of IdempotencyModule.forRoot(). Did you mean "reconcile.afterMs"?',
+      '"reconcile.after" is not an option of IdempotencyModule.forRoot(). Did you mean "reconcile.after"?',
     ],
     ['of each operation', { operation: 'pay' }, 'Name each operation itself'],
     ['of a store', { storage: 1 }, 'Did you mean "store"?'],
@@ -338,8 +338,8 @@ describe('an option', () => {
     ['http.problemTypeBase', null],
     ['message.consumer', ''],
     ['message.onFailure', 'drop'],
-    ['message.redeliveryDelayMs', 600_001],
-    ['message.maxPauseMs', 999],
+    ['message.redeliveryDelay', 600_001],
+    ['message.maxPause', 999],
   ];
 
   it.each(bad)('%s is not %j', (option, value) => {
@@ -418,7 +418,7 @@ it('the getters of a method that has an instance of a class as its options count
   }
   const { operation, options } = methodRoute('Mailer.send', { store }, undefined, new Send());
   expect(operation).toBe('invoice.send');
-  expect(options.lease.durationMs).toBe(200);
+  expect(options.lease.duration).toBe(200);
 });
 
 type Group = Exclude<keyof IdempotencyOptions, 'enabled' | 'operation' | 'fingerprint'>;
@@ -462,30 +462,30 @@ const GROUPS: { readonly [Name in Group]: Levels<Name> } = {
     resolved: { scope, anonymous: 'shared' },
   },
   outcome: {
-    module: { retentionMs: 5, maxBytes: 6, codec },
+    module: { retention: 5, maxBytes: 6, codec },
     class: keep,
     method: { storeBody: false, maxBytes: 7 },
-    resolved: { keep, retentionMs: 5, storeBody: false, maxBytes: 7, codec },
+    resolved: { keep, retention: 5, storeBody: false, maxBytes: 7, codec },
   },
   duplicates: {
-    module: { timeoutMs: 5, retryAfterMs: 6 },
+    module: { timeout: 5, retryAfter: 6 },
     class: 'wait',
-    method: { retryAfterMs: 7 },
-    resolved: { mode: 'wait', timeoutMs: 5, retryAfterMs: 7 },
+    method: { retryAfter: 7 },
+    resolved: { mode: 'wait', timeout: 5, retryAfter: 7 },
   },
   lease: {
-    module: { durationMs: 1_000, maxExecutionMs: 2_000 },
-    class: { durationMs: 1_500 },
+    module: { duration: 1_000, maxExecution: 2_000 },
+    class: { duration: 1_500 },
     method: { onTakeover, recoverOn: 'always' },
-    resolved: { durationMs: 1_500, maxExecutionMs: 2_000, onTakeover, recoverOn: 'always' },
+    resolved: { duration: 1_500, maxExecution: 2_000, onTakeover, recoverOn: 'always' },
   },
   storeErrors: {
-    module: { commandTimeoutMs: 5, saveTimeoutMs: 6 },
-    class: { saveTimeoutMs: 7, whenUnavailable: 'execute' },
+    module: { commandTimeout: 5, saveTimeout: 6 },
+    class: { saveTimeout: 7, whenUnavailable: 'execute' },
     method: { whenNotSaved: 'error' },
     resolved: {
-      commandTimeoutMs: 5,
-      saveTimeoutMs: 7,
+      commandTimeout: 5,
+      saveTimeout: 7,
       whenUnavailable: 'execute',
       whenNotSaved: 'error',
     },
@@ -497,13 +497,13 @@ const GROUPS: { readonly [Name in Group]: Levels<Name> } = {
     resolved: { isolation: 'serializable', conflictRetries: 3 },
   },
   message: {
-    module: { consumer: 'orders', redeliveryDelayMs: 5, maxPauseMs: 6_000 },
-    class: { redeliveryDelayMs: 6 },
+    module: { consumer: 'orders', redeliveryDelay: 5, maxPause: 6_000 },
+    class: { redeliveryDelay: 6 },
     method: { onFailure: 'dead-letter' },
     resolved: {
       consumer: 'orders',
-      redeliveryDelayMs: 6,
-      maxPauseMs: 6_000,
+      redeliveryDelay: 6,
+      maxPause: 6_000,
       onFailure: 'dead-letter',
     },
   },
@@ -644,13 +644,13 @@ describe('options of a call', () => {
   it('options of calls are resolved once per operation, for equal fields in new objects', async () => {
     const keep = () => true;
     const groups = (): Groups => ({
-      lease: { durationMs: 1_000, maxExecutionMs: 2_000 },
+      lease: { duration: 1_000, maxExecution: 2_000 },
       duplicates: 'wait',
-      outcome: { keep, retentionMs: 5 },
+      outcome: { keep, retention: 5 },
       payload: { amount: Math.random() },
     });
     const first = await run(groups());
-    expect(first).toMatchObject({ lease: { durationMs: 1_000 }, duplicates: { mode: 'wait' } });
+    expect(first).toMatchObject({ lease: { duration: 1_000 }, duplicates: { mode: 'wait' } });
     expect(await run(groups())).toBe(first);
     const refund = await run(groups(), 'refund');
     expect(refund).not.toBe(first);
@@ -661,21 +661,21 @@ describe('options of a call', () => {
   it.each<[string, Groups, Groups, object]>([
     [
       'a field differs',
-      { lease: { durationMs: 200 } },
-      { lease: { durationMs: 300 } },
-      { lease: { durationMs: 300 } },
+      { lease: { duration: 200 } },
+      { lease: { duration: 300 } },
+      { lease: { duration: 300 } },
     ],
     [
       'a field is missing',
-      { duplicates: { timeoutMs: 5 } },
+      { duplicates: { timeout: 5 } },
       { duplicates: {} },
-      { duplicates: { timeoutMs: 10_000 } },
+      { duplicates: { timeout: 10_000 } },
     ],
     [
       'a field is added',
       { duplicates: {} },
-      { duplicates: { timeoutMs: 5 } },
-      { duplicates: { timeoutMs: 5 } },
+      { duplicates: { timeout: 5 } },
+      { duplicates: { timeout: 5 } },
     ],
     ['a group is missing', { duplicates: 'wait' }, {}, { duplicates: { mode: 'reject' } }],
     ['a group is added', {}, { duplicates: 'wait' }, { duplicates: { mode: 'wait' } }],
@@ -693,10 +693,10 @@ describe('options of a call', () => {
   });
 
   it('they are resolved again when a field of the same object has changed', async () => {
-    const lease = { durationMs: 200 };
+    const lease = { duration: 200 };
     await run({ lease });
-    lease.durationMs = 300;
-    expect(await run({ lease })).toMatchObject({ lease: { durationMs: 300 } });
+    lease.duration = 300;
+    expect(await run({ lease })).toMatchObject({ lease: { duration: 300 } });
   });
 
   it('they are resolved again for a function defined inside of the call', async () => {
@@ -705,10 +705,10 @@ describe('options of a call', () => {
   });
 
   it('invalid ones are not kept', async () => {
-    const call = { operation: 'pay', key: 'k', scope: 'alice', lease: { durationMs: 1 } };
+    const call = { operation: 'pay', key: 'k', scope: 'alice', lease: { duration: 1 } };
     const service = app.get(IdempotencyService, { strict: false });
     for (let times = 0; times < 2; times += 1) {
-      await expect(service.run(call, () => 'done')).rejects.toThrow('"lease.durationMs"');
+      await expect(service.run(call, () => 'done')).rejects.toThrow('"lease.duration"');
     }
     expect(seen).toEqual([]);
   });
@@ -735,9 +735,9 @@ describe('options of a call', () => {
   }
 
   it('two calls of an operation whose groups are instances of a class each get their own options', async () => {
-    expect(await run({ lease: new Lease(200) })).toMatchObject({ lease: { durationMs: 200 } });
+    expect(await run({ lease: new Lease(200) })).toMatchObject({ lease: { duration: 200 } });
     expect(await run({ lease: new Lease(60_000) })).toMatchObject({
-      lease: { durationMs: 60_000 },
+      lease: { duration: 60_000 },
     });
   });
 
@@ -752,7 +752,7 @@ describe('options of a call', () => {
       }
     }
     await app.get(IdempotencyService, { strict: false }).run(new SendInvoice(), () => 'done');
-    expect(seen.at(-1)).toMatchObject({ lease: { durationMs: 200 } });
+    expect(seen.at(-1)).toMatchObject({ lease: { duration: 200 } });
   });
 
   class Configured {
@@ -778,8 +778,8 @@ describe('options of a call', () => {
     await app.close();
     await start(imported());
     expect(await run({ duplicates: 'wait' })).toMatchObject({
-      lease: { durationMs: 200 },
-      outcome: { retentionMs: 5_000 },
+      lease: { duration: 200 },
+      outcome: { retention: 5_000 },
       duplicates: { mode: 'wait' },
     });
   });

@@ -426,7 +426,7 @@ describe('rejecting responses', () => {
               name: 'FastifyError',
               code: 'FST_UNAUTHORIZED',
               statusCode: 401,
-              constructor: { name: 'FastifyError' },
+              constructor: { Object: 'FastifyError' },
             }),
           ] as const,
         ].map(([who, rejection]) => {
@@ -776,7 +776,7 @@ describe('meter', () => {
   ] as const)('the meter counts the commands to %s', (system, open) => {
     it('that requests, lease extensions, waiting duplicates and the reconciler send', async () => {
       const { store, meter, run, reconciler, counted } = await start(await open(), {
-        reconcile: { intervalMs: 3_600_000, afterMs: 0 },
+        reconcile: { interval: 3_600_000, after: 0 },
       });
       // The check at the start is a probe.
       expect(store.ended).toEqual({ abandoned: 1 });
@@ -787,10 +787,10 @@ describe('meter', () => {
       await run('one', () => 1);
       await expect(run('two', failing)).rejects.toThrow('planned');
       await run('three', () => until(() => counted().extend !== undefined), {
-        lease: { durationMs: 300 },
+        lease: { duration: 300 },
       });
       const gate = Gate.closed();
-      const waiting = { duplicates: { mode: 'wait', timeoutMs: 60_000 } };
+      const waiting = { duplicates: { mode: 'wait', timeout: 60_000 } };
       const requests = [1, 2].map(() => run('four', () => gate.pass(), waiting));
       await until(() => meter.read().operations.get('pay')!.waiting === 1);
       await until(() => counted().watch === 1);
@@ -847,8 +847,8 @@ describe('meter', () => {
       const started = await start(
         redisStore({ url: node.url, onConnectionError: () => undefined }),
         {
-          storeErrors: { commandTimeoutMs: LIMIT_MS, saveTimeoutMs: 2 * LIMIT_MS },
-          lease: { durationMs: 600_000, maxExecutionMs: 600_000 },
+          storeErrors: { commandTimeout: LIMIT_MS, saveTimeout: 2 * LIMIT_MS },
+          lease: { duration: 600_000, maxExecution: 600_000 },
         },
       );
       const isServed = () => started.run(randomUUID(), () => 1).then(Boolean, () => false);

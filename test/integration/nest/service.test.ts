@@ -41,7 +41,7 @@ describe('IdempotencyService.run()', () => {
   beforeAll(async () => {
     const options = {
       store: memoryStore(),
-      duplicates: { retryAfterMs: 3_000 },
+      duplicates: { retryAfter: 3_000 },
     };
     app = await Test.createTestingModule({
       imports: [IdempotencyModule.forRoot(options)],
@@ -260,7 +260,7 @@ describe('IdempotencyService.run()', () => {
       expect(await service.run({ ...request, scope: ['alice'] }, () => 'other')).toBe('paid');
     });
 
-    it('while the first one runs is rejected with duplicates.retryAfterMs of the module', async () => {
+    it('while the first one runs is rejected with duplicates.retryAfter of the module', async () => {
       const request = call();
       const gate = Gate.closed();
       const started = new Tally();
@@ -324,7 +324,7 @@ describe('IdempotencyService.run()', () => {
       ['scope', null, 'scope'],
       ['scope', { tenant: 'acme' }, 'scope'],
       ['outcome.keep', true, 'outcome.keep'],
-      ['lease.durationMs', 1, 'lease.durationMs'],
+      ['lease.duration', 1, 'lease.duration'],
       ['duplicates.mode', 'queue', 'duplicates.mode'],
       ['ttl', 60, 'ttl'],
       ['store', {}, 'store'],

@@ -78,7 +78,7 @@ describe('deletion', () => {
     it('deletes all expired records in batches, and no others', async () => {
       await addRecords(25, -10);
       await addRecords(5, 600);
-      expect(await ownStore(url).deleteExpired({ batchSize: 10, pauseMs: 0 })).toMatchObject({
+      expect(await ownStore(url).deleteExpired({ batchSize: 10, pause: 0 })).toMatchObject({
         deleted: 25,
         batches: 3,
       });
@@ -114,7 +114,7 @@ describe('deletion', () => {
       const store = ownStore(url);
       expect(store.deletedRecords).toBe(0);
       await addRecords(25, -10);
-      await store.deleteExpired({ batchSize: 10, pauseMs: 0 });
+      await store.deleteExpired({ batchSize: 10, pause: 0 });
       expect(store.deletedRecords).toBe(25);
       await addRecords(15, -20);
       await addRecords(1, -10);
@@ -124,12 +124,12 @@ describe('deletion', () => {
       CREATE TRIGGER refused BEFORE DELETE ON idempotency_records
         FOR EACH ROW WHEN (OLD.attempt = 2) EXECUTE FUNCTION refuse()`);
       afterTest(() => pool.query('DROP FUNCTION refuse() CASCADE'));
-      await expect(store.deleteExpired({ batchSize: 10, pauseMs: 0 })).rejects.toThrow('planned');
+      await expect(store.deleteExpired({ batchSize: 10, pause: 0 })).rejects.toThrow('planned');
       expect(store.deletedRecords).toBe(35);
       // What another process deletes is not counted.
       await addRecords(5, -60);
       await ownStore(url)
-        .deleteExpired({ batchSize: 5, pauseMs: 0 })
+        .deleteExpired({ batchSize: 5, pause: 0 })
         .catch(() => undefined);
       expect(store.deletedRecords).toBe(35);
     });
@@ -139,7 +139,7 @@ describe('deletion', () => {
       const started = performance.now();
       const { longestBatchMs, tookMs } = await ownStore(url).deleteExpired({
         batchSize: 10,
-        pauseMs: 50,
+        pause: 50,
       });
       const elapsedMs = performance.now() - started;
       expect(longestBatchMs).toBeGreaterThan(0);
@@ -151,9 +151,9 @@ describe('deletion', () => {
     it('deletes fewer per batch when their outcomes are large, but at least one', async () => {
       for (let record = 0; record < 8; record += 1) await addLargeRecord(1024 * 1024);
       const store = ownStore(url);
-      expect(await store.deleteExpired({ pauseMs: 0 })).toMatchObject({ deleted: 8, batches: 2 });
+      expect(await store.deleteExpired({ pause: 0 })).toMatchObject({ deleted: 8, batches: 2 });
       for (let record = 0; record < 2; record += 1) await addLargeRecord(5 * 1024 * 1024);
-      expect(await store.deleteExpired({ pauseMs: 0 })).toMatchObject({ deleted: 2, batches: 2 });
+      expect(await store.deleteExpired({ pause: 0 })).toMatchObject({ deleted: 2, batches: 2 });
       expect(await records()).toBe(0);
     });
 
@@ -165,7 +165,7 @@ describe('deletion', () => {
       await addRecords(batches * batchSize, -10);
       const end = await openLongTransaction();
       const store = ownStore(url, { connection: { max: 1 } });
-      const { deleted } = await store.deleteExpired({ batchSize, pauseMs: 0 });
+      const { deleted } = await store.deleteExpired({ batchSize, pause: 0 });
       expect(deleted).toBe(batches * batchSize);
       // PostgreSQL publishes the statistics of a connection when it ends.
       await store.close();
@@ -187,7 +187,7 @@ describe('deletion', () => {
       const abort = new AbortController();
       const deletion = ownStore(url).deleteExpired({
         batchSize: 10,
-        pauseMs: 60_000,
+        pause: 60_000,
         signal: abort.signal,
       });
       while ((await records()) === 30);
@@ -209,7 +209,7 @@ describe('deletion', () => {
     const reports: DeletionReport[] = [];
     const failures: Error[] = [];
     const often = {
-      deleteExpired: { intervalMs: 100, batchSize: 10, pauseMs: 0 },
+      deleteExpired: { interval: 100, batchSize: 10, pause: 0 },
       onDeleted: (report: DeletionReport) => void reports.push(report),
       onDeletionError: (error: Error) => void failures.push(error),
     };
@@ -299,10 +299,10 @@ describe('deletion', () => {
     }, 30_000);
 
     it('is rejected when its options are invalid', () => {
-      const deleteExpired = { intervalMs: 1 };
-      expect(() => postgresStore({ url, deleteExpired })).toThrow('"deleteExpired.intervalMs"');
+      const deleteExpired = { interval: 1 };
+      expect(() => postgresStore({ url, deleteExpired })).toThrow('"deleteExpired.interval"');
       expect(() => new PostgresIdempotencyStore({ client: pool, deleteExpired })).toThrow(
-        '"deleteExpired.intervalMs"',
+        '"deleteExpired.interval"',
       );
     });
   });

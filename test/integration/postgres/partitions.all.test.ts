@@ -104,7 +104,7 @@ describe('A table that is partitioned as documented', () => {
     await pool.query(`UPDATE idempotency_records SET expires_at = now() - interval '1 second'`);
     const expired = await count('idempotency_records');
     expect(expired).toBeGreaterThan(100);
-    const { deleted } = await ownStore(url).deleteExpired({ batchSize: 30, pauseMs: 0 });
+    const { deleted } = await ownStore(url).deleteExpired({ batchSize: 30, pause: 0 });
     expect(deleted).toBe(expired);
     expect(await count('idempotency_records')).toBe(0);
   });

@@ -74,9 +74,9 @@ describe('rounds', () => {
   });
 
   async function started(options: object = {}, on: IdempotencyStore = store) {
-    const reconcile = { intervalMs: 86_400_000, afterMs: AFTER_MS, ...options };
+    const reconcile = { interval: 86_400_000, after: AFTER_MS, ...options };
     app = await reconcilingApp(
-      { store: on, reconcile, limits: { shutdownTimeoutMs: 0 } },
+      { store: on, reconcile, limits: { shutdownTimeout: 0 } },
       { controllers: [Payments], providers: [Ledger] },
     );
     return { ...app, ledger: app.nest.get(Ledger) };
@@ -241,7 +241,7 @@ describe('rounds', () => {
         signal = context.signal;
         return new Promise<Recovery>(() => undefined);
       };
-      const times = { lease: { durationMs: 1_000, maxExecutionMs: 1_000 } };
+      const times = { lease: { duration: 1_000, maxExecution: 1_000 } };
       reconciler.register('settle', { ...times, lease: { onTakeover, ...times.lease } });
       await abandon(store, 'settle');
       const payment = await abandon(store, 'payments.charge');
@@ -260,7 +260,7 @@ describe('rounds', () => {
         return { value: 'too late' };
       };
       reconciler.register('settle', {
-        lease: { onTakeover, durationMs: 1_000, maxExecutionMs: 1_000 },
+        lease: { onTakeover, duration: 1_000, maxExecution: 1_000 },
       });
       const settled = await abandon(store, 'settle');
       untilLeftBehind();
@@ -369,7 +369,7 @@ describe('rounds', () => {
       const { reconciler } = await started();
       reconciler.register('settle', {
         lease: { onTakeover: () => ({ value: 1 }) },
-        outcome: { retentionMs: 5_000 },
+        outcome: { retention: 5_000 },
       });
       const settled = await abandon(store, 'settle');
       untilLeftBehind();
@@ -438,7 +438,7 @@ describe('rounds', () => {
       const { reconciler, events } = await started({}, faulty);
       reconciler.register('settle', {
         lease: { onTakeover: () => ({ value: 1 }) },
-        storeErrors: { saveTimeoutMs: 50 },
+        storeErrors: { saveTimeout: 50 },
       });
       await abandon(store, 'settle');
       untilLeftBehind();
@@ -460,7 +460,7 @@ describe('rounds', () => {
       ['settle', {}, '"lease.onTakeover"'],
       ['settle', { lease: { onTakeover: 'run' } }, '"lease.onTakeover"'],
       ['settle', { lease: { onTakeover: lookUp }, outcome: { keep: true } }, '"outcome.keep"'],
-      ['settle', { lease: { onTakeover: lookUp, durationMs: 1 } }, '"lease.durationMs"'],
+      ['settle', { lease: { onTakeover: lookUp, duration: 1 } }, '"lease.duration"'],
       ['settle', { lease: { onTakeover: lookUp }, scope: 'alice' }, '"scope"'],
       ['payments.charge', { lease: { onTakeover: lookUp } }, 'is registered already'],
     ])('rejects %j with %j', async (operation, call, message) => {
@@ -627,7 +627,7 @@ describe('schedule', () => {
       const options = {
         store,
         reconcile: ON_DEMAND,
-        limits: { shutdownTimeoutMs: 0 },
+        limits: { shutdownTimeout: 0 },
       };
       const [one, other] = [await started(options), await started(options)];
       one.reconciler.register('settle', {
@@ -679,13 +679,13 @@ describe('schedule', () => {
       const leaseMs = 300;
       const options = {
         store,
-        lease: { durationMs: leaseMs },
+        lease: { duration: leaseMs },
         reconcile: ON_DEMAND,
       };
       const [slow, other] = [await started(options), await started(options)];
       slow.reconciler.register('settle', {
         lease: {
-          durationMs: 60_000,
+          duration: 60_000,
           onTakeover: async ({ key }): Promise<Recovery> => {
             lookingUp.push(key);
             await gate.pass();
@@ -775,7 +775,7 @@ describe('schedule', () => {
 
     it('does not wait for ever', async () => {
       const { nest, gate, round, states } = await inTheMiddle({
-        limits: { shutdownTimeoutMs: 50 },
+        limits: { shutdownTimeout: 50 },
       });
       await nest.close();
       expect(states).toEqual(['in_progress', 'in_progress', 'in_progress']);
@@ -802,12 +802,12 @@ describe('schedule', () => {
       ['yes', '"reconcile"'],
       [[], '"reconcile"'],
       [{ interval: 1 }, '"reconcile.interval" is not an option'],
-      [{ intervalMs: 99 }, '"reconcile.intervalMs" must be an integer from 100 to 86400000'],
-      [{ intervalMs: 86_400_001 }, '"reconcile.intervalMs"'],
+      [{ intervalMs: 99 }, '"reconcile.interval" must be an integer from 100 to 86400000'],
+      [{ intervalMs: 86_400_001 }, '"reconcile.interval"'],
       [{ batchSize: 0 }, '"reconcile.batchSize" must be an integer from 1 to 10000'],
       [{ batchSize: 10_001 }, '"reconcile.batchSize"'],
-      [{ afterMs: -1 }, '"reconcile.afterMs" must be an integer from 0 to 86400000'],
-      [{ afterMs: 1.5 }, '"reconcile.afterMs"'],
+      [{ afterMs: -1 }, '"reconcile.after" must be an integer from 0 to 86400000'],
+      [{ afterMs: 1.5 }, '"reconcile.after"'],
     ])('stops the start when it is %j', async (reconcile, message) => {
       await expect(rejection({ reconcile })).rejects.toThrow(IdempotencyOptionsError);
       await expect(rejection({ reconcile })).rejects.toThrow(message);

@@ -63,7 +63,7 @@ describe(`Without the lock, on ${name}`, () => {
       return { value: key };
     };
     const options = protocolOptions({
-      storeErrors: { commandTimeoutMs: TIMEOUT_MS },
+      storeErrors: { commandTimeout: TIMEOUT_MS },
       lease: { onTakeover },
     });
     const operation = recoverableCall({

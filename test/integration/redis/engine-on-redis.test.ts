@@ -45,7 +45,7 @@ describe('a process that shuts down under a burst of requests', () => {
       const call = () =>
         caller
           .call(
-            newCall({ storeErrors: { commandTimeoutMs: 10_000, saveTimeoutMs: 10_000 } }),
+            newCall({ storeErrors: { commandTimeout: 10_000, saveTimeout: 10_000 } }),
             () => (executions += 1),
           )
           .then(
@@ -105,8 +105,8 @@ describe('a process whose event loop was blocked for longer than the lease', () 
     const worker = new Worker(freshStore());
     const attempt = await worker.run(
       newRequest({
-        lease: { durationMs: leaseMs },
-        storeErrors: { commandTimeoutMs: 2 * leaseMs },
+        lease: { duration: leaseMs },
+        storeErrors: { commandTimeout: 2 * leaseMs },
       }),
     );
     const { signal } = attempt;
@@ -147,7 +147,7 @@ describe('a wrong password', () => {
     const store = open({ url, onConnectionError: () => undefined });
     const caller = new Caller(store);
     let executions = 0;
-    const call = newCall({ storeErrors: { whenUnavailable: 'execute', commandTimeoutMs: 5_000 } });
+    const call = newCall({ storeErrors: { whenUnavailable: 'execute', commandTimeout: 5_000 } });
     const rejection = await caller.rejected(call, () => (executions += 1));
     expect(rejection).toMatchObject({ code: 'idempotency_store_unavailable' });
     expect(executions).toBe(0);

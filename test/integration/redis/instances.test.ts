@@ -306,7 +306,7 @@ describe('With waitReplicas', () => {
   });
 
   function durableStore(count = 1): RedisIdempotencyStore {
-    return ownStore(primary.url, { waitReplicas: { count, timeoutMs: WAIT_MS } });
+    return ownStore(primary.url, { waitReplicas: { count, timeout: WAIT_MS } });
   }
 
   async function acquire(store: RedisIdempotencyStore, begin: Begin): Promise<Lease> {
@@ -368,7 +368,7 @@ describe('With waitReplicas', () => {
 
   it('a waiting duplicate is rejected when no replica confirms its begin', async () => {
     const [owner, other] = [new Worker(ownStore(primary.url)), new Worker(durableStore())];
-    const request = newRequest({ duplicates: { mode: 'wait', timeoutMs: 60_000 } });
+    const request = newRequest({ duplicates: { mode: 'wait', timeout: 60_000 } });
     const attempt = await owner.run(request);
     const waiting = other.begin(request);
     await until(() => other.store.sentOf('begin').length > 0);
@@ -380,7 +380,7 @@ describe('With waitReplicas', () => {
 
   it('a completion that no replica confirms is sent again until one does [P61]', async () => {
     const worker = new Worker(durableStore());
-    const request = newRequest({ storeErrors: { saveTimeoutMs: 60_000 } });
+    const request = newRequest({ storeErrors: { saveTimeout: 60_000 } });
     const attempt = await worker.run(request);
     replica.kill('SIGSTOP');
     const settlement = attempt.complete(success('paid'));

@@ -640,7 +640,7 @@ describe('large records', () => {
     });
 
     it.each([
-      ['waits for replicas', { waitReplicas: { count: 1, timeoutMs: 1 } }],
+      ['waits for replicas', { waitReplicas: { count: 1, timeout: 1 } }],
       ['sends each command at once', { connection: { enableAutoPipelining: false } }],
     ])('is complete on a store that %s', async (_, options) => {
       const store = ownStore(server.url, options);

@@ -219,7 +219,7 @@ describe('A server that compiles no script with flags', () => {
   ])('%s, gets the script without them', async (_, version, error) => {
     const { url } = closeAfterTest(await startServerWithoutFlags(version, error));
     const client = userClient(url, { protocol: 2 });
-    const waitReplicas = { count: 1, timeoutMs: 1_000 };
+    const waitReplicas = { count: 1, timeout: 1_000 };
     for (const store of [redisStore({ client }), redisStore({ client, waitReplicas })]) {
       await store.open();
       const lease = leaseOf(beginCommand(), 1);
@@ -575,7 +575,7 @@ describe('The rights that the documentation names', () => {
       await store.release(lease, releaseCommand());
     }
     await store.abandoned({ overMs: 0, limit: 9, timeoutMs: TIMEOUT_MS });
-    const replicated = ownStore(url, { connection, waitReplicas: { count: 1, timeoutMs: 1 } });
+    const replicated = ownStore(url, { connection, waitReplicas: { count: 1, timeout: 1 } });
     await replicated.open();
     await replicated.begin(beginCommand({ timeoutMs: 300 })).catch(() => undefined);
   }
@@ -696,10 +696,10 @@ describe('redisStore rejects', () => {
     [{ push: 'yes' }, 'redisStore: The option "push" must be true or false, but it is "yes".'],
     [{ waitReplicas: 1 }, 'The options of waitReplicas must be an object, but the type is number.'],
     [{ waitReplicas: { replicas: 1 } }, '"replicas" is not an option of waitReplicas.'],
-    [{ waitReplicas: { timeoutMs: 1 } }, '"waitReplicas.count" must be an integer from 1 to 10'],
+    [{ waitReplicas: { timeout: 1 } }, '"waitReplicas.count" must be an integer from 1 to 10'],
     [
-      { waitReplicas: { count: 1, timeoutMs: 60_001 } },
-      '"waitReplicas.timeoutMs" must be an integer from 1 to 60000, but it is 60001.',
+      { waitReplicas: { count: 1, timeout: 60_001 } },
+      '"waitReplicas.timeout" must be an integer from 1 to 60000, but it is 60001.',
     ],
     [{ host: 'x' }, '"host" is not an option of redisStore. It is an option of ioredis: '],
   ])('%j', (options, message) => {

@@ -95,7 +95,7 @@ class HealthController {
   @HealthCheck()
   ready() {
     return this.terminus.check([
-      () => this.idempotency.check('store', { probe: 'write', maxAgeMs: 0 }),
+      () => this.idempotency.check('store', { probe: 'write', maxAge: 0 }),
     ]);
   }
 }

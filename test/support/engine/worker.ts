@@ -100,7 +100,7 @@ export function failure(text: string): FinalOutcome {
   return { state: 'failed', outcome: outcomeOf(text), retentionMs: RETENTION_MS };
 }
 
-export const RETENTION_MS = PROTOCOL_DEFAULTS.outcome.retentionMs as number;
+export const RETENTION_MS = PROTOCOL_DEFAULTS.outcome.retention as number;
 
 /** A decision or a settlement, with its outcome as text. */
 export function outcomeAsText(result: object): Record<string, unknown> {

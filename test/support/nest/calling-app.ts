@@ -27,7 +27,7 @@ export async function callingApp(
     store: memoryStore(),
     // Long enough that a busy machine is not mistaken for an unavailable store.
     ...options,
-    storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000, ...options.storeErrors },
+    storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000, ...options.storeErrors },
   };
 
   @Module({ imports: [IdempotencyModule.forRoot(all), ...imports], ...metadata })

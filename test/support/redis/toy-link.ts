@@ -192,7 +192,7 @@ function textOf(reply: unknown): unknown {
   return Array.isArray(reply) ? reply.map(textOf) : String(reply);
 }
 
-async function lossAfter(connection: RespConnection, { count, timeoutMs }: redis.WaitReplicas) {
+async function lossAfter(connection: RespConnection, { count, timeout: timeoutMs }: redis.WaitReplicas) {
   const waited = connection.send('WAIT', String(count), String(timeoutMs));
   const confirmed = await waited.then(Number, (error: unknown) => error);
   if (typeof confirmed !== 'number') return confirmed;

@@ -120,7 +120,7 @@ describe('a check', () => {
     const { store, health } = underTest();
     const keys = new Set<unknown>();
     for (let time = 0; time < 3; time += 1) {
-      await health.check({ probe: 'write', maxAgeMs: 0 });
+      await health.check({ probe: 'write', maxAge: 0 });
       const { command } = store.sentOf('begin').at(-1)!;
       keys.add('recordKey' in command && command.recordKey);
     }
@@ -196,7 +196,7 @@ describe('concurrent and later checks', () => {
     store.next('inspect', unavailable);
     expect(await health.check()).toMatchObject({ status: 'down' });
     expect(await health.check()).toMatchObject({ status: 'down' });
-    expect(await health.check({ maxAgeMs: 0 })).toMatchObject({ status: 'up' });
+    expect(await health.check({ maxAge: 0 })).toMatchObject({ status: 'up' });
     expect(store.sent).toHaveLength(2);
   });
 
@@ -212,8 +212,8 @@ describe('concurrent and later checks', () => {
     const { store, health } = underTest();
     const gate = Gate.closed();
     store.always(heldReply(gate), 'inspect');
-    const long = health.check({ timeoutMs: 500 });
-    const short = health.check({ timeoutMs: 200 });
+    const long = health.check({ timeout: 500 });
+    const short = health.check({ timeout: 200 });
     await jest.advanceTimersByTimeAsync(199);
     expect(await isSettled(short)).toBe(false);
     await jest.advanceTimersByTimeAsync(1);
@@ -228,7 +228,7 @@ describe('concurrent and later checks', () => {
     expect(store.sent).toHaveLength(1);
     gate.open();
     await jest.advanceTimersByTimeAsync(0);
-    expect(await health.check({ maxAgeMs: 0 })).toMatchObject({ status: 'up' });
+    expect(await health.check({ maxAge: 0 })).toMatchObject({ status: 'up' });
     expect(store.sent).toHaveLength(2);
   });
 });
@@ -241,11 +241,11 @@ describe.each(['read', 'write', 'observe'] as const)('a check with "%s"', (probe
     const before = store.sent.length;
     for (const breaker of ['open', 'half_open'] as const) {
       store.state = breaker;
-      expect(await health.check({ probe, maxAgeMs: 0 })).toEqual({ ...DOWN, breaker });
+      expect(await health.check({ probe, maxAge: 0 })).toEqual({ ...DOWN, breaker });
     }
     expect(store.sent).toHaveLength(before);
     store.state = 'closed';
-    expect(await health.check({ probe, maxAgeMs: 0 })).toMatchObject({ status: 'up' });
+    expect(await health.check({ probe, maxAge: 0 })).toMatchObject({ status: 'up' });
   });
 
   it('is down without a command during the shutdown', async () => {

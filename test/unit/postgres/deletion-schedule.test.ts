@@ -239,11 +239,11 @@ describe('The options of the deletion', () => {
     [{ deleteExpired: null }, '"deleteExpired" must be false or an object with settings, but'],
     [
       { deleteExpired: { interval: 1 } },
-      '"deleteExpired.interval" is not an option of postgresStore. Did you mean "deleteExpired.intervalMs"?',
+      '"deleteExpired.interval" is not an option of postgresStore. Did you mean "deleteExpired.interval"?',
     ],
-    [{ deleteExpired: { intervalMs: 99 } }, 'must be an integer from 100 to 86400000'],
+    [{ deleteExpired: { interval: 99 } }, 'must be an integer from 100 to 86400000'],
     [{ deleteExpired: { batchSize: 0 } }, '"deleteExpired.batchSize" must be an integer from 1'],
-    [{ deleteExpired: { pauseMs: 0.5 } }, '"deleteExpired.pauseMs" must be an integer from 0'],
+    [{ deleteExpired: { pause: 0.5 } }, '"deleteExpired.pause" must be an integer from 0'],
     [{ onDeleted: 1 }, 'The option "onDeleted" must be a function, but it is 1'],
     [{ onDeletionError: 'log' }, 'The option "onDeletionError" must be a function'],
   ])('reject %j', (options, message) => {
@@ -254,7 +254,7 @@ describe('The options of the deletion', () => {
     {},
     { deleteExpired: false },
     { deleteExpired: {} },
-    { deleteExpired: { intervalMs: 100, batchSize: 1, pauseMs: 0 } },
+    { deleteExpired: { interval: 100, batchSize: 1, pause: 0 } },
     { onDeleted: () => undefined, onDeletionError: () => undefined },
   ])('accept %j', (options) => {
     expect(store(options)).not.toThrow();

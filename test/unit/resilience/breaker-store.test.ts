@@ -134,7 +134,7 @@ describe('a closed circuit', () => {
   it('forgets what is older than its window', async () => {
     const breaker = new BreakerUnderTest();
     await breaker.sendMany(breaker.settings.volumeThreshold - 1, 'begin', unavailable);
-    await pass(breaker.settings.windowMs);
+    await pass(breaker.settings.window);
     await breaker.sendMany(1, 'begin', unavailable);
     expect(breaker.reported).toEqual([]);
   });
@@ -193,7 +193,7 @@ describe('a probe', () => {
     await breaker.open();
     const { length } = breaker.inner.sent;
     const inspect = jest.spyOn(breaker.inner, 'inspect');
-    await pass(breaker.settings.probeIntervalMs - 1);
+    await pass(breaker.settings.probeInterval - 1);
     expect(breaker.inner.sent).toHaveLength(length);
     await pass(1);
     expect(breaker.inner.sent.slice(length).map(({ step }) => step)).toEqual(['inspect']);
@@ -209,7 +209,7 @@ describe('a probe', () => {
     await breaker.open();
     breaker.inner.always(lostRequest, 'inspect');
     const inspect = jest.spyOn(breaker.inner, 'inspect');
-    await pass(100 * breaker.settings.probeIntervalMs);
+    await pass(100 * breaker.settings.probeInterval);
     const probed = inspect.mock.calls.map(([recordKey]) => recordKey);
     expect(probed).toHaveLength(100);
     expect(new Set(probed).size).toBe(100);
@@ -220,7 +220,7 @@ describe('a probe', () => {
   it('that succeeds closes the circuit', async () => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
-    await pass(breaker.settings.probeIntervalMs);
+    await pass(breaker.settings.probeInterval);
     expect(breaker.reported).toEqual(['breaker_opened', 'breaker_half_open', 'breaker_closed']);
     expect(await breaker.send('begin')).toMatchObject({ kind: 'acquired' });
   });
@@ -230,7 +230,7 @@ describe('a probe', () => {
     await breaker.open();
     const gate = Gate.closed();
     breaker.inner.next('inspect', heldRequest(gate));
-    await pass(breaker.settings.probeIntervalMs);
+    await pass(breaker.settings.probeInterval);
     expect(breaker.reported).toEqual(['breaker_opened', 'breaker_half_open']);
     for (const step of REJECTED) {
       await expect(breaker.send(step)).rejects.toThrow('circuit breaker is open');
@@ -244,7 +244,7 @@ describe('a probe', () => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
     breaker.inner.always(lostRequest, 'inspect');
-    const { probeIntervalMs } = breaker.settings;
+    const { probeInterval: probeIntervalMs } = breaker.settings;
     await pass(3 * probeIntervalMs);
     expect(breaker.inner.sentOf('inspect')).toHaveLength(3);
     await expect(breaker.send('begin')).rejects.toThrow('circuit breaker is open');
@@ -266,7 +266,7 @@ describe('a probe', () => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
     breaker.inner.always(misconfigured, 'inspect', 'begin');
-    await pass(breaker.settings.probeIntervalMs);
+    await pass(breaker.settings.probeInterval);
     expect(breaker.reported.at(-1)).toBe('breaker_closed');
     await expect(breaker.send('begin')).rejects.toThrow('planned: misconfigured');
   });
@@ -285,7 +285,7 @@ describe('a command sent before the circuit changed', () => {
     const sent = breaker.send('begin').catch(() => undefined);
     await breaker.open();
     breaker.inner.next('inspect', heldRequest(probe));
-    await pass(breaker.settings.probeIntervalMs);
+    await pass(breaker.settings.probeInterval);
     late.open();
     await sent;
     await pass(0);
@@ -303,7 +303,7 @@ describe('a command sent before the circuit changed', () => {
       return breaker.send('begin').catch(() => undefined);
     });
     await breaker.open();
-    await pass(breaker.settings.probeIntervalMs);
+    await pass(breaker.settings.probeInterval);
     late.open();
     await Promise.all(sent);
     await pass(0);
@@ -315,7 +315,7 @@ describe('a circuit that has closed again', () => {
   it('starts with an empty window: it takes as many failures to open as the first time', async () => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
-    await pass(breaker.settings.probeIntervalMs);
+    await pass(breaker.settings.probeInterval);
     await breaker.sendMany(breaker.settings.volumeThreshold - 1, 'begin', unavailable);
     expect(breaker.reported.at(-1)).toBe('breaker_closed');
     await breaker.sendMany(1, 'begin', unavailable);
@@ -331,9 +331,9 @@ describe('the state of the circuit', () => {
     states.push(breaker.store.breaker);
     const gate = Gate.closed();
     breaker.inner.next('inspect', lostRequest, heldRequest(gate));
-    await pass(breaker.settings.probeIntervalMs);
+    await pass(breaker.settings.probeInterval);
     states.push(breaker.store.breaker);
-    await pass(breaker.settings.probeIntervalMs);
+    await pass(breaker.settings.probeInterval);
     states.push(breaker.store.breaker);
     gate.open();
     await pass(0);
@@ -356,7 +356,7 @@ describe('the state of the circuit', () => {
       await breaker.store.open();
       // The probe of the earlier circuit fails.
       gate.open();
-      await pass(breaker.settings.probeIntervalMs);
+      await pass(breaker.settings.probeInterval);
       expect(breaker.store.breaker).toBe('closed');
       expect(await breaker.send('begin')).toMatchObject({ kind: 'acquired' });
       await breaker.open();
@@ -401,7 +401,7 @@ describe('the other methods of a store', () => {
       async (breaker: BreakerUnderTest) => {
         breaker.inner.next('inspect', heldRequest(Gate.closed()));
         await breaker.open();
-        await pass(breaker.settings.probeIntervalMs);
+        await pass(breaker.settings.probeInterval);
       },
     ],
   ])('close stops the timers of %s, and leaves the rest to the store', async (_, bringAbout) => {
@@ -412,7 +412,7 @@ describe('the other methods of a store', () => {
     expect(jest.getTimerCount()).toBe(0);
     const { reported } = breaker;
     await expect(breaker.send('begin')).rejects.toThrow('The memory store is closed.');
-    await pass(2 * breaker.settings.probeIntervalMs);
+    await pass(2 * breaker.settings.probeInterval);
     expect(breaker.reported).toEqual(reported);
   });
 });

@@ -26,7 +26,7 @@ function withStore(open: (surroundings: Surroundings) => Promise<IdempotencyStor
       modules: [
         IdempotencyModule.forRoot({
           store,
-          storeErrors: { commandTimeoutMs: COMMAND_TIMEOUT_MS },
+          storeErrors: { commandTimeout: COMMAND_TIMEOUT_MS },
         }),
       ],
       renew: () => store.clear?.(),

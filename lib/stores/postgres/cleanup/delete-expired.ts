@@ -23,7 +23,7 @@ export interface DeletionPace {
    * Milliseconds between two batches, which leave the server time for other work.
    * @defaultValue 20, from 0 to 60_000
    */
-  readonly pauseMs?: number | undefined;
+  readonly pause?: number | undefined;
 }
 
 /** Options of {@link PostgresIdempotencyStore.deleteExpired}. */
@@ -92,7 +92,7 @@ export async function deleteExpired(
     onDeleted(Number(deletedNow));
     if (next !== undefined) reached = Number(next);
     if (isLast === 't') break;
-    await pause(pace.pauseMs, signal);
+    await pause(pace.pause, signal);
   }
   return {
     report: { deleted, batches, longestBatchMs, tookMs: performance.now() - started },
@@ -142,7 +142,7 @@ export interface DeletionInterval extends DeletionPace {
    * one go, and waits for vacuum: with hundreds of new keys a second, choose some seconds.
    * @defaultValue 60_000, from 100 to 86_400_000
    */
-  readonly intervalMs?: number | undefined;
+  readonly interval?: number | undefined;
 }
 
 export type ResolvedInterval = Defaulted<DeletionInterval>;
@@ -153,7 +153,7 @@ export interface ResolvedDeletionOptions extends Omit<DeletionOptions, 'deleteEx
 
 export const DELETION: Schema<DeletionOptions, ResolvedDeletionOptions> = {
   deleteExpired: {
-    fields: { intervalMs: integer({ default: 60_000, min: 100, max: 86_400_000 }), ...PACE },
+    fields: { interval: integer({ default: 60_000, min: 100, max: 86_400_000 }), ...PACE },
     canBeOff: true,
   },
   onDeleted: of('a function', isFunction, { defaultText: 'none' }),

@@ -55,7 +55,7 @@ export class DeletionSchedule {
           this.scheduleRound();
         });
       },
-      jittered(this.interval.intervalMs, nodeClock),
+      jittered(this.interval.interval, nodeClock),
     ).unref();
   }
 
@@ -77,13 +77,13 @@ export class DeletionSchedule {
   }
 
   private async deleteOnce(): Promise<DeletionReport> {
-    const { batchSize, pauseMs } = this.interval;
+    const { batchSize, pause: pauseMs } = this.interval;
     const now = nodeClock.now();
     const isRescanDue = now - this.rescannedAt >= RESCAN_PAUSE_MS;
     if (isRescanDue) this.rescannedAt = now;
     const { report, reached } = await this.deleteFrom(isRescanDue ? 0 : this.reached, {
       batchSize,
-      pauseMs,
+      pause: pauseMs,
       signal: this.stopping.signal,
     });
     this.reached = Math.max(this.reached, reached);

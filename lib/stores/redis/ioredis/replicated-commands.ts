@@ -73,7 +73,7 @@ export class ReplicatedCommands implements Commands {
 
   private async sendTogether(queued: readonly QueuedCommand[]): Promise<void> {
     const { commands, order, required } = this;
-    const { count, timeoutMs } = required;
+    const { count, timeout: timeoutMs } = required;
     const replies = queued.map(({ send, receiver }) =>
       inStep(send, (reply) => receiver.isOwn(reply)),
     );
@@ -90,7 +90,7 @@ export class ReplicatedCommands implements Commands {
 
   /** @param waited - how many replicas confirmed the writes, or why it is unknown. */
   private unreplicated(waited: PromiseSettledResult<unknown>): unknown {
-    const { count, timeoutMs } = this.required;
+    const { count, timeout: timeoutMs } = this.required;
     if (waited.status === 'rejected') return waited.reason;
     const confirmed = Number(waited.value);
     return confirmed >= count ? undefined : new TooFewReplicasError(confirmed, count, timeoutMs);
@@ -144,7 +144,7 @@ export function openReplicated(
 ): OpenedConnection {
   const duplicate = duplicateOf(client);
   duplicate.on('error', () => undefined);
-  const stallTimeoutMs = STALL_TIMEOUT_MS + required.timeoutMs;
+  const stallTimeoutMs = STALL_TIMEOUT_MS + required.timeout;
   const stallDetector = new StallDetector(duplicate, stallTimeoutMs);
   const reconnectOnEnd = new ReconnectOnEnd(duplicate);
   return {

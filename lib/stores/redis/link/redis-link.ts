@@ -34,8 +34,8 @@ export interface Subscriber {
 export interface WaitReplicas {
   /** Number of replicas, 1 to 10. */
   readonly count: number;
-  /** Milliseconds to wait for them, 1 to 60 000. Well below `storeErrors.commandTimeoutMs`, which includes it. */
-  readonly timeoutMs: number;
+  /** Milliseconds to wait for them, 1 to 60 000. Well below `storeErrors.commandTimeout`, which includes it. */
+  readonly timeout: number;
 }
 
 /** A failure of the kind `redirected`, and the connection on which it arrived. */

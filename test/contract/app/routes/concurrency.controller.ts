@@ -26,19 +26,19 @@ export class ConcurrencyController {
   }
 
   @Post('waiting-briefly')
-  @Idempotent({ duplicates: { mode: 'wait', timeoutMs: 50 } })
+  @Idempotent({ duplicates: { mode: 'wait', timeout: 50 } })
   async waitingBriefly(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }
 
   @Post('short-lease')
-  @Idempotent({ lease: { durationMs: 1_000 } })
+  @Idempotent({ lease: { duration: 1_000 } })
   async shortLease(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }
 
   @Post('later')
-  @Idempotent({ duplicates: { retryAfterMs: 2_500 } })
+  @Idempotent({ duplicates: { retryAfter: 2_500 } })
   async later(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }

@@ -6,13 +6,13 @@ import { InScenario, Scenario } from '../scenario.js';
 @Controller()
 export class TimeController {
   @Post('soon-forgotten')
-  @Idempotent({ outcome: { retentionMs: 300 } })
+  @Idempotent({ outcome: { retention: 300 } })
   async soonForgotten(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }
 
   @Post('quickly-saved')
-  @Idempotent({ storeErrors: { saveTimeoutMs: 100 } })
+  @Idempotent({ storeErrors: { saveTimeout: 100 } })
   async quicklySaved(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }

@@ -87,7 +87,7 @@ function processor(
       operation: 'orders.place',
       key: ({ data }: OrderJob) => data.id,
       payload: ({ data }) => data,
-      duplicates: { retryAfterMs: 250 },
+      duplicates: { retryAfter: 250 },
       onRejected: delayJob,
       ...options,
     })

@@ -43,10 +43,10 @@ class OrdersProcessor extends WorkerHost {
     BullModule.registerQueue({ name: queue }),
     IdempotencyModule.forRoot({
       store: redisStore({ url: `redis://127.0.0.1:${redisPort}` }),
-      lease: { durationMs: leaseMs },
-      duplicates: { retryAfterMs: 250 },
+      lease: { duration: leaseMs },
+      duplicates: { retryAfter: 250 },
       // Long enough that a busy machine is not mistaken for an unavailable store.
-      storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+      storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000 },
     }),
   ],
   providers: [OrdersProcessor],

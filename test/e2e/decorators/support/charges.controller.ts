@@ -85,7 +85,7 @@ export function chargesController(
     @where(onTop)
     @Post('recovered')
     @where(above)
-    @idempotent({ lease: { durationMs: LEASE_MS, onTakeover } })
+    @idempotent({ lease: { duration: LEASE_MS, onTakeover } })
     @where(below)
     async recovered(@InScenario() scenario: Scenario) {
       return charge(scenario);

@@ -111,7 +111,7 @@ describe('abort signal', () => {
   @Controller()
   class ProviderController {
     @Post('pay')
-    @Idempotent({ lease: { durationMs: LEASE_MS }, duplicates: { timeoutMs: 1 } })
+    @Idempotent({ lease: { duration: LEASE_MS }, duplicates: { timeout: 1 } })
     async pay(@InScenario() scenario: Scenario) {
       scenario.started.add();
       const { signal } = requireIdempotencyContext();
@@ -137,7 +137,7 @@ describe('abort signal', () => {
         store,
         clock,
         controllers: [ProviderController],
-        options: { storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 } },
+        options: { storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000 } },
       });
     });
     afterAll(async () => {
@@ -389,10 +389,10 @@ describe('reused since', () => {
   class Payments {
     @Post('payments')
     @Idempotent({
-      lease: { durationMs: LEASE_MS },
+      lease: { duration: LEASE_MS },
       outcome: {
         keep: ({ status }) => status !== undefined && status !== 503,
-        retentionMs: RETENTION_MS,
+        retention: RETENTION_MS,
       },
     })
     async pay(@InScenario() scenario: Scenario) {
@@ -469,8 +469,8 @@ describe('reused since', () => {
       const [service, other] = [here, elsewhere].map(({ nest }) => nest.get(IdempotencyService));
       const call = {
         ...{ operation: 'settle', key: crypto.randomUUID(), scope: 'alice' },
-        lease: { durationMs: LEASE_MS },
-        outcome: { retentionMs: RETENTION_MS },
+        lease: { duration: LEASE_MS },
+        outcome: { retention: RETENTION_MS },
       };
       const [gate, started] = [new Gate(), new Tally()];
       gate.close();
@@ -859,7 +859,7 @@ describe('recovery', () => {
   @Controller()
   class RecoveryController {
     @Post('payments')
-    @Idempotent({ lease: { durationMs: LEASE_MS, onTakeover: recover } })
+    @Idempotent({ lease: { duration: LEASE_MS, onTakeover: recover } })
     async pay(@InScenario() scenario: Scenario, @Body() body: object) {
       const execution = scenario.started.add();
       // The first execution never returns by itself.
@@ -868,7 +868,7 @@ describe('recovery', () => {
     }
 
     @Post('imported')
-    @Idempotent({ lease: { durationMs: LEASE_MS, onTakeover: recover, recoverOn: 'always' } })
+    @Idempotent({ lease: { duration: LEASE_MS, onTakeover: recover, recoverOn: 'always' } })
     async imported(@InScenario() scenario: Scenario) {
       const execution = await scenario.run();
       if (scenario.planned(execution) === 'fail') throw new InternalServerErrorException();
@@ -876,19 +876,19 @@ describe('recovery', () => {
     }
 
     @Post('careless')
-    @Idempotent({ lease: { durationMs: LEASE_MS, onTakeover: () => 'perhaps' as never } })
+    @Idempotent({ lease: { duration: LEASE_MS, onTakeover: () => 'perhaps' as never } })
     careless(@InScenario() scenario: Scenario) {
       return this.pay(scenario, {});
     }
 
     @Post('never-repeats')
-    @Idempotent({ lease: { durationMs: LEASE_MS, onTakeover: 'reject' } })
+    @Idempotent({ lease: { duration: LEASE_MS, onTakeover: 'reject' } })
     neverRepeats(@InScenario() scenario: Scenario) {
       return this.pay(scenario, {});
     }
 
     @Post('failures-shorter')
-    @Idempotent({ outcome: { retentionMs: ({ state }) => (state === 'failed' ? 1_000 : DAY_MS) } })
+    @Idempotent({ outcome: { retention: ({ state }) => (state === 'failed' ? 1_000 : DAY_MS) } })
     async failuresShorter(@InScenario() scenario: Scenario) {
       const execution = await scenario.run();
       if (scenario.planned(execution) === 'fail') throw new NotFoundException({ execution });
@@ -1029,7 +1029,7 @@ describe('recovery', () => {
       expectReplay(await again(scenario, '/never-repeats'), first);
     });
 
-    it('C80 outcome.retentionMs can depend on the outcome', async () => {
+    it('C80 outcome.retention can depend on the outcome', async () => {
       const scenario = app.scenario();
       scenario.plan = ['fail', 'succeed'];
       const failure = await scenario.post('/failures-shorter');

@@ -314,7 +314,7 @@ describe.each(platforms)('sending on %s', (platform) => {
       platform,
       store: slowStore(),
       controllers: [SendingController, ObjectsController],
-      options: { limits: { shutdownTimeoutMs: 1_000 } },
+      options: { limits: { shutdownTimeout: 1_000 } },
       configure: withMiddleware,
     }),
   );

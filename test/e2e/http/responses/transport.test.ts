@@ -91,7 +91,7 @@ describe('back pressure', () => {
     @Post('ways/:way')
     @Idempotent({
       outcome: { maxBytes: 1_000 },
-      storeErrors: { whenNotSaved: 'error', saveTimeoutMs: 100 },
+      storeErrors: { whenNotSaved: 'error', saveTimeout: 100 },
     })
     async write(
       @InScenario() scenario: Scenario,
@@ -118,7 +118,7 @@ describe('back pressure', () => {
           platform,
           store,
           controllers: [BackPressureController],
-          options: { limits: { shutdownTimeoutMs: 100 } },
+          options: { limits: { shutdownTimeout: 100 } },
         }),
       );
     const app = started(slowStore());

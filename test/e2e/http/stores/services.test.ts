@@ -58,7 +58,7 @@ describe('Two services on one Redis', () => {
       controllers: [OrdersController],
       store: redisStore({ url: redis.url }),
       guard: ALICE,
-      options: { ...(service !== undefined && { service }), reconcile: { afterMs: 0 } },
+      options: { ...(service !== undefined && { service }), reconcile: { after: 0 } },
     });
     apps.push(app);
     const send = async (path: string, key: string) => {
@@ -121,7 +121,7 @@ describe('Two services on one Redis', () => {
       lookedUp += 1;
       return { value: 'done' };
     };
-    reconciler.register('settle', { lease: { onTakeover, durationMs: LEASE_MS } });
+    reconciler.register('settle', { lease: { onTakeover, duration: LEASE_MS } });
     const store = redisStore({ url: redis.url });
     await store.open({ replyMismatched: () => undefined, warned: () => undefined });
     try {

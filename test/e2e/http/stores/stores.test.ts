@@ -74,8 +74,8 @@ describe.each(platforms)('the circuit breaker on %s, with a killed Redis', (plat
       controllers: [GuardedController],
       options: {
         breaker: BREAKER,
-        storeErrors: { commandTimeoutMs: 1_000 },
-        lease: { durationMs: 30_000 },
+        storeErrors: { commandTimeout: 1_000 },
+        lease: { duration: 30_000 },
       },
     });
   });
@@ -233,7 +233,7 @@ describe('postgres replies', () => {
         controllers: [OrdersController],
         store: opened.store,
         options: {
-          storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000, whenNotSaved: 'error' },
+          storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000, whenNotSaved: 'error' },
         },
       });
       app.nest
@@ -386,7 +386,7 @@ describe('postgres standby', () => {
         controllers: [GuardedController],
         store,
         options: {
-          storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 1_500, whenNotSaved: 'error' },
+          storeErrors: { commandTimeout: 5_000, saveTimeout: 1_500, whenNotSaved: 'error' },
         },
       });
     }, START_HOOK_MS);
@@ -454,7 +454,7 @@ describe('postgres', () => {
       pool.on('acquire', () => void (statements += 1));
       store = postgresStore({ client: pool, listenUrl: url });
       await store.migrate();
-      const options = { storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 } };
+      const options = { storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000 } };
       app = await startApp({ platform, controllers: [GuardedController], store, options });
     });
     afterAll(async () => {
@@ -602,7 +602,7 @@ describe.each(platforms)('a slow store on %s', (platform) => {
       platform,
       store,
       controllers: [SlowlyStoredController],
-      options: { limits: { shutdownTimeoutMs: 1_000 } },
+      options: { limits: { shutdownTimeout: 1_000 } },
     });
   };
   beforeAll(async () => {
@@ -668,7 +668,7 @@ describe.each(platforms)('a slow store on %s', (platform) => {
         store: ownStore,
         controllers: [SlowlyStoredController],
         // Both exceed the test's own timeout.
-        options: { limits: { shutdownTimeoutMs: 600_000 }, lease: { durationMs: 300_000 } },
+        options: { limits: { shutdownTimeout: 600_000 }, lease: { duration: 300_000 } },
       });
       const scenario = ownApp.scenario();
       const gate = Gate.closed();
@@ -728,7 +728,7 @@ describe.each(platforms)('a slow store on %s', (platform) => {
     expect(await drained()).toBe(0);
   });
 
-  /** The attempts that a shutdown finds running after `limits.shutdownTimeoutMs`; restarts the application. */
+  /** The attempts that a shutdown finds running after `limits.shutdownTimeout`; restarts the application. */
   async function drained() {
     const left = await app.nest.get(IdempotencyEngine, { strict: false }).drain();
     await app.close();

@@ -56,7 +56,7 @@ export function orders(
     @UseInterceptors(...inner)
     @Idempotent({
       ...options,
-      message: { consumer: 'billing', redeliveryDelayMs: 20, ...options.message },
+      message: { consumer: 'billing', redeliveryDelay: 20, ...options.message },
     })
     @EventPattern(['order.placed'])
     place(@Payload() order: Order, @Ctx() context: RmqContext): unknown {

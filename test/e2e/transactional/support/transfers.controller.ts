@@ -187,7 +187,7 @@ export class TransfersController {
   }
 
   @Post('short')
-  @Idempotent({ transaction: true, lease: { durationMs: 1_000, maxExecutionMs: 3_000 } })
+  @Idempotent({ transaction: true, lease: { duration: 1_000, maxExecution: 3_000 } })
   async short(@InScenario() scenario: Scenario, @IdempotencyContext() context: IdempotencyContext) {
     const { signal } = context;
     const note = () => scenario.notes.push({ aborted: signal.reason });
@@ -209,7 +209,7 @@ export class TransfersController {
   }
 
   @Post('settings')
-  @Idempotent({ transaction: { isolation: 'repeatable read' }, lease: { maxExecutionMs: 123_000 } })
+  @Idempotent({ transaction: { isolation: 'repeatable read' }, lease: { maxExecution: 123_000 } })
   async settings(@IdempotencyTransaction() transaction: Transaction) {
     const shown = async (name: string) =>
       (await transaction.query(`SELECT current_setting('${name}', true) AS value`)).rows[0].value;

@@ -35,7 +35,7 @@ export class FailoverScene {
   async workerOn(store: RedisIdempotencyStore, limits: LimitsOptions = {}): Promise<LedgerWorker> {
     this.stores.push(store);
     await store.open();
-    const worker = new LedgerWorker(store, this.ledger, { shutdownTimeoutMs: 0, ...limits });
+    const worker = new LedgerWorker(store, this.ledger, { shutdownTimeout: 0, ...limits });
     this.workers.push(worker);
     return worker;
   }

@@ -6,8 +6,8 @@ import { OPERATION } from '../../../../lab/faults/worker/settings.js';
 
 /** More time than a machine takes that is busy with other tests: a lease ends because a clock has moved. */
 const TIMEOUT = {
-  lease: { durationMs: 30_000 },
-  storeErrors: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+  lease: { duration: 30_000 },
+  storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000 },
 };
 
 /** A request with a new key, in the terms of the laboratory. */

@@ -58,7 +58,7 @@ export class Scene {
       await store.close();
     });
     const worker = new RemoteWorker(store, proxy, this.ledger, {
-      shutdownTimeoutMs: 0,
+      shutdownTimeout: 0,
       ...options,
     });
     this.workers.push(worker);
@@ -86,7 +86,7 @@ export class Scene {
     const ended = new Promise<void>((resolve) => {
       worker.store.next('extend', (execute) => execute().finally(resolve));
     });
-    await this.pass(Math.ceil(options.lease.durationMs / 3));
+    await this.pass(Math.ceil(options.lease.duration / 3));
     await ended;
     await new Promise(setImmediate);
   }

@@ -43,7 +43,7 @@ export class TransactionalLab {
     const store = { kind: 'postgres', url: this.url } as const;
     return this.lab.start(store, {
       transactional: true,
-      options: { lease: { durationMs: leaseMs } },
+      options: { lease: { duration: leaseMs } },
       ...others,
     });
   }

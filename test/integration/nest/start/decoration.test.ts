@@ -36,7 +36,7 @@ class Crud {
 }
 
 @Controller('orders')
-@Idempotent({ key: { required: false }, duplicates: { retryAfterMs: 7_000 } })
+@Idempotent({ key: { required: false }, duplicates: { retryAfter: 7_000 } })
 class Orders extends Crud {
   @Post('own')
   async own(@InScenario() scenario: Scenario) {

@@ -430,7 +430,7 @@ describe('An overridden store', () => {
     closers.push(() => server.close());
     const { port } = server.address() as { port: number };
     const given = [
-      redisStore({ url: `redis://127.0.0.1:${port}`, waitReplicas: { count: 1, timeoutMs: 10 } }),
+      redisStore({ url: `redis://127.0.0.1:${port}`, waitReplicas: { count: 1, timeout: 10 } }),
       postgresStore({ url: `postgres://127.0.0.1:${port}/db` }),
     ];
     for (const store of given) {

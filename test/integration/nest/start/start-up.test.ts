@@ -115,8 +115,8 @@ describe('an application', () => {
     });
 
     it.each([
-      ['lease.durationMs', 99, '100 to 3600000'],
-      ['limits.shutdownTimeoutMs', -1, '0 to 3600000'],
+      ['lease.duration', 99, '100 to 3600000'],
+      ['limits.shutdownTimeout', -1, '0 to 3600000'],
       ['limits.maxWaiters', 1.5, '0 to 1000000'],
     ])('an invalid %s, even when no route is protected', async (option, value, range) => {
       const message = await refused(() => start([], optionAt(option, value), how));
@@ -152,9 +152,9 @@ describe('a route stops the start', () => {
     ],
     [
       'with options that are valid alone and invalid together',
-      [paying('Bad', { lease: { durationMs: 60_000 } })],
-      { lease: { maxExecutionMs: 30_000 } },
-      ['"lease.maxExecutionMs"'],
+      [paying('Bad', { lease: { duration: 60_000 } })],
+      { lease: { maxExecution: 30_000 } },
+      ['"lease.maxExecution"'],
     ],
     [
       'when it is an @Sse() route',
@@ -334,7 +334,7 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
     ],
     [
       'with a value out of range',
-      { lease: { durationMs: 1 } },
+      { lease: { duration: 1 } },
       /^The option "lease\.durationMs" must be an integer from 100 to 3600000, but it is 1\.$/,
     ],
   ])('%s', async (_, options, expected) => {
@@ -443,13 +443,13 @@ describe('an unknown option', () => {
     }
 
     it.each([
-      [{ lease: { durationMS: 1 } }, 'Did you mean "lease.durationMs"?'],
+      [{ lease: { durationMS: 1 } }, 'Did you mean "lease.duration"?'],
       [{ limits: { maxWaiters: 1 } }, 'It is an option of the module'],
       [{ caller: {} }, 'Give the caller by "scope".'],
       [{ http: {} }, 'It is an option of request and message handlers.'],
       [
-        { lease: { durationMs: 1 } },
-        'IdempotencyService.run() of "invoice.send": The option "lease.durationMs" must',
+        { lease: { duration: 1 } },
+        'IdempotencyService.run() of "invoice.send": The option "lease.duration" must',
       ],
       [{ outcome: 1 }, 'IdempotencyService.run() of "invoice.send": The option "outcome" must'],
     ])('of IdempotencyService.run(), %j', async (options, remedy) => {
@@ -460,10 +460,10 @@ describe('an unknown option', () => {
     });
 
     it.each([
-      [{ durationMS: 1 }, 'Did you mean "lease.durationMs"?'],
+      [{ durationMS: 1 }, 'Did you mean "lease.duration"?'],
       [
         { durationMs: 1 },
-        'IdempotencyReconciler.register() of "invoice.send": The option "lease.durationMs"',
+        'IdempotencyReconciler.register() of "invoice.send": The option "lease.duration"',
       ],
     ])('of IdempotencyReconciler.register(), lease: %j', async (options, remedy) => {
       const reconciler = (await nest()).get(IdempotencyReconciler);
@@ -649,7 +649,7 @@ describe('a warning at the start', () => {
 
   it('reports two with different options', async () => {
     const leases = (...each: number[]) =>
-      each.map((leaseMs) => Idempotent({ lease: { durationMs: leaseMs } }));
+      each.map((leaseMs) => Idempotent({ lease: { duration: leaseMs } }));
     const methods = {
       twice: [Post('twice'), ...leases(10_000, 20_000)],
       alike: [Post('alike'), ...leases(10_000, 10_000)],

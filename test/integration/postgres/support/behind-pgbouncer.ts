@@ -40,7 +40,7 @@ export async function expectBurstIsServed(
   const runs = new Map<string, number>();
   const call = (key: string) =>
     service.run(
-      { operation: 'pay', key, scope: 'alice', duplicates: { mode: 'wait', timeoutMs: 20_000 } },
+      { operation: 'pay', key, scope: 'alice', duplicates: { mode: 'wait', timeout: 20_000 } },
       () => {
         runs.set(key, (runs.get(key) ?? 0) + 1);
         return 'paid';

@@ -47,7 +47,7 @@ export async function runJanitor(url: string, run: JanitorRun): Promise<JanitorF
   const failures: Error[] = [];
   const janitor = new PostgresIdempotencyStore({
     client: timed,
-    deleteExpired: { intervalMs: run.intervalMs },
+    deleteExpired: { interval: run.intervalMs },
     onDeleted: (report) => void reports.push(report),
     onDeletionError: (error) => void failures.push(error),
   });

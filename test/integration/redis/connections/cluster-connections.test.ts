@@ -51,7 +51,7 @@ async function move({ recordKey }: Lease): Promise<void> {
 }
 
 describe('With waitReplicas, on a cluster', () => {
-  const waitReplicas = { count: 1, timeoutMs: 2_000 };
+  const waitReplicas = { count: 1, timeout: 2_000 };
 
   it('each step waits for the replica of its own shard', async () => {
     const store = newStore({ waitReplicas });
@@ -72,7 +72,7 @@ describe('With waitReplicas, on a cluster', () => {
   });
 
   it('a shard without enough replicas rejects the begin', async () => {
-    const store = newStore({ waitReplicas: { count: 2, timeoutMs: 50 } });
+    const store = newStore({ waitReplicas: { count: 2, timeout: 50 } });
     await expect(acquire(store)).rejects.toThrow('1 of the 2 replicas');
   });
 });
@@ -105,7 +105,7 @@ async function natMap(): Promise<Record<string, { host: string; port: number }>>
 const PUSHED = new Set(['plainly', 'with auto-pipelining', 'with waitReplicas, behind a NAT']);
 
 describe('A cluster of which ioredis knows only some slots', () => {
-  const waitReplicas = { count: 1, timeoutMs: 2_000 };
+  const waitReplicas = { count: 1, timeout: 2_000 };
   const variants: [string, () => BlindOptions | Promise<BlindOptions>, StoreChanges][] = [
     ['plainly', () => ({}), {}],
     ['with auto-pipelining', () => ({ enableAutoPipelining: true }), {}],

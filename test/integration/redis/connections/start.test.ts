@@ -121,7 +121,7 @@ describe('start steps', () => {
     afterTest(() => replica.stop());
     await until(async () => (await admin.info()).includes('state=online'));
     const url = await userWith('~*', '&*', '+@all', '-wait');
-    const error = await rejection(start(url, { waitReplicas: { count: 1, timeoutMs: 1_000 } }));
+    const error = await rejection(start(url, { waitReplicas: { count: 1, timeout: 1_000 } }));
     expect(error.code).toBe('idempotency_store_misconfigured');
     expect(error.message).toMatch(/'wait' command/);
   });
@@ -175,7 +175,7 @@ describe('start steps', () => {
     });
 
     it('has fewer replicas than waitReplicas requires', async () => {
-      const options = { waitReplicas: { count: 1, timeoutMs: 50 } };
+      const options = { waitReplicas: { count: 1, timeout: 50 } };
       expect((await start(server.url, options)).codes()).toEqual(['redis_too_few_replicas']);
     });
 
@@ -356,7 +356,7 @@ describe('database', () => {
       ],
       [
         'with waitReplicas',
-        () => ({ url: `${server.url}/99`, waitReplicas: { count: 1, timeoutMs: 20 } }),
+        () => ({ url: `${server.url}/99`, waitReplicas: { count: 1, timeout: 20 } }),
       ],
     ])(
       '%s stops each of ten starts',
@@ -444,9 +444,9 @@ describe('database', () => {
       await selecting.select(3);
       const stores = [
         ownStore(`${server.url}/3`),
-        ownStore(`${server.url}/3`, { waitReplicas: { count: 1, timeoutMs: 2_000 } }),
+        ownStore(`${server.url}/3`, { waitReplicas: { count: 1, timeout: 2_000 } }),
         redisStore({ client: userClient(`${server.url}/3`) }),
-        redisStore({ client: selecting, waitReplicas: { count: 1, timeoutMs: 2_000 } }),
+        redisStore({ client: selecting, waitReplicas: { count: 1, timeout: 2_000 } }),
       ];
       for (const store of stores) {
         closeAfterTest({ stop: () => store.close() });

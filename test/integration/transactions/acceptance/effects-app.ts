@@ -55,9 +55,9 @@ export async function startEffectsApp(
         store: postgresStore({ url }),
         unitOfWork: opened.unitOfWork,
         caller: { scope: () => 'all-callers' },
-        lease: { durationMs: LEASE_MS },
+        lease: { duration: LEASE_MS },
         // A machine that is busy with other tests must not look like a server that is down.
-        storeErrors: { commandTimeoutMs: 10_000, saveTimeoutMs: 10_000 },
+        storeErrors: { commandTimeout: 10_000, saveTimeout: 10_000 },
       }),
     ],
     controllers: [EffectsController],

@@ -65,9 +65,9 @@ class NackingSubscriber {
     RabbitMQModule.forRoot({ uri: brokerUrl, exchanges: [{ name: 'orders', type: 'topic' }] }),
     IdempotencyModule.forRoot({
       store: redisStore({ url: redisUrl }),
-      lease: { durationMs: 2_000, onTakeover },
+      lease: { duration: 2_000, onTakeover },
       // The limit of five redeliveries allows for an outage of some seconds.
-      duplicates: { retryAfterMs: 1_000 },
+      duplicates: { retryAfter: 1_000 },
     }),
   ],
   providers: [OrdersSubscriber, NackingSubscriber, { provide: Bank, useClass: PrintedBank }],

@@ -27,8 +27,8 @@ const LEASE_MS = 1_200;
 const MAX_EXECUTION_MS = 12_000;
 const HEARTBEAT_MS = LEASE_MS / 3;
 const options = protocolOptions({
-  lease: { durationMs: LEASE_MS, maxExecutionMs: MAX_EXECUTION_MS },
-  outcome: { retentionMs: 60_000 },
+  lease: { duration: LEASE_MS, maxExecution: MAX_EXECUTION_MS },
+  outcome: { retention: 60_000 },
 });
 const recordKey = 'record' as RecordKey;
 const timeoutMs = 500;

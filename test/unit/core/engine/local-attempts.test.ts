@@ -15,7 +15,7 @@ const KEYS = ['one', 'other'] as RecordKey[];
 const FENCES = [1, 2, 3];
 
 const options = protocolOptions({
-  lease: { durationMs: LEASE_MS, maxExecutionMs: MAX_EXECUTION_MS },
+  lease: { duration: LEASE_MS, maxExecution: MAX_EXECUTION_MS },
 });
 
 function requestOf(recordKey: RecordKey): OperationRequest {
@@ -76,7 +76,7 @@ class Model {
 /** The begins and attempts of one process, beside the model of them. */
 class Pair {
   readonly clock = new StandingClock();
-  readonly attempts = new LocalAttempts({ shutdownTimeoutMs: 0 }, this.clock);
+  readonly attempts = new LocalAttempts({ shutdownTimeout: 0 }, this.clock);
   readonly model = new Model(this.clock);
   private readonly begins: [ReturnType<LocalAttempts['sent']>, Known][] = [];
   private readonly kept: [KeptAttempt, Known][] = [];

@@ -229,9 +229,9 @@ describe('options', () => {
       },
     );
 
-    it('lease.maxExecutionMs may not be shorter than the lease', () => {
-      const lease = { durationMs: 5_000, maxExecutionMs: 4_999 };
-      expect(messageOf({ lease })).toContain('"lease.maxExecutionMs" must be an integer from 5000');
+    it('lease.maxExecution may not be shorter than the lease', () => {
+      const lease = { duration: 5_000, maxExecution: 4_999 };
+      expect(messageOf({ lease })).toContain('"lease.maxExecution" must be an integer from 5000');
     });
   });
 
@@ -320,7 +320,7 @@ describe('options', () => {
     });
 
     it('that is a number applies to every outcome', () => {
-      const options = optionsWith({ retentionMs: 5 });
+      const options = optionsWith({ retention: 5 });
       expect(unfinishedRetentionMs(options)).toBe(5);
       expect(finishedRetentionMs(options, { state: 'failed', error: new Error() }, observer)).toBe(
         5,
@@ -333,7 +333,7 @@ describe('options', () => {
         seen.push(outcome);
         return outcome.state === 'failed' ? 60_000 : 120_000;
       };
-      const options = optionsWith({ retentionMs });
+      const options = optionsWith({ retention: retentionMs });
       expect(unfinishedRetentionMs(options)).toBe(DAY_MS);
       const failure = { state: 'failed', status: 402 } as const;
       expect(finishedRetentionMs(options, failure, observer)).toBe(60_000);
@@ -355,23 +355,23 @@ describe('options', () => {
       ['returns a text', () => '604800000' as unknown as number],
       ['returns a promise', () => Promise.reject(new Error()) as unknown as number],
     ])('is the default, which is reported, when the function %s', (_, retentionMs) => {
-      const options = optionsWith({ retentionMs });
+      const options = optionsWith({ retention: retentionMs });
       expect(finishedRetentionMs(options, { state: 'completed' }, observer)).toBe(DAY_MS);
-      expect(failed).toEqual(['outcome.retentionMs']);
+      expect(failed).toEqual(['outcome.retention']);
     });
 
     it.each([366 * DAY_MS, Infinity])('is a year when the function returns more: %d', (tooLong) => {
-      const options = optionsWith({ retentionMs: () => tooLong });
+      const options = optionsWith({ retention: () => tooLong });
       expect(finishedRetentionMs(options, { state: 'completed' }, observer)).toBe(365 * DAY_MS);
-      expect(failed).toEqual(['outcome.retentionMs']);
+      expect(failed).toEqual(['outcome.retention']);
     });
 
     it('is the longest one that the function has returned, when it fails then', () => {
       const results = [2 * DAY_MS, 30 * DAY_MS, 1];
-      const options = optionsWith({ retentionMs: () => results.shift()! });
+      const options = optionsWith({ retention: () => results.shift()! });
       const ask = () => finishedRetentionMs(options, { state: 'completed' }, observer);
       expect([ask(), ask(), ask(), ask()]).toEqual([2 * DAY_MS, 30 * DAY_MS, 1, 30 * DAY_MS]);
-      expect(failed).toEqual(['outcome.retentionMs']);
+      expect(failed).toEqual(['outcome.retention']);
     });
   });
 });
