@@ -18,7 +18,7 @@ const retrying: AxiosAdapter = async (config) => {
   }
 };
 
-const client = axios.create({ adapter: retrying, timeout: '20s' });
+const client = axios.create({ adapter: retrying, timeout: 20_000 });
 
 export async function pay({ url, token }: Api, { key, ...payment }: Payment) {
   const headers = { Authorization: `Bearer ${token}`, 'Idempotency-Key': `"${key}"` };

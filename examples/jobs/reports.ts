@@ -13,8 +13,8 @@ export class Reports {
     operation: 'reports.daily',
     key: () => new Date().toISOString().slice(0, 10),
     // The other processes wait for the one that runs. If it dies, one of them takes over.
-    duplicates: { mode: 'wait', timeout: '15ms' * 60_000 },
-    lease: { maxExecution: '15ms' * 60_000 },
+    duplicates: { mode: 'wait', timeout: '15m' },
+    lease: { maxExecution: '15m' },
   })
   async daily(): Promise<void> {
     const { downstreamKey, signal } = requireIdempotencyContext();

@@ -47,7 +47,7 @@ export class OrderSaga {
         // Two runs of one saga at the same time take the same way.
         duplicates: { mode: 'wait', timeout: '1m' },
         // Longer than a saga can take, with all its retries.
-        outcome: { retention: '30ms' * 24 * 60 * 60 * 1000 },
+        outcome: { retention: '30d' },
       },
       ({ downstreamKey, signal }) => act({ idempotencyKey: downstreamKey(name), signal }),
     );

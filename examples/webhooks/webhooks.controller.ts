@@ -21,7 +21,7 @@ export class WebhooksController {
     fingerprint: false,
     outcome: {
       // Longer than the provider sends an event again.
-      retention: '7ms' * 24 * 60 * 60 * 1000,
+      retention: '7d',
     },
   })
   async receive(@Body() event: WebhookEvent) {

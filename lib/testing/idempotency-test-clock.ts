@@ -1,6 +1,7 @@
 import { clearTimeout, setTimeout } from 'node:timers';
 import type { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
-import { checkInteger } from '../core/util/option-checks.js';
+import { millisecondsOf, type Duration } from '../core/util/duration.js';
+import { checkDuration, checkInteger } from '../core/util/option-checks.js';
 import type { DrivenClock } from './driven-clock.js';
 
 /** Taken now: a test may replace the global ones, and their properties of the module. */
@@ -22,14 +23,14 @@ export class IdempotencyTestClock {
   ) {}
 
   /**
-   * Moves time by `ms`. All timers that become due are called in their order, each at its own instant, and promises
+   * Moves time. All timers that become due are called in their order, each at its own instant, and promises
    * settle in between. It does not wait for the network, or for timers of the application itself.
-   * @param ms - a whole number of milliseconds, 0 or more.
+   * @param by - such as `'1h'`, or a whole number of milliseconds; up to ten years.
    * @throws {@link IdempotencyOptionsError} for anything else.
    */
-  async advance(ms: number): Promise<void> {
-    checkInteger('ms', ms, 0, Number.MAX_SAFE_INTEGER);
-    await this.clock.advance(ms);
+  async advance(by: Duration): Promise<void> {
+    checkDuration('by', by, '0ms', '3650d');
+    await this.clock.advance(Number(millisecondsOf(by)));
   }
 
   /**
@@ -64,7 +65,7 @@ export class IdempotencyTestClock {
     const waiting = Array.from(this.engine.waiting(), ({ operation }) => operation);
     const list = (names: readonly string[]) => [...new Set(names)].join(', ') || 'none';
     return new Error(
-      `IdempotencyTestClock.runUntilIdle() ended after ${timeoutMs} ms of real time. Operations that still run: ${list(running)}; that duplicates wait for: ${list(waiting)}. End them in the test first, or move time over them: advance(ms).`,
+      `IdempotencyTestClock.runUntilIdle() ended after ${timeoutMs} ms of real time. Operations that still run: ${list(running)}; that duplicates wait for: ${list(waiting)}. End them in the test first, or move time over them: advance('1h').`,
     );
   }
 }

@@ -78,7 +78,7 @@ async function payWithRetries(action) {
     const response = await exchange(ofOrder, `${title}: ${subject}`, url, options);
     return response ?? Promise.reject(new TypeError('The response was lost'));
   };
-  await idempotentFetch('payments', init, { key, deadlineMs: 20_000, fetch: send }).catch(
+  await idempotentFetch('payments', init, { key, deadline: '20s', fetch: send }).catch(
     () => undefined,
   );
 }

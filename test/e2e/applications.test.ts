@@ -370,7 +370,7 @@ describe('readme', () => {
 
 describe('health', () => {
   /** Of every check in this file, so that each is a new probe. */
-  const OPTIONS = { maxAgeMs: 0, timeoutMs: 1_000 };
+  const OPTIONS = { maxAge: 0, timeout: 1_000 };
 
   @Controller('health')
   class HealthController {

@@ -233,7 +233,7 @@ export class SimulatedProcess implements Ticking {
 
   private reconcile(services: ConstructorParameters<typeof Reconciliation>[1]): void {
     const { world } = this;
-    const options = { intervalMs: 400, batchSize: 20, afterMs: ABANDONED_AFTER_MS };
+    const options = { interval: 400, batchSize: 20, after: ABANDONED_AFTER_MS };
     const reconciliation = new Reconciliation(
       this.engine,
       services,
@@ -243,7 +243,7 @@ export class SimulatedProcess implements Ticking {
     );
     const round = async () => {
       while (this.isAlive && !this.isDraining && !world.isOver) {
-        await this.sleep(options.intervalMs);
+        await this.sleep(options.interval);
         const report = await reconciliation
           .round(() => this.isDraining || world.isOver)
           .catch(() => undefined);

@@ -57,12 +57,12 @@ export class LocalAttempts {
 
   constructor(
     {
-      shutdownTimeout: shutdownTimeoutMs,
+      shutdownTimeout,
       maxAttemptsPerCaller: max,
-    }: Pick<ResolvedLimits, 'shutdownTimeoutMs' | 'maxAttemptsPerCaller'>,
+    }: Pick<ResolvedLimits, 'shutdownTimeout' | 'maxAttemptsPerCaller'>,
     private readonly clock: Clock,
   ) {
-    this.shutdownTimeoutMs = shutdownTimeoutMs;
+    this.shutdownTimeoutMs = shutdownTimeout;
     this.places = max === undefined ? undefined : new Shares(max);
   }
 

@@ -1,10 +1,18 @@
 import type { OutcomeCodec } from '../record/outcome-codec.js';
 import type { FinishedState } from '../record/record.js';
 import type { IsolationLevel } from '../transaction/unit-of-work.js';
-import { throwOptionError, wrongResult, type OptionObserver } from '../util/option-checks.js';
+import { millisecondsOf, type Duration, type InMilliseconds } from '../util/duration.js';
+import {
+  durationsFrom,
+  isDurationWithin,
+  throwOptionError,
+  wrongResult,
+  type OptionObserver,
+} from '../util/option-checks.js';
 import {
   choice,
   flag,
+  duration,
   integer,
   isFunction,
   of,
@@ -28,9 +36,10 @@ export interface OutcomeOptions {
    * can choose it by the outcome, for example shorter for a kept failure. The default then applies to records in
    * progress. An outcome for which the function throws or returns an invalid value is kept for the default or, if that is
    * longer, for the longest time that it has returned, which the log and the event `option_failed` say.
-   * @defaultValue 86_400_000, from 1 to 31_536_000_000
+   * @defaultValue '24h', from '1ms' to '365d'
    */
-  readonly retention?: number | ((outcome: OutcomeSummary & { state: FinishedState }) => number);
+  readonly retention?:
+    Duration | ((outcome: OutcomeSummary & { state: FinishedState }) => Duration);
   /** `false` stores only that the operation is done: a retry gets 409 "response not kept" (C87d). @defaultValue true */
   readonly storeBody?: boolean;
   /**
@@ -57,11 +66,11 @@ export interface DuplicatesOptions {
   /**
    * How long a duplicate waits before it is rejected, and an attempt that has lost its record waits for the attempt that
    * has it. An HTTP client can shorten it with `Prefer: wait=N`, in seconds (RFC 7240 §4.3).
-   * @defaultValue 10_000, from 1 to 3_600_000
+   * @defaultValue '10s', from '1ms' to '1h'
    */
-  readonly timeout?: number;
-  /** The Retry-After of a rejected request; HTTP rounds it up to seconds. @defaultValue 1_000, from 1 to 86_400_000 */
-  readonly retryAfter?: number;
+  readonly timeout?: Duration;
+  /** The Retry-After of a rejected request; HTTP rounds it up to seconds. @defaultValue '1s', from '1ms' to '24h' */
+  readonly retryAfter?: Duration;
 }
 
 /** How long an attempt may run, and what follows if it does not end. */
@@ -69,14 +78,14 @@ export interface LeaseOptions {
   /**
    * Length of the lease, an attempt's time-limited right to run. It is extended after each third while the operation
    * runs: it limits how long a crash blocks a key, not how long the operation may take.
-   * @defaultValue 10_000, from 100 to 3_600_000
+   * @defaultValue '10s', from '100ms' to '1h'
    */
-  readonly duration?: number;
+  readonly duration?: Duration;
   /**
-   * The hard deadline: a hung operation loses its key (event `slow_attempt` after half). At least `durationMs`.
-   * @defaultValue 300_000, from 100 to 86_400_000
+   * The hard deadline: a hung operation loses its key (event `slow_attempt` after half). At least `duration`.
+   * @defaultValue '5m', from '100ms' to '24h'
    */
-  readonly maxExecution?: number;
+  readonly maxExecution?: Duration;
   /**
    * What to do after an attempt's lease has expired, when it is unknown whether it had its effect: `'run'` the
    * operation again, with `isTakeover` in its context; `'reject'` with 409 outcome unknown, for operations that must
@@ -103,21 +112,21 @@ export interface StoreErrorsOptions {
    */
   readonly whenUnavailable?: 'reject' | 'execute';
   /**
-   * If the operation is done, but its outcome is not stored within `saveTimeoutMs`: `'respond'` with it, as a client
+   * If the operation is done, but its outcome is not stored within `saveTimeout`: `'respond'` with it, as a client
    * with a response does not retry, or `'error'`, a 503. Saving continues in the background (contract C87a).
    * @defaultValue 'respond'
    */
   readonly whenNotSaved?: 'respond' | 'error';
   /**
    * The timeout of a store command, including resends. For a heartbeat, at most a quarter of its lease.
-   * @defaultValue 500, from 1 to 60_000
+   * @defaultValue '500ms', from '1ms' to '1m'
    */
-  readonly commandTimeout?: number;
+  readonly commandTimeout?: Duration;
   /**
    * How long a response waits until its outcome is stored or its key released.
-   * @defaultValue 1_000, from 1 to 60_000
+   * @defaultValue '1s', from '1ms' to '1m'
    */
-  readonly saveTimeout?: number;
+  readonly saveTimeout?: Duration;
 }
 
 /** The transaction of an operation. */
@@ -137,7 +146,7 @@ export interface TransactionalOptions {
   readonly conflictRetries?: number;
 }
 
-/** How an operation is protected, on every transport. All durations are in milliseconds. */
+/** How an operation is protected, on every transport. */
 export interface ProtocolOptions {
   /** Which outcomes are kept, for how long, and how they are stored. A function sets `keep`. */
   readonly outcome?: OutcomePolicy | OutcomeOptions;
@@ -159,10 +168,11 @@ export interface ProtocolOptions {
 
 export interface ResolvedProtocolOptions {
   /** Each kind of operation has its own default of `codec`. */
-  readonly outcome: Required<Omit<OutcomeOptions, 'codec'>> & Pick<OutcomeOptions, 'codec'>;
-  readonly duplicates: Required<DuplicatesOptions>;
-  readonly lease: Required<LeaseOptions>;
-  readonly storeErrors: Required<StoreErrorsOptions>;
+  readonly outcome: InMilliseconds<Required<Omit<OutcomeOptions, 'codec'>>> &
+    Pick<OutcomeOptions, 'codec'>;
+  readonly duplicates: InMilliseconds<Required<DuplicatesOptions>>;
+  readonly lease: InMilliseconds<Required<LeaseOptions>>;
+  readonly storeErrors: InMilliseconds<Required<StoreErrorsOptions>>;
   readonly transaction: false | Required<TransactionalOptions>;
 }
 
@@ -192,20 +202,19 @@ export interface LimitsOptions {
    * @defaultValue no limit, from 1 to 1_000_000
    */
   readonly maxAttemptsPerCaller?: number;
-  /** How long a shutdown waits for running operations and pending saves. @defaultValue 10_000, from 0 to 3_600_000 */
-  readonly shutdownTimeout?: number;
+  /** How long a shutdown waits for running operations and pending saves. @defaultValue '10s', from '0ms' to '1h' */
+  readonly shutdownTimeout?: Duration;
 }
 
-export type ResolvedLimits = Required<Omit<LimitsOptions, PerHolder>> &
+export type ResolvedLimits = InMilliseconds<Required<Omit<LimitsOptions, PerHolder>>> &
   Pick<LimitsOptions, PerHolder>;
 
 type PerHolder = 'maxWaitersPerKey' | 'maxWaitersPerCaller' | 'maxAttemptsPerCaller';
 
-const DAY_MS = 86_400_000;
-
-const RETENTION = { default: DAY_MS, min: 1, max: 365 * DAY_MS };
-const RETENTION_RANGE = `an integer from ${String(RETENTION.min)} to ${String(RETENTION.max)}`;
-const MAX_EXECUTION = { default: 300_000, min: 100, max: DAY_MS };
+const RETENTION = { default: '24h', min: '1ms', max: '365d' } as const;
+const DEFAULT_RETENTION_MS = 86_400_000;
+const MAX_RETENTION_MS = 365 * DEFAULT_RETENTION_MS;
+const MAX_EXECUTION = { default: '5m', min: '100ms', max: '24h' } as const;
 
 export const OUTCOME: Group<OutcomeOptions, ResolvedProtocolOptions['outcome']> = {
   fields: {
@@ -214,7 +223,7 @@ export const OUTCOME: Group<OutcomeOptions, ResolvedProtocolOptions['outcome']> 
       defaultText:
         '2xx, 3xx, and 4xx but 401, 403, 408, 412, 425 and 429; on all but HTTP, values and no errors',
     }),
-    retention: integer({ ...RETENTION, orFunction: true }),
+    retention: duration({ ...RETENTION, orFunction: true }),
     storeBody: flag(true),
     maxBytes: integer({ default: 1_048_576, min: 0, max: 67_108_864 }),
     codec: {
@@ -229,22 +238,23 @@ export const OUTCOME: Group<OutcomeOptions, ResolvedProtocolOptions['outcome']> 
 const DUPLICATES: Group<DuplicatesOptions, ResolvedProtocolOptions['duplicates']> = {
   fields: {
     mode: choice(['reject', 'wait'], { default: 'reject' }),
-    timeout: integer({ default: 10_000, min: 1, max: 3_600_000 }),
-    retryAfter: integer({ default: 1_000, min: 1, max: DAY_MS }),
+    timeout: duration({ default: '10s', min: '1ms', max: '1h' }),
+    retryAfter: duration({ default: '1s', min: '1ms', max: '24h' }),
   },
   shorthand: 'mode',
 };
 
 const LEASE: Group<LeaseOptions, ResolvedProtocolOptions['lease']> = {
   fields: {
-    duration: integer({ default: 10_000, min: 100, max: 3_600_000 }),
-    maxExecution: integer(MAX_EXECUTION),
+    duration: duration({ default: '10s', min: '100ms', max: '1h' }),
+    maxExecution: duration(MAX_EXECUTION),
     onTakeover: choice(['run', 'reject'], { default: 'run', orFunction: true }),
     recoverOn: choice(['takeover', 'always'], { default: 'takeover' }),
   },
   check: ({ duration: durationMs, maxExecution: maxExecutionMs, onTakeover, recoverOn }) => {
-    const field = integer({ ...MAX_EXECUTION, min: durationMs });
-    field.check('lease.maxExecution', maxExecutionMs);
+    if (maxExecutionMs < durationMs) {
+      throwOptionError('lease.maxExecution', 'at least lease.duration', `${maxExecutionMs}ms`);
+    }
     if (recoverOn === 'always' && !isFunction(onTakeover)) {
       throwOptionError(
         'lease.onTakeover',
@@ -259,8 +269,8 @@ const STORE_ERRORS: Group<StoreErrorsOptions, ResolvedProtocolOptions['storeErro
   fields: {
     whenUnavailable: choice(['reject', 'execute'], { default: 'reject' }),
     whenNotSaved: choice(['respond', 'error'], { default: 'respond' }),
-    commandTimeout: integer({ default: 500, min: 1, max: 60_000 }),
-    saveTimeout: integer({ default: 1_000, min: 1, max: 60_000 }),
+    commandTimeout: duration({ default: '500ms', min: '1ms', max: '1m' }),
+    saveTimeout: duration({ default: '1s', min: '1ms', max: '1m' }),
   },
 };
 
@@ -288,7 +298,7 @@ export const LIMITS: Group<LimitsOptions, ResolvedLimits> = {
     maxWaitersPerKey: numberOf('a tenth of `maxWaiters`, at least 1'),
     maxWaitersPerCaller: numberOf('a quarter of `maxWaiters`, at least 1'),
     maxAttemptsPerCaller: numberOf('no limit'),
-    shutdownTimeout: integer({ default: 10_000, min: 0, max: 3_600_000 }),
+    shutdownTimeout: duration({ default: '10s', min: '0ms', max: '1h' }),
   },
   places: ['module'],
 };
@@ -318,8 +328,8 @@ export function isAwaited({ duplicates }: Pick<ResolvedProtocolOptions, 'duplica
 
 type Retention = Pick<ResolvedProtocolOptions, 'outcome'>;
 
-export function unfinishedRetentionMs({ outcome: { retention: retentionMs } }: Retention): number {
-  return typeof retentionMs === 'number' ? retentionMs : RETENTION.default;
+export function unfinishedRetentionMs({ outcome: { retention } }: Retention): number {
+  return typeof retention === 'number' ? retention : DEFAULT_RETENTION_MS;
 }
 
 /** How long a record in progress is kept, from its begin or last extension. */
@@ -332,26 +342,25 @@ const longest = new WeakMap<object, number>();
 
 /** The operation has had its effect: if the function fails, its outcome is kept for the longest time that is known. */
 export function finishedRetentionMs(
-  { outcome: { retention: retentionMs } }: Retention,
+  { outcome: { retention } }: Retention,
   summary: OutcomeSummary & { state: FinishedState },
   observer: OptionObserver,
 ): number {
-  if (typeof retentionMs === 'number') return retentionMs;
-  const known = longest.get(retentionMs) ?? RETENTION.default;
+  if (typeof retention === 'number') return retention;
+  const known = longest.get(retention) ?? DEFAULT_RETENTION_MS;
   let chosen: unknown;
+  let chosenMs = NaN;
   try {
-    chosen = retentionMs(summary);
-    if (!isRetention(chosen)) throw wrongResult('outcome.retention', RETENTION_RANGE, chosen);
+    chosen = retention(summary);
+    chosenMs = millisecondsOf(chosen) ?? Number(chosen);
+    if (!isDurationWithin(chosen, RETENTION.min, RETENTION.max)) {
+      const range = durationsFrom(RETENTION.min, RETENTION.max);
+      throw wrongResult('outcome.retention', range, chosen);
+    }
   } catch (error) {
     observer.optionFailed('outcome.retention', error);
-    return typeof chosen === 'number' && chosen > RETENTION.max ? RETENTION.max : known;
+    return chosenMs > MAX_RETENTION_MS ? MAX_RETENTION_MS : known;
   }
-  if (chosen > known) longest.set(retentionMs, chosen);
-  return chosen;
-}
-
-function isRetention(value: unknown): value is number {
-  return (
-    Number.isSafeInteger(value) && Number(value) >= RETENTION.min && Number(value) <= RETENTION.max
-  );
+  if (chosenMs > known) longest.set(retention, chosenMs);
+  return chosenMs;
 }

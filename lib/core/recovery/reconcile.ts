@@ -3,8 +3,9 @@ import { parseOrigin } from '../operation/operation-request.js';
 import type { Services } from '../operation/recovery.js';
 import type { ReconcileReport } from '../record/events.js';
 import type { AbandonedRecord } from '../store/idempotency-store.js';
+import type { Duration, InMilliseconds } from '../util/duration.js';
 import { IdempotencyOptionsError } from '../util/errors.js';
-import { integer, type Group } from '../util/option-schema.js';
+import { duration, integer, type Group } from '../util/option-schema.js';
 import { jitteredPause } from '../util/time.js';
 import { recoverRecord, type RecoveryResult, type RecoverableOperation } from './recover-record.js';
 
@@ -89,31 +90,31 @@ export class Reconciliation {
 /** How the reconciler finds abandoned records. */
 export interface ReconcileOptions {
   /**
-   * Milliseconds from the end of one round to the next, shortened at random by up to half so that processes do not all
+   * From the end of one round to the next, shortened at random by up to half so that processes do not all
    * start at once.
-   * @defaultValue 60_000, from 100 to 86_400_000
+   * @defaultValue '1m', from '100ms' to '24h'
    */
-  readonly interval?: number;
+  readonly interval?: Duration;
   /**
    * About how many records a round processes: Redis completes a page of SCAN. The next round continues.
    * @defaultValue 100, from 1 to 10_000
    */
   readonly batchSize?: number;
   /**
-   * Milliseconds from the end of a lease until its record counts as abandoned. Until then the client's own retry can take
+   * From the end of a lease until its record counts as abandoned. Until then the client's own retry can take
    * it over, and gets the full response.
-   * @defaultValue 300_000, from 0 to 86_400_000
+   * @defaultValue '5m', from '0ms' to '24h'
    */
-  readonly after?: number;
+  readonly after?: Duration;
 }
 
-export type ResolvedReconcileOptions = Required<ReconcileOptions>;
+export type ResolvedReconcileOptions = InMilliseconds<Required<ReconcileOptions>>;
 
 export const RECONCILE: Group<ReconcileOptions, ResolvedReconcileOptions> = {
   fields: {
-    interval: integer({ default: 60_000, min: 100, max: 86_400_000 }),
+    interval: duration({ default: '1m', min: '100ms', max: '24h' }),
     batchSize: integer({ default: 100, min: 1, max: 10_000 }),
-    after: integer({ default: 300_000, min: 0, max: 86_400_000 }),
+    after: duration({ default: '5m', min: '0ms', max: '24h' }),
   },
   isSwitched: true,
   places: ['module'],

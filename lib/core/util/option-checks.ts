@@ -1,3 +1,4 @@
+import { millisecondsOf, type DurationText } from './duration.js';
 import { IdempotencyOptionsError } from './errors.js';
 import { forget, isThenable } from './maybe-async.js';
 
@@ -5,6 +6,26 @@ export function checkInteger(option: string, value: unknown, min: number, max: n
   if (!Number.isSafeInteger(value) || (value as number) < min || (value as number) > max) {
     throwOptionError(option, `an integer from ${String(min)} to ${String(max)}`, value);
   }
+}
+
+/** What a duration from `min` to `max` is, for an error. */
+export function durationsFrom(min: DurationText, max: DurationText): string {
+  return `a duration from '${min}' to '${max}' (a whole number and ms, s, m, h or d), or as many whole milliseconds`;
+}
+
+export function isDurationWithin(value: unknown, min: DurationText, max: DurationText): boolean {
+  const ms = millisecondsOf(value) ?? NaN;
+  return ms >= Number(millisecondsOf(min)) && ms <= Number(millisecondsOf(max));
+}
+
+/** A number in a string, as the environment gives it, is refused: it may mean seconds. */
+export function checkDuration(
+  option: string,
+  value: unknown,
+  min: DurationText,
+  max: DurationText,
+): void {
+  if (!isDurationWithin(value, min, max)) throwOptionError(option, durationsFrom(min, max), value);
 }
 
 export function checkFunction(option: string, value: unknown): void {
@@ -160,7 +181,8 @@ const SHORTEST_PART = 4;
 export function nearestNames(name: string, known: Iterable<string>): string[] {
   // Longer than any option: not worth the time.
   if (name.length > 64) return [];
-  const meant = name.toLowerCase();
+  // A unit is no part of an option's name.
+  const meant = name.replace(/Ms$/, '').toLowerCase();
   const names = [...known].map((each) => {
     const last = each.slice(each.lastIndexOf('.') + 1).toLowerCase();
     return { each, last, distance: editDistance(meant, last) };

@@ -1,4 +1,6 @@
+import { millisecondsOf, type Duration, type DurationText } from './duration.js';
 import {
+  checkDuration,
   checkInteger,
   checkNames,
   isSettings,
@@ -11,19 +13,19 @@ import {
 /** Where an option can be given. `'call'`: for a call, or a method that is not a handler. */
 export type Place = 'module' | 'class' | 'method' | 'call';
 
-/** One option. Its unit is in its name (`Ms`, `Bytes`). */
+/** One option. The unit of a number is in its name (`maxBytes`); a duration has its own. */
 export interface Field<Value> {
   readonly default?: Value;
   /** In the documentation, if the default is not a plain value. */
   readonly defaultText?: string;
-  /** The least and the largest number, for the documentation. */
-  readonly range?: readonly [min: number, max: number];
+  /** The least and the largest value, for the documentation. */
+  readonly range?: readonly [Value, Value];
   /** Everywhere, if omitted. */
   readonly places?: readonly Place[];
   /** @throws {@link IdempotencyOptionsError} with option, range and value. */
   check(option: string, value: unknown): void;
-  /** Protects a list or an object from later changes. */
-  copy?(value: Value): Value;
+  /** What the resolved options have in its place: a copy of a list or an object, which may change; milliseconds. */
+  read?(value: Value): unknown;
 }
 
 /** Options that belong together. They merge field by field over module, class and method. */
@@ -112,6 +114,24 @@ export function integer({
     check: (option: string, value: unknown) => {
       if (!orFunction || typeof value !== 'function') checkInteger(option, value, min, max);
     },
+  };
+}
+
+/** A {@link Duration}; in the resolved options, in milliseconds. */
+export function duration({
+  min,
+  max,
+  orFunction = false,
+  ...common
+}: Common<DurationText> &
+  OrFunction & { readonly min: DurationText; readonly max: DurationText }): WithDefault<Duration> {
+  return {
+    ...common,
+    range: [min, max],
+    check: (option: string, value: unknown) => {
+      if (!orFunction || typeof value !== 'function') checkDuration(option, value, min, max);
+    },
+    read: (value) => millisecondsOf(value) ?? value,
   };
 }
 
@@ -258,7 +278,7 @@ function set(
     if (value !== field.default) field.check(option, value);
     last = value;
   }
-  if (last !== undefined) target[name] = field.copy?.(last) ?? last;
+  if (last !== undefined) target[name] = field.read?.(last) ?? last;
 }
 
 /** The options that can be given in a place, by their paths: `lease`, `lease.duration`. */

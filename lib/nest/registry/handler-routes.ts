@@ -1,5 +1,7 @@
 import { Inject, Injectable, type Type } from '@nestjs/common';
 import { IdempotencyMeter } from '../../core/meter/idempotency-meter.js';
+import type { Transport } from '../../core/record/events.js';
+import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { within } from '../../core/util/option-checks.js';
 import type { Level } from '../../core/util/option-schema.js';
 import type { ValueRoute } from '../../transports/call/value-route.js';
@@ -34,7 +36,7 @@ import { OPTIONS_IN_USE } from '../options/idempotency.module-definition.js';
 import { HostClasses, nameOf } from './host-classes.js';
 import { methodRoute, recoverableMethod, type MethodRoute } from './method-route.js';
 import { OperationNames } from './operation-names.js';
-import { checkContent, checkDeclared } from './start-checks.js';
+import { checkContent, checkDeclared, type DeclaredRoute } from './start-checks.js';
 
 /** The route of a handler in one of its classes. */
 export type RouteOf<Route> = (type: Type, handler: Handler) => Route;
@@ -51,6 +53,9 @@ export class HandlerRoutes {
   readonly graphql = this.once((type, handler) => this.graphqlRoute(type, handler));
   /** Of idempotent methods that are not handlers, as `@Idempotent()` made them. */
   readonly method = this.once((type, entry) => this.methodRoute(type, entry));
+
+  /** Those whose requests have records, in the order of their resolution. */
+  readonly protectedRoutes: DeclaredRoute[] = [];
 
   constructor(
     @Inject(OPTIONS_IN_USE) private readonly options: IdempotencyModuleOptions,
@@ -88,8 +93,7 @@ export class HandlerRoutes {
     // Requests that are never protected have no records, so their names cannot collide.
     if (isSafeRoute(handler)) return route;
     if (options.enabled !== false) checkContent(route, handler);
-    this.names.reserve(route.operation, controller, handler, recoverableRoute(route));
-    this.meter.declare(route.operation, 'http');
+    this.declare('http', route, controller, handler, recoverableRoute(route));
     return route;
   }
 
@@ -100,8 +104,7 @@ export class HandlerRoutes {
     const route = messageRoute(nameOf(controller, handler), isEvent, options);
     // The return value of an event's handler is not sent.
     if (!isEvent) this.serializers.checkInside(controller, handler);
-    this.names.reserve(route.operation, controller, handler, recoverableMessage(route));
-    this.meter.declare(route.operation, 'message');
+    this.declare('message', route, controller, handler, recoverableMessage(route));
     return route;
   }
 
@@ -111,8 +114,7 @@ export class HandlerRoutes {
     const isKeyNamed = levels.some(namesKey);
     const route = socketRoute(gateway, handler, options, isKeyNamed);
     if (options.enabled !== false) this.serializers.checkInside(gateway, handler);
-    this.names.reserve(route.operation, gateway, handler, recoverableSocket(route));
-    this.meter.declare(route.operation, 'websocket');
+    this.declare('websocket', route, gateway, handler, recoverableSocket(route));
     return route;
   }
 
@@ -120,17 +122,27 @@ export class HandlerRoutes {
     const options = resolveOptions('graphql', this.options, ...optionLevelsOf(resolver, handler));
     const route = graphqlRoute(nameOf(resolver, handler), isMutation(resolver, handler), options);
     if (options.enabled !== false) this.serializers.checkInside(resolver, handler);
-    this.names.reserve(route.operation, resolver, handler, recoverableMutation(route));
-    this.meter.declare(route.operation, 'graphql');
+    this.declare('graphql', route, resolver, handler, recoverableMutation(route));
     return route;
   }
 
   private methodRoute(type: Type, entry: Handler): MethodRoute {
     const options = idempotentOptions(entry) as object;
     const route = methodRoute(nameOf(type, entry), this.options, idempotentOptions(type), options);
-    this.names.reserve(route.operation, type, entry, recoverableMethod(route));
-    this.meter.declare(route.operation, 'call');
+    this.declare('call', route, type, entry, recoverableMethod(route));
     return route;
+  }
+
+  private declare(
+    transport: Transport,
+    { operation, options }: DeclaredRoute,
+    type: Type,
+    handler: Handler,
+    recoverable: RecoverableOperation | undefined,
+  ): void {
+    this.names.reserve(operation, type, handler, recoverable);
+    this.meter.declare(operation, transport);
+    this.protectedRoutes.push({ operation, options });
   }
 }
 

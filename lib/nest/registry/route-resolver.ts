@@ -14,6 +14,7 @@ import {
   checkGlobalInterceptors,
   checkSomethingToProtect,
   sharedBehindGuards,
+  shortRetentions,
   warningsOf,
 } from './start-checks.js';
 
@@ -66,6 +67,7 @@ export class RouteResolver {
     const warnings = [
       ...warningsOf(own, this.classes),
       ...sharedBehindGuards(own, this.classes, this.application, isShared),
+      ...shortRetentions(this.routes.protectedRoutes),
     ];
     for (const warning of warnings) this.logger.warn(warning);
   }

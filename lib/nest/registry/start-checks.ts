@@ -1,7 +1,9 @@
 import type { Type } from '@nestjs/common';
 import { GUARDS_METADATA } from '@nestjs/common/constants.js';
 import type { ApplicationConfig } from '@nestjs/core';
+import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import type { ResolvedRequestOptions } from '../../transports/common/request-options.js';
 import { isSafeRoute, type HttpRoute } from '../../transports/http/http-route.js';
 import { parsesFormsInside } from '../discovery/file-interceptors.js';
 import { handlerNames, kindsOf } from '../discovery/handler-kinds.js';
@@ -138,4 +140,26 @@ function globalGuards(application: ApplicationConfig): object[] {
     ...application.getGlobalGuards(),
     ...requestScoped.flatMap(({ metatype }) => metatype ?? []),
   ];
+}
+
+/** What the routes of all transports have. */
+export interface DeclaredRoute {
+  readonly operation: string;
+  readonly options: ResolvedProtocolOptions & Partial<Pick<ResolvedRequestOptions, 'enabled'>>;
+}
+
+const SHORT_RETENTION_MS = 600_000;
+
+/** Warnings of outcomes that are gone before a client has given up: often seconds were meant. */
+export function* shortRetentions(routes: readonly DeclaredRoute[]): Generator<string> {
+  const short = new Map<number, string[]>();
+  for (const { operation, options } of routes) {
+    const { retention } = options.outcome;
+    if (options.enabled === false || typeof retention !== 'number') continue;
+    if (retention >= SHORT_RETENTION_MS) continue;
+    short.set(retention, [...(short.get(retention) ?? []), operation]);
+  }
+  for (const [retention, operations] of short) {
+    yield `The option "outcome.retention" of ${operations.join(', ')} is ${String(retention / 1_000)} s: a retry after that runs the operation again. Write it with its unit, such as '24h', and longer than any client retries.`;
+  }
 }

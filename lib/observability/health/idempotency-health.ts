@@ -1,13 +1,8 @@
 import type { IdempotencyMeter } from '../../core/meter/idempotency-meter.js';
 import type { BreakerState } from '../../core/record/events.js';
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
-import {
-  choice,
-  integer,
-  resolveOptions,
-  type Defaulted,
-  type Schema,
-} from '../../core/util/option-schema.js';
+import type { Duration, InMilliseconds } from '../../core/util/duration.js';
+import { choice, duration, resolveOptions, type Schema } from '../../core/util/option-schema.js';
 import {
   healthErrorType,
   SharedProbe,
@@ -27,22 +22,22 @@ export interface IdempotencyHealthOptions {
    * @defaultValue 'read'
    */
   readonly probe?: 'read' | 'write' | 'observe';
-  /** Milliseconds that a check may take. @defaultValue 500, from 1 to 60_000 */
-  readonly timeout?: number;
+  /** How long a check may take. @defaultValue '500ms', from '1ms' to '1m' */
+  readonly timeout?: Duration;
   /**
-   * Milliseconds that checks get the last result of the same probe. 0: only concurrent checks share a probe.
-   * @defaultValue 1_000, from 0 to 3_600_000
+   * How long checks get the last result of the same probe. 0: only concurrent checks share a probe.
+   * @defaultValue '1s', from '0ms' to '1h'
    */
-  readonly maxAge?: number;
+  readonly maxAge?: Duration;
 }
 
-export const HEALTH_OPTIONS: Schema<
-  IdempotencyHealthOptions,
-  Defaulted<IdempotencyHealthOptions>
-> = {
+/** @internal */
+export type ResolvedHealthOptions = InMilliseconds<Required<IdempotencyHealthOptions>>;
+
+export const HEALTH_OPTIONS: Schema<IdempotencyHealthOptions, ResolvedHealthOptions> = {
   probe: choice(['read', 'write', 'observe'], { default: 'read' }),
-  timeout: integer({ default: 500, min: 1, max: 60_000 }),
-  maxAge: integer({ default: 1_000, min: 0, max: 3_600_000 }),
+  timeout: duration({ default: '500ms', min: '1ms', max: '1m' }),
+  maxAge: duration({ default: '1s', min: '0ms', max: '1h' }),
 };
 
 /** Contains no key, no caller, no body, no address and no message of an error. */
@@ -149,7 +144,7 @@ export class IdempotencyHealth {
     probe,
     timeout: timeoutMs,
     maxAge: maxAgeMs,
-  }: Defaulted<IdempotencyHealthOptions>): ProbeResult | Promise<ProbeResult> {
+  }: ResolvedHealthOptions): ProbeResult | Promise<ProbeResult> {
     if (probe !== 'observe') return this.probes[probe].result(timeoutMs, maxAgeMs);
     const outage = this.meter.outage();
     return outage === undefined ? {} : { errorType: healthErrorType(outage) };

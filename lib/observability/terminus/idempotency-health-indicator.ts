@@ -1,11 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
-import {
-  choice,
-  resolveOptions,
-  type Defaulted,
-  type Schema,
-} from '../../core/util/option-schema.js';
+import type { InMilliseconds } from '../../core/util/duration.js';
+import { choice, resolveOptions, type Schema } from '../../core/util/option-schema.js';
 import {
   HEALTH_OPTIONS,
   IdempotencyHealth,
@@ -24,7 +20,7 @@ export interface IdempotencyHealthIndicatorOptions extends IdempotencyHealthOpti
 
 export const INDICATOR_OPTIONS: Schema<
   IdempotencyHealthIndicatorOptions,
-  Defaulted<IdempotencyHealthIndicatorOptions>
+  InMilliseconds<Required<IdempotencyHealthIndicatorOptions>>
 > = {
   ...HEALTH_OPTIONS,
   whenDown: choice(['down', 'report'], { default: 'down' }),

@@ -2,7 +2,7 @@ import { newProbeKey } from '../../core/record/record-key.js';
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { nodeClock } from '../../core/util/clock.js';
 import { AbandonedScan } from './abandoned-scan.js';
-import type { RedisLink, WaitReplicas } from './link/redis-link.js';
+import type { RedisLink, RequiredReplicas } from './link/redis-link.js';
 import type { MismatchListener } from './link/reply-order.js';
 import { LargeRecords } from './scripts/large-records.js';
 import { scriptOf, type LuaScripts } from './scripts/lua-scripts.js';
@@ -21,7 +21,7 @@ export interface SessionSettings {
   /** In bytes: a longer record is large. */
   readonly largest: string;
   readonly push: boolean;
-  readonly waitReplicas: WaitReplicas | undefined;
+  readonly waitReplicas: RequiredReplicas | undefined;
   readonly onMismatch: MismatchListener;
 }
 
@@ -48,7 +48,7 @@ export class RedisSession {
   }
 
   /** For steps that `waitReplicas` protects. */
-  durable(required: WaitReplicas): ScriptSender {
+  durable(required: RequiredReplicas): ScriptSender {
     // A connection opened now would never be closed.
     if (this.isClosed) return this.replicated ?? this.sender;
     return (this.replicated ??= this.senderOn(this.link.wait(required)));

@@ -1,6 +1,12 @@
 import { checkConnection, secret, url } from '../../core/store/connection-options.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { checkInteger, checkNames, isSettings } from '../../core/util/option-checks.js';
+import { millisecondsOf, type Duration } from '../../core/util/duration.js';
+import {
+  checkDuration,
+  checkInteger,
+  checkNames,
+  isSettings,
+} from '../../core/util/option-checks.js';
 import {
   flag,
   isFunction,
@@ -10,7 +16,7 @@ import {
   type Schema,
 } from '../../core/util/option-schema.js';
 import type { RedisClient, RedisConnectionOptions } from './ioredis/client-types.js';
-import type { WaitReplicas } from './link/redis-link.js';
+import type { RequiredReplicas } from './link/redis-link.js';
 
 /** Options of {@link redisStore}: either a `client`, or what opening a connection requires. */
 export type RedisStoreOptions = UserClientOptions | OwnConnectionOptions;
@@ -39,6 +45,14 @@ export interface CommonOptions {
    * @defaultValue off
    */
   readonly waitReplicas?: WaitReplicas | undefined;
+}
+
+/** How many replicas have to confirm a write, and how long the store waits for them. */
+export interface WaitReplicas {
+  /** Number of replicas, 1 to 10. */
+  readonly count: number;
+  /** How long to wait for them, '1ms' to '1m'. Well below `storeErrors.commandTimeout`, which includes it. */
+  readonly timeout: Duration;
 }
 
 /** A connection that the application opened. The store neither closes it nor changes its settings. */
@@ -94,7 +108,12 @@ export interface OwnConnectionOptions extends CommonOptions {
   readonly onConnectionError?: ((error: Error) => void) | undefined;
 }
 
-type ResolvedCommonOptions = Defaulted<CommonOptions, 'keyPrefix' | 'push'>;
+type ResolvedCommonOptions = Defaulted<
+  Omit<CommonOptions, 'waitReplicas'>,
+  'keyPrefix' | 'push'
+> & {
+  readonly waitReplicas?: RequiredReplicas;
+};
 
 export const COMMON: Schema<CommonOptions, ResolvedCommonOptions> = {
   // Braces would map all records to one slot of a cluster.
@@ -107,12 +126,13 @@ export const COMMON: Schema<CommonOptions, ResolvedCommonOptions> = {
   waitReplicas: {
     defaultText: 'off',
     check: (option, value) => {
-      checkNames(option, value, new Set(['count', 'timeoutMs']));
-      const { count, timeout: timeoutMs } = value as Partial<WaitReplicas>;
+      checkNames(option, value, new Set(['count', 'timeout']));
+      const { count, timeout } = value as Partial<WaitReplicas>;
       checkInteger(`${option}.count`, count, 1, 10);
-      checkInteger(`${option}.timeoutMs`, timeoutMs, 1, 60_000);
+      checkDuration(`${option}.timeout`, timeout, '1ms', '1m');
     },
-    copy: (value) => Object.freeze({ ...value }),
+    read: ({ count, timeout }) =>
+      Object.freeze({ count, timeoutMs: Number(millisecondsOf(timeout)) }),
   },
 };
 

@@ -1,6 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { OutcomeOptions, ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { ScopePart } from '../../core/record/scope.js';
+import type { InMilliseconds } from '../../core/util/duration.js';
 import { checkNames, isSettings, throwOptionError } from '../../core/util/option-checks.js';
 import {
   checkList,
@@ -131,7 +132,7 @@ export interface ResolvedRequestOptions extends ResolvedProtocolOptions {
   readonly key: Required<KeyOptions>;
   readonly caller: Required<Omit<CallerOptions, 'scope'>> & Pick<CallerOptions, 'scope'>;
   readonly fingerprint: FingerprintOption;
-  readonly outcome: Required<OutcomeOptions>;
+  readonly outcome: InMilliseconds<Required<OutcomeOptions>>;
 }
 
 /** A field name is a token (RFC 9110 §5.1). */
@@ -183,7 +184,7 @@ export const REQUEST: Schema<RequestOptions, ResolvedRequestOptions> = {
     default: 'canonical',
     places: OF_HANDLERS,
     check: checkFingerprint,
-    copy: (option) => {
+    read: (option) => {
       if (typeof option !== 'object') return option;
       const parts = Object.entries<readonly string[] | undefined>({ ...option });
       const copies = parts.map(([part, names]) => [part, names && Object.freeze([...names])]);

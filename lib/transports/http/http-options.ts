@@ -64,7 +64,7 @@ export const HTTP: Group<HttpOptions, ResolvedHttpOptions['http']> = {
       check: (option, names) => {
         checkList(option, names, checkReplayable);
       },
-      copy: (names) => Object.freeze([...names]),
+      read: (names) => Object.freeze([...names]),
     },
     neverReplayHeaders: {
       default: Object.freeze([]),
@@ -72,7 +72,7 @@ export const HTTP: Group<HttpOptions, ResolvedHttpOptions['http']> = {
       check: (option, names) => {
         checkList(option, names, checkFieldName);
       },
-      copy: (names) => Object.freeze([...names]),
+      read: (names) => Object.freeze([...names]),
     },
     problemTypeBase: of(
       'an absolute URI without a trailing slash',

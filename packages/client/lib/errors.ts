@@ -4,7 +4,7 @@ import { PROBLEM_RETRYABLE } from './problem-codes.generated.js';
 export type UnfinishedCode =
   /** The signal in `init.signal` was aborted; `cause` is its reason. */
   | 'idempotency_fetch_aborted'
-  /** `deadlineMs` is over, or there is no time left for the pause that another try would need. */
+  /** `deadline` is over, or there is no time left for the pause that another try would need. */
   | 'idempotency_fetch_deadline'
   /** `maxTries` requests were sent. */
   | 'idempotency_fetch_tries_exhausted'

@@ -25,7 +25,7 @@ import { abortable, TimeLimit } from './time-limit.js';
  * `fetch` for an operation that must not run twice: sends the request with an `Idempotency-Key`, and retries it with
  * the same key and the same bytes until it has the operation's response.
  *
- * Retried are lost responses (network errors, truncated bodies, tries over `tryTimeoutMs`), 409
+ * Retried are lost responses (network errors, truncated bodies, tries over `tryTimeout`), 409
  * `idempotency_in_progress`, 408, 503, 511 and, by option, other 5xx, 425 and 429. All others are final, as is every replay; but
  * not the response of another address, to which a redirect has led.
  * @param init - as for `fetch`. Its signal ends the call, during a request or a pause.
@@ -40,7 +40,7 @@ export async function idempotentFetch(
   options: IdempotentFetchOptions = {},
 ): Promise<IdempotentResponse> {
   const settings = callSettings(options);
-  const limit = new TimeLimit(callerSignal(input, init), settings.deadlineMs);
+  const limit = new TimeLimit(callerSignal(input, init), settings.deadline);
   try {
     return await new RetryingRequest(settings, limit).send(input, init);
   } finally {
@@ -106,8 +106,8 @@ class RetryingRequest {
 
   /** Sends one request and reads its response to the end: one that breaks off is lost, and can be had by a retry. */
   async #sendOnce({ input, init }: RepeatableRequest): Promise<TryOutcome> {
-    const { fetch: send = fetch, tryTimeoutMs } = this.settings;
-    const limit = new TimeLimit(this.limit.signal, tryTimeoutMs);
+    const { fetch: send = fetch, tryTimeout } = this.settings;
+    const limit = new TimeLimit(this.limit.signal, tryTimeout);
     const exchange = async () => {
       const response = await send(input, { ...init, signal: limit.signal });
       return { response, problem: await readProblem(response) };

@@ -1,5 +1,5 @@
 export { idempotentFetch } from './idempotent-fetch.js';
-export type { IdempotentResponse, IdempotentFetchOptions } from './options.js';
+export type { Duration, IdempotentResponse, IdempotentFetchOptions } from './options.js';
 export { newIdempotencyKey } from './idempotency-key.js';
 export {
   IdempotencyProblemError,

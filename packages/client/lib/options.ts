@@ -1,6 +1,12 @@
 import { idempotencyKeyField, newIdempotencyKey } from './idempotency-key.js';
 import { LONGEST_TIMER_MS } from './time-limit.js';
 
+/**
+ * `'500ms'`, `'45s'`, `'10m'`, `'48h'`, `'7d'`, or as many milliseconds; up to 24 days. A string without its unit is
+ * refused.
+ */
+export type Duration = `${bigint}${'ms' | 's' | 'm' | 'h' | 'd'}` | number;
+
 /** Options of one operation, besides those of `fetch`. */
 export interface IdempotentFetchOptions {
   /**
@@ -14,27 +20,27 @@ export interface IdempotentFetchOptions {
   readonly maxTries?: number;
 
   /**
-   * Milliseconds for the whole call with its pauses, or `Infinity`. Ends it at once if the next pause would exceed it.
-   * @defaultValue 60000
+   * How long the whole call may take with its pauses, or `Infinity`. Ends it at once if the next pause would exceed it.
+   * @defaultValue '1m'
    */
-  readonly deadlineMs?: number;
+  readonly deadline?: Duration;
 
   /**
-   * Milliseconds for one try, until its response is read to the end, or `Infinity`. A longer try counts as lost. Set it
+   * How long one try may take until its response is read to the end, or `Infinity`. A longer try counts as lost. Set it
    * above the server's `duplicates.timeout` if duplicates wait there (`duplicates: 'wait'`).
-   * @defaultValue 20000
+   * @defaultValue '20s'
    */
-  readonly tryTimeoutMs?: number;
+  readonly tryTimeout?: Duration;
 
   /**
-   * Maximum pause after the first try, in milliseconds; it doubles with every try. Each pause is random between 0 and
-   * the maximum ("full jitter") and is added to `Retry-After`.
-   * @defaultValue 200
+   * Maximum pause after the first try; it doubles with every try. Each pause is random between 0 and the maximum ("full
+   * jitter") and is added to `Retry-After`.
+   * @defaultValue '200ms'
    */
-  readonly backoffBaseMs?: number;
+  readonly backoffBase?: Duration;
 
-  /** Limit of the random pauses, in milliseconds; that of `Retry-After` is {@link deadlineMs}. @defaultValue 10000 */
-  readonly backoffCapMs?: number;
+  /** Limit of the random pauses; that of `Retry-After` is {@link deadline}. @defaultValue '10s' */
+  readonly backoffCap?: Duration;
 
   /**
    * Whether 5xx responses other than 503 are retried (501 and 505 never are): the server runs a failed operation again
@@ -66,11 +72,15 @@ export interface IdempotentFetchOptions {
 interface Kind {
   readonly range: string;
   readonly accepts: (value: unknown) => boolean;
+  /** A duration counts in milliseconds. */
+  readonly isDuration?: true;
 }
 
-const DURATION = `milliseconds from 1 to ${String(LONGEST_TIMER_MS)}`;
-const isDuration = (value: unknown): boolean =>
-  typeof value === 'number' && value >= 1 && value <= LONGEST_TIMER_MS;
+const DURATION = `a duration such as '45s', or milliseconds, from 1 to ${String(LONGEST_TIMER_MS)}`;
+const isDuration = (value: unknown): boolean => {
+  const ms = inMilliseconds(value);
+  return typeof ms === 'number' && ms >= 1 && ms <= LONGEST_TIMER_MS;
+};
 
 const count: Kind = {
   range: 'an integer from 1, or Infinity',
@@ -79,8 +89,9 @@ const count: Kind = {
 const time: Kind = {
   range: `${DURATION}, or Infinity`,
   accepts: (value) => value === Infinity || isDuration(value),
+  isDuration: true,
 };
-const pause: Kind = { range: DURATION, accepts: isDuration };
+const pause: Kind = { range: DURATION, accepts: isDuration, isDuration: true };
 const flag: Kind = { range: 'true or false', accepts: (value) => typeof value === 'boolean' };
 const header: Kind = { range: "a header's name", accepts: (value) => typeof value === 'string' };
 const func: Kind = { range: 'a function', accepts: (value) => typeof value === 'function' };
@@ -95,10 +106,10 @@ export const CLIENT_OPTIONS: {
   // Checked where its header is written, and never shown.
   key: [undefined, { range: '', accepts: () => true }],
   maxTries: [10, count],
-  deadlineMs: [60_000, time],
-  tryTimeoutMs: [20_000, time],
-  backoffBaseMs: [200, pause],
-  backoffCapMs: [10_000, pause],
+  deadline: ['1m', time],
+  tryTimeout: ['20s', time],
+  backoffBase: ['200ms', pause],
+  backoffCap: ['10s', pause],
   retryServerErrors: [true, flag],
   retryThrottled: [true, flag],
   bufferStream: [false, flag],
@@ -108,8 +119,13 @@ export const CLIENT_OPTIONS: {
   random: [(): number => Math.random(), func],
 };
 
-/** The options of one call, complete and checked. */
-export type CallSettings = Readonly<Required<Omit<IdempotentFetchOptions, 'fetch' | 'key'>>> &
+type Durations = 'deadline' | 'tryTimeout' | 'backoffBase' | 'backoffCap';
+
+/** The options of one call, complete and checked; durations in milliseconds. */
+export type CallSettings = Readonly<
+  Required<Omit<IdempotentFetchOptions, 'fetch' | 'key' | Durations>>
+> &
+  Readonly<Record<Durations, number>> &
   Pick<IdempotentFetchOptions, 'fetch'> & {
     readonly key: string;
     readonly keyField: string;
@@ -119,15 +135,33 @@ export type CallSettings = Readonly<Required<Omit<IdempotentFetchOptions, 'fetch
 export function callSettings(options: IdempotentFetchOptions): CallSettings {
   const given = new Map<string, unknown>(Object.entries(options));
   const settings: Record<string, unknown> = {};
-  for (const [name, [value, { range, accepts }]] of Object.entries(CLIENT_OPTIONS)) {
-    const chosen = given.get(name);
-    if (chosen !== undefined && !accepts(chosen)) throwInvalid(name, range, chosen);
-    settings[name] = chosen === undefined ? value : chosen;
+  for (const [name, [value, { range, accepts, isDuration: isTime = false }]] of Object.entries(
+    CLIENT_OPTIONS,
+  )) {
+    const own = given.get(name);
+    const chosen = own === undefined ? value : own;
+    if (chosen !== value && !accepts(chosen)) throwInvalid(name, range, chosen);
+    settings[name] = isTime ? inMilliseconds(chosen) : chosen;
     given.delete(name);
   }
   for (const name of given.keys()) throwUnknown(name);
   const key = options.key ?? newIdempotencyKey();
   return { ...(settings as unknown as CallSettings), key, keyField: idempotencyKeyField(key) };
+}
+
+const UNITS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+
+/** Anything but a text with its unit stays as it is. */
+function inMilliseconds(value: unknown): unknown {
+  const [, number, unit] =
+    (typeof value === 'string' && /^(0|[1-9]\d*)(ms|[smhd])$/.exec(value)) || [];
+  return unit === undefined ? value : Number(number) * (UNITS[unit] ?? NaN);
 }
 
 function throwInvalid(name: string, range: string, value: unknown): never {

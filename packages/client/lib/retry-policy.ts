@@ -32,13 +32,9 @@ export function isFinal(
  */
 export function fullJitterMs(
   tries: number,
-  {
-    backoffBaseMs,
-    backoffCapMs,
-    random,
-  }: Pick<CallSettings, 'backoffBaseMs' | 'backoffCapMs' | 'random'>,
+  { backoffBase, backoffCap, random }: Pick<CallSettings, 'backoffBase' | 'backoffCap' | 'random'>,
 ): number {
-  return random() * Math.min(backoffCapMs, backoffBaseMs * 2 ** (tries - 1));
+  return random() * Math.min(backoffCap, backoffBase * 2 ** (tries - 1));
 }
 
 /** The three forms of an HTTP-date begin with the day's name (RFC 9110 §5.6.7). */

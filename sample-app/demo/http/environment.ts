@@ -10,7 +10,7 @@ export const PROVIDER_DELAY_MS = 1000;
 export const LEASE_MS = 3000;
 
 /** Generous, so that a slow machine under 200 concurrent requests does not pass for a Redis that is down. */
-const COMMAND_TIMEOUT_MS = 2000;
+const COMMAND_TIMEOUT = '2s';
 
 /** One Redis, the API processes that use it, and one ledger for all of them. */
 export class DemoEnvironment {
@@ -44,8 +44,9 @@ export class DemoEnvironment {
       REDIS_URL: this.redis.url,
       LEDGER_FILE: this.ledgerPath,
       PROVIDER_DELAY_MS: String(PROVIDER_DELAY_MS),
-      LEASE_MS: String(LEASE_MS),
-      COMMAND_TIMEOUT_MS: String(COMMAND_TIMEOUT_MS),
+      LEASE: `${LEASE_MS}ms`,
+      COMMAND_TIMEOUT,
+      SAVE_TIMEOUT: '4s',
     });
     this.#processes.push(api);
     await api.untilListening();

@@ -15,7 +15,7 @@ export const PROVIDER_DELAY_MS = 100;
 export const LEASE_MS = 3000;
 
 /** Generous, so that a slow machine does not pass for a Redis that is down. */
-const COMMAND_TIMEOUT_MS = 2000;
+const COMMAND_TIMEOUT = '2s';
 
 /** One broker, one Redis, one ledger, and the consumers that use them. */
 export class DemoEnvironment {
@@ -72,8 +72,9 @@ export class DemoEnvironment {
       ORDERS_QUEUE: this.queue,
       LEDGER_FILE: this.#ledgerPath,
       PROVIDER_DELAY_MS: String(PROVIDER_DELAY_MS),
-      LEASE_MS: String(LEASE_MS),
-      COMMAND_TIMEOUT_MS: String(COMMAND_TIMEOUT_MS),
+      LEASE: `${LEASE_MS}ms`,
+      COMMAND_TIMEOUT,
+      SAVE_TIMEOUT: '4s',
     });
   }
 

@@ -14,7 +14,7 @@ import { welcome } from '../../src/welcome.js';
 import { PageDemo } from './page-demo.js';
 
 /** Short enough to wait for the takeover of a killed process. */
-const LEASE_MS = '3000';
+const LEASE = '3s';
 
 const isStoreChosen = process.env.STORE !== undefined || process.env.REDIS_URL !== undefined;
 const postgres = isStoreChosen ? undefined : await startPostgres();
@@ -43,7 +43,7 @@ async function startDemo(server: EmbeddedServer): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'nestjs-idempotency-sample-'));
   // The provider is another company: its ledger is not in the API's database.
   const LEDGER_FILE = join(folder, 'ledger.jsonl');
-  const settings = { LEASE_MS, LEDGER_FILE, ...process.env, STORE: 'postgres' };
+  const settings = { LEASE, LEDGER_FILE, ...process.env, STORE: 'postgres' };
   const environment = validateEnvironment(settings);
   const demo = new PageDemo(environment, server.url, settings.LEDGER_FILE);
   const end = async () => {

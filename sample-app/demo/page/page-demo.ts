@@ -46,7 +46,7 @@ export class PageDemo {
       STORE: 'postgres',
       DATABASE_URL: store.url,
       LEDGER_FILE: this.ledgerFile,
-      LEASE_MS: String(this.environment.LEASE_MS),
+      LEASE: String(this.environment.LEASE),
     };
     this.#workers = ['A', 'B'].map((name) => new ApiWorker(name, settings, () => store.isOpen));
     for (const worker of this.#workers) this.#watch(worker);

@@ -11,6 +11,11 @@ import {
   Min,
   validateSync,
 } from 'class-validator';
+import type { Duration } from 'nestjs-idempotency';
+
+function IsDuration(): PropertyDecorator {
+  return Matches(/^\d+(ms|[smhd])$/, { message: '$property must be a duration such as 10s' });
+}
 
 export type Store = 'memory' | 'redis' | 'postgres';
 export type Platform = 'express' | 'fastify';
@@ -78,22 +83,20 @@ export class Environment {
   PROVIDER_DELAY_MS = 1000;
 
   /** How long a key stays locked after its process has died. */
-  @Type(() => Number)
-  @IsInt()
-  @Min(100)
-  LEASE_MS = 10_000;
+  @IsDuration()
+  LEASE: Duration = '10s';
 
   /** How long a payment may hang before its key is released. */
-  @Type(() => Number)
-  @IsInt()
-  @Min(1000)
-  MAX_EXECUTION_MS = 60_000;
+  @IsDuration()
+  MAX_EXECUTION: Duration = '1m';
 
   /** How long the store may take to reply before it counts as down. */
-  @Type(() => Number)
-  @IsInt()
-  @Min(1)
-  COMMAND_TIMEOUT_MS = 500;
+  @IsDuration()
+  COMMAND_TIMEOUT: Duration = '500ms';
+
+  /** How long a response waits until its outcome is stored. */
+  @IsDuration()
+  SAVE_TIMEOUT: Duration = '1s';
 }
 
 /** @throws Error that names every invalid variable. */

@@ -9,14 +9,16 @@ export function idempotencyOptions(
   config: ConfigService<Environment, true>,
   { records }: Persistence,
 ) {
-  const commandTimeoutMs = config.get('COMMAND_TIMEOUT_MS', { infer: true });
   return {
     ...records,
     lease: {
-      duration: config.get('LEASE_MS', { infer: true }),
-      maxExecution: config.get('MAX_EXECUTION_MS', { infer: true }),
+      duration: config.get('LEASE', { infer: true }),
+      maxExecution: config.get('MAX_EXECUTION', { infer: true }),
     },
-    storeErrors: { commandTimeout: commandTimeoutMs, saveTimeout: '2ms' * commandTimeoutMs },
+    storeErrors: {
+      commandTimeout: config.get('COMMAND_TIMEOUT', { infer: true }),
+      saveTimeout: config.get('SAVE_TIMEOUT', { infer: true }),
+    },
     telemetry: [prometheus(), openTelemetry()],
   };
 }

@@ -197,7 +197,7 @@ describe('the options', () => {
 it('a call that has reached its deadline is completed by a later call with its key', async () => {
   const charges = await chargesDuring(async () => {
     api.proxy.follow(() => 'answer nothing');
-    const first = api.pay(3_000, { deadlineMs: 400 });
+    const first = api.pay(3_000, { deadline: 400 });
     const error = await first.catch((reason: unknown) => reason as { code: string; key: string });
     expect(error).toMatchObject({ code: 'idempotency_fetch_deadline', tries: 1 });
 

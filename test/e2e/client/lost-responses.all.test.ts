@@ -13,10 +13,10 @@ const seed = Number(process.env.CLIENT_SEED ?? randomInt(2 ** 31));
 const AT_A_TIME = 10;
 
 const timeoutMs: IdempotentFetchOptions = {
-  backoffBaseMs: 2,
-  backoffCapMs: 20,
+  backoffBase: 2,
+  backoffCap: 20,
   maxTries: 50,
-  tryTimeoutMs: 10_000,
+  tryTimeout: 10_000,
 };
 
 if (wanted !== undefined) jest.setTimeout(600_000);

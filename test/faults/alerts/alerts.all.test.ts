@@ -28,11 +28,11 @@ jest.setTimeout(60_000);
 
 const RULES = readRules();
 const LIMIT_MS = 20_000;
-const SHORT_LEASE = { durationMs: 1_000 };
+const SHORT_LEASE = { duration: 1_000 };
 /** Responses do not wait for a server that rejects what is saved. */
-const SAVES_SOON = { saveTimeoutMs: 200 };
+const SAVES_SOON = { saveTimeout: 200 };
 /** The server does not reply any more. */
-const GONE = { commandTimeoutMs: 1_000, saveTimeoutMs: 1_000 };
+const GONE = { commandTimeout: 1_000, saveTimeout: 1_000 };
 
 const ON_OPERATION = { job: JOB, idempotency_operation_name: OPERATION };
 

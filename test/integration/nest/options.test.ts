@@ -267,14 +267,14 @@ describe('an unknown name', () => {
     ['a misspelt field', { rentionMs: 1 }, 'Did you mean "outcome.retention"?'],
     ['of another package', { lockTtl: 1 }, 'Did you mean "lease.duration"?'],
     ['of another package', { adapter: {} }, 'Did you mean "store"?'],
-    ['in a group', { reconcile: { interval: 1 } }, 'Did you mean "reconcile.interval"?'],
+    ['in a group', { reconcile: { intervalMs: 1 } }, 'Did you mean "reconcile.interval"?'],
     ['in a group', { breaker: { volumeTreshold: 1 } }, 'Did you mean "breaker.volumeThreshold"?'],
-    ['with a dot', { 'lease.duration': 1 }, 'Write lease: { durationMs: … }.'],
+    ['with a dot', { 'lease.duration': 1 }, 'Write lease: { duration: … }.'],
     ['of a store', { url: 'redis://127.0.0.1:1' }, 'store'],
     [
       'in a group',
-      { reconcile: { after: 1 } },
-      '"reconcile.after" is not an option of IdempotencyModule.forRoot(). Did you mean "reconcile.after"?',
+      { reconcile: { afterMs: 1 } },
+      '"reconcile.afterMs" is not an option of IdempotencyModule.forRoot(). Did you mean "reconcile.after"?',
     ],
     ['of each operation', { operation: 'pay' }, 'Name each operation itself'],
     ['of a store', { storage: 1 }, 'Did you mean "store"?'],
@@ -387,8 +387,8 @@ describe('an option', () => {
 });
 
 it.each([
-  ['a promise', 'a Promise', Promise.resolve({ durationMs: 200 })],
-  ['a Map', 'a Map', new Map([['durationMs', 200]])],
+  ['a promise', 'a Promise', Promise.resolve({ duration: 200 })],
+  ['a Map', 'a Map', new Map([['duration', 200]])],
   ['a date', 'a Date', new Date(0)],
 ])('%s is not a group, whose defaults would silently apply', (_, kind, value) => {
   const message = `must be an object with settings, but it is ${kind}.`;
@@ -413,7 +413,7 @@ it('the getters of a method that has an instance of a class as its options count
     }
 
     get lease() {
-      return { durationMs: 200 };
+      return { duration: 200 };
     }
   }
   const { operation, options } = methodRoute('Mailer.send', { store }, undefined, new Send());
@@ -595,9 +595,9 @@ it('the types reject what the schema rejects', () => {
   const call: IdempotentCall = { operation: 'pay', key: 'k', scope: 'alice' };
   const bad: (() => unknown)[] = [
     // @ts-expect-error -- a field outside of its group
-    () => Idempotent({ durationMs: 1 }),
+    () => Idempotent({ duration: 1 }),
     // @ts-expect-error -- a field of another group
-    () => Idempotent({ lease: { retentionMs: 1 } }),
+    () => Idempotent({ lease: { retention: 1 } }),
     // @ts-expect-error -- a group of the module
     () => Idempotent({ limits: { maxWaiters: 1 } }),
     // @ts-expect-error -- a shorthand that does not exist
@@ -729,7 +729,7 @@ describe('options of a call', () => {
       this.#durationMs = durationMs;
     }
 
-    get durationMs(): number {
+    get duration(): number {
       return this.#durationMs;
     }
   }
@@ -748,7 +748,7 @@ describe('options of a call', () => {
       readonly scope = 'alice';
 
       get lease(): object {
-        return { durationMs: 200 };
+        return { duration: 200 };
       }
     }
     await app.get(IdempotencyService, { strict: false }).run(new SendInvoice(), () => 'done');
@@ -767,7 +767,7 @@ describe('options of a call', () => {
     }
 
     get outcome() {
-      return Object.create({ retentionMs: 5_000 }) as object;
+      return Object.create({ retention: 5_000 }) as object;
     }
   }
 

@@ -348,7 +348,7 @@ describe('rejecting responses', () => {
       });
 
       it.each(
-        ['keep', 'retentionMs'].map((option) => ({
+        ['keep', 'retention'].map((option) => ({
           option,
           ...route({ outcome: { [option]: rejecting } }),
         })),
@@ -511,7 +511,7 @@ describe('rejecting responses', () => {
       expect(payments.runs).toBe(0);
     });
 
-    it.each(['keep', 'retentionMs'])('outcome.%s: its default applies', async (option) => {
+    it.each(['keep', 'retention'])('outcome.%s: its default applies', async (option) => {
       const service = app.nest.get(IdempotencyService, { strict: false });
       const call = {
         operation: option,

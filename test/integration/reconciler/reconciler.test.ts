@@ -156,7 +156,7 @@ describe('rounds', () => {
       expect(await reconciler.reconcile()).toMatchObject({ completed: 1 });
     });
 
-    it('skips a record until afterMs after the end of its lease', async () => {
+    it('skips a record until `after` after the end of its lease', async () => {
       const { reconciler } = await started();
       const payment = await abandon(store, 'payments.charge');
       now += LEASE_MS + AFTER_MS - 1;
@@ -234,7 +234,7 @@ describe('rounds', () => {
       expect(log.own).toEqual([`warn: recovery_failed in settle, record ${recordKey} (Error)`]);
     });
 
-    it('waits for a recovery at most maxExecutionMs', async () => {
+    it('waits for a recovery at most maxExecution', async () => {
       const { reconciler, events } = await started();
       let signal: AbortSignal | undefined;
       const onTakeover = (context: IdempotencyContext) => {
@@ -481,8 +481,8 @@ describe('rounds', () => {
 });
 
 describe('schedule', () => {
-  const OFTEN = { intervalMs: 100, afterMs: 0 };
-  const ON_DEMAND = { ...OFTEN, intervalMs: 86_400_000 };
+  const OFTEN = { interval: 100, after: 0 };
+  const ON_DEMAND = { ...OFTEN, interval: 86_400_000 };
   const DONE = { lease: { onTakeover: (): Recovery => ({ value: 1 }) } };
 
   let apps: ReconcilingApp[] = [];
@@ -789,7 +789,7 @@ describe('schedule', () => {
       await until(() => store.asked > 1);
       await nest.close();
       const { asked } = store;
-      await clock.advance(3 * OFTEN.intervalMs);
+      await clock.advance(3 * OFTEN.interval);
       expect(store.asked).toBe(asked);
       expect(await reconciler.reconcile()).toMatchObject({ coverage: 'already_running' });
     });
@@ -801,13 +801,13 @@ describe('schedule', () => {
     it.each([
       ['yes', '"reconcile"'],
       [[], '"reconcile"'],
-      [{ interval: 1 }, '"reconcile.interval" is not an option'],
-      [{ intervalMs: 99 }, '"reconcile.interval" must be an integer from 100 to 86400000'],
-      [{ intervalMs: 86_400_001 }, '"reconcile.interval"'],
+      [{ intervalMs: 100 }, '"reconcile.intervalMs" is not an option'],
+      [{ interval: 99 }, `"reconcile.interval" must be a duration from '100ms' to '24h'`],
+      [{ interval: 86_400_001 }, '"reconcile.interval"'],
       [{ batchSize: 0 }, '"reconcile.batchSize" must be an integer from 1 to 10000'],
       [{ batchSize: 10_001 }, '"reconcile.batchSize"'],
-      [{ afterMs: -1 }, '"reconcile.after" must be an integer from 0 to 86400000'],
-      [{ afterMs: 1.5 }, '"reconcile.after"'],
+      [{ after: -1 }, `"reconcile.after" must be a duration from '0ms' to '24h'`],
+      [{ after: 1.5 }, '"reconcile.after"'],
     ])('stops the start when it is %j', async (reconcile, message) => {
       await expect(rejection({ reconcile })).rejects.toThrow(IdempotencyOptionsError);
       await expect(rejection({ reconcile })).rejects.toThrow(message);
@@ -822,8 +822,8 @@ describe('schedule', () => {
 
     it('has the documented defaults', () => {
       const page = readFileSync(join(projectRoot, 'docs/guides/recovery.md'), 'utf8');
-      const rows = [...page.matchAll(/^\| `(\w+Ms|batchSize)` +\| `(\d+)`/gm)];
-      const defaults = rows.map(([, name = '', value]) => [name, Number(value)]);
+      const rows = [...page.matchAll(/^\| `(interval|batchSize|after)` +\| `'?(\w+)'?`/gm)];
+      const defaults = rows.map(([, name = '', value]) => [name, millisecondsOf(value) ?? Number(value)]);
       expect(Object.fromEntries(defaults)).toEqual(resolveGroup('reconcile', RECONCILE));
     });
 

@@ -72,7 +72,7 @@ describe(`Without the lock, on ${name}`, () => {
       format: valueFormat(JSON_CODEC),
       maxOutcomeBytes: 1_000,
     });
-    const settings = { intervalMs: 100, afterMs: 0, batchSize: 10 };
+    const settings = { interval: 100, after: 0, batchSize: 10 };
     const rounds = stores.map(async (own) => {
       const engine = new IdempotencyEngine(own, new IdempotencyEvents(), DEFAULT_LIMITS);
       const all = new Reconciliation(engine, noServices, () => operation, settings, TIMEOUT_MS);

@@ -6,7 +6,8 @@ import {
 } from 'nestjs-idempotency';
 import { recordKey, type Outcome } from 'nestjs-idempotency/store';
 import {
-  DEFAULT_LIMITS,
+  LIMITS,
+  resolveGroup,
   PROTOCOL_DEFAULTS,
   type Attempt,
   type OperationRequest,
@@ -33,7 +34,7 @@ export class Worker {
     this.store = new FaultyStore(shared, clock);
     const events = new IdempotencyEvents(undefined, clock);
     events.subscribe((event) => void this.events.push(event));
-    const limits = { ...DEFAULT_LIMITS, ...given };
+    const limits = resolveGroup('limits', LIMITS, given);
     this.engine = new IdempotencyEngine(this.store, events, limits, undefined, undefined, clock);
   }
 

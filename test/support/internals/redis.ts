@@ -14,7 +14,7 @@ export type {
   RedisLink,
   ReplyReceiver,
   Subscriber,
-  WaitReplicas,
+  RequiredReplicas,
 } from '../../../lib/stores/redis/link/redis-link.js';
 export { ReplyOrder, type OrderedConnection } from '../../../lib/stores/redis/link/reply-order.js';
 export {

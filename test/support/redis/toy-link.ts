@@ -107,7 +107,7 @@ export class ToyLink implements redis.RedisLink {
   /** @param required - if WAIT follows each command. */
   constructor(
     private readonly port: number,
-    private readonly required?: redis.WaitReplicas,
+    private readonly required?: redis.RequiredReplicas,
   ) {}
 
   get unavailable(): redis.LinkFailure | undefined {
@@ -136,7 +136,7 @@ export class ToyLink implements redis.RedisLink {
     this.send(undefined, 'SET', key, Buffer.concat(value), 'PX', String(expiryMs));
   }
 
-  wait(required: redis.WaitReplicas) {
+  wait(required: redis.RequiredReplicas) {
     return new ToyLink(this.port, required);
   }
 
@@ -192,7 +192,7 @@ function textOf(reply: unknown): unknown {
   return Array.isArray(reply) ? reply.map(textOf) : String(reply);
 }
 
-async function lossAfter(connection: RespConnection, { count, timeout: timeoutMs }: redis.WaitReplicas) {
+async function lossAfter(connection: RespConnection, { count, timeoutMs }: redis.RequiredReplicas) {
   const waited = connection.send('WAIT', String(count), String(timeoutMs));
   const confirmed = await waited.then(Number, (error: unknown) => error);
   if (typeof confirmed !== 'number') return confirmed;

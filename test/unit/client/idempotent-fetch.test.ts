@@ -15,7 +15,7 @@ const server = useServer(() => ScriptedServer.start());
 
 function pay(options: IdempotentFetchOptions = {}) {
   const init = { method: 'POST', body: '{"amount":1200}' };
-  return idempotentFetch(server.url, init, { backoffBaseMs: 1, backoffCapMs: 1, ...options });
+  return idempotentFetch(server.url, init, { backoffBase: 1, backoffCap: 1, ...options });
 }
 
 async function failure(call: Promise<unknown>): Promise<IdempotentFetchError> {

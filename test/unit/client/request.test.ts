@@ -84,7 +84,7 @@ describe('the header field with the key', () => {
 
 describe('limits', () => {
   const created = { status: 201 };
-  const unlimited = { deadlineMs: Infinity, tryTimeoutMs: Infinity };
+  const unlimited = { deadline: Infinity, tryTimeout: Infinity };
 
   /** Resolves as soon as exactly this many timers are pending. */
   async function untilTimers(count: number): Promise<void> {
@@ -117,7 +117,7 @@ describe('limits', () => {
 
     it('is drawn from a step that doubles up to the cap', async () => {
       server.runSteps(...Array.from({ length: 6 }, () => ({ status: 503 })), created);
-      const options = { ...unlimited, backoffBaseMs: 200, backoffCapMs: 2_000 };
+      const options = { ...unlimited, backoffBase: 200, backoffCap: 2_000 };
       const call = pay(options);
       for (const ms of [100, 200, 400, 800, 1_000, 1_000]) await pausedFor(ms);
       expect(await call).toMatchObject({ tries: 7 });
@@ -128,7 +128,7 @@ describe('limits', () => {
       ['409 in progress', problem(409, 'in-progress', '3')],
     ])('adds what Retry-After asks for, with %s', async (_, step) => {
       server.runSteps(step, created);
-      const call = pay({ ...unlimited, backoffBaseMs: 200 });
+      const call = pay({ ...unlimited, backoffBase: 200 });
       await pausedFor(3_100);
       expect(await call).toMatchObject({ tries: 2 });
     });
@@ -137,7 +137,7 @@ describe('limits', () => {
   describe('the deadline', () => {
     it('ends a request', async () => {
       server.runSteps('stay silent');
-      const call = failure(pay({ deadlineMs: 5_000, tryTimeoutMs: Infinity }));
+      const call = failure(pay({ deadline: 5_000, tryTimeout: Infinity }));
       await server.received(1);
       jest.advanceTimersByTime(4_999);
       expect(jest.getTimerCount()).toBe(1);
@@ -156,7 +156,7 @@ describe('limits', () => {
 
     it('ends the call before a pause that does not fit, and throws the last response', async () => {
       server.runSteps(problem(409, 'in-progress', '5'));
-      const error = await failure(pay({ deadlineMs: 5_000 }));
+      const error = await failure(pay({ deadline: 5_000 }));
       expect(error).toMatchObject({ code: 'idempotency_fetch_deadline', key: 'order-7', tries: 1 });
       expect(error.cause).toBeInstanceOf(IdempotencyProblemError);
       expect(error.cause).toMatchObject({ code: 'idempotency_in_progress' });
@@ -166,7 +166,7 @@ describe('limits', () => {
 
     it('covers all attempts and pauses together', async () => {
       server.runSteps('hang up', 'stay silent');
-      const options = { deadlineMs: 5_000, tryTimeoutMs: Infinity, backoffBaseMs: 4_000 };
+      const options = { deadline: 5_000, tryTimeout: Infinity, backoffBase: 4_000 };
       const call = failure(pay(options));
       await untilTimers(2);
       jest.advanceTimersByTime(2_000);
@@ -185,7 +185,7 @@ describe('limits', () => {
       const body = new ReadableStream();
       const init = { method: 'POST', body, duplex: 'half' } as RequestInit;
       const call = failure(
-        idempotentFetch(server.url, init, { deadlineMs: 5_000, bufferStream: true }),
+        idempotentFetch(server.url, init, { deadline: 5_000, bufferStream: true }),
       );
       jest.advanceTimersByTime(5_000);
       expect(await call).toMatchObject({ code: 'idempotency_fetch_deadline', tries: 0 });
@@ -195,7 +195,7 @@ describe('limits', () => {
   describe('the timeout of one attempt', () => {
     it('makes an attempt that takes longer a lost one', async () => {
       server.runSteps('stay silent', created);
-      const call = pay({ deadlineMs: Infinity, tryTimeoutMs: 700, backoffBaseMs: 1 });
+      const call = pay({ deadline: Infinity, tryTimeout: 700, backoffBase: 1 });
       await server.received(1);
       jest.advanceTimersByTime(699);
       expect(server.requests).toHaveLength(1);
@@ -208,7 +208,7 @@ describe('limits', () => {
 
     it('ends the last attempt, even of a fetch that ignores its signal', async () => {
       const deaf = () => new Promise<Response>(() => undefined);
-      const call = failure(pay({ tryTimeoutMs: 700, maxTries: 1, fetch: deaf }));
+      const call = failure(pay({ tryTimeout: 700, maxTries: 1, fetch: deaf }));
       await untilTimers(2);
       jest.advanceTimersByTime(700);
       expect(await call).toMatchObject({
@@ -270,7 +270,7 @@ describe('limits', () => {
     it('does not hide that the deadline came first', async () => {
       server.runSteps('stay silent');
       const controller = new AbortController();
-      const call = failure(pay({ deadlineMs: 5_000 }, controller.signal));
+      const call = failure(pay({ deadline: 5_000 }, controller.signal));
       await server.received(1);
       jest.advanceTimersByTime(5_000);
       controller.abort(reason);
@@ -291,7 +291,7 @@ describe('limits', () => {
     it('has no listener left after the call', async () => {
       server.runSteps({ status: 503 }, created);
       const { signal } = new AbortController();
-      const call = pay({ ...unlimited, backoffBaseMs: 1 }, signal);
+      const call = pay({ ...unlimited, backoffBase: 1 }, signal);
       expect(getEventListeners(signal, 'abort')).toHaveLength(1);
       await untilTimers(1);
       jest.advanceTimersByTime(1);
@@ -301,7 +301,7 @@ describe('limits', () => {
   });
 });
 
-const timeoutMs: IdempotentFetchOptions = { backoffBaseMs: 1, backoffCapMs: 1 };
+const timeoutMs: IdempotentFetchOptions = { backoffBase: 1, backoffCap: 1 };
 
 /** What the server receives of one call, in three attempts. */
 async function sent(input: string | URL | Request, init?: RequestInit, options = {}) {
@@ -442,16 +442,10 @@ describe('an invalid call', () => {
     ],
     ['no tries', 'http://127.0.0.1/', {}, { maxTries: 0 }, /"maxTries".* from 1.* is 0/],
     ['half a try', 'http://127.0.0.1/', {}, { maxTries: 1.5 }, /"maxTries".*is 1.5/],
-    ['no time', 'http://127.0.0.1/', {}, { deadlineMs: 0 }, /"deadlineMs" .*or Infinity.*is 0/],
-    [
-      'too much time',
-      'http://127.0.0.1/',
-      {},
-      { tryTimeoutMs: 2 ** 31 },
-      /"tryTimeoutMs".*2147483647/,
-    ],
-    ['endless pauses', 'http://127.0.0.1/', {}, { backoffCapMs: Infinity }, /"backoffCapMs"/],
-    ['a string for a number', 'http://127.0.0.1/', {}, { deadlineMs: '9' }, /"deadlineMs"/],
+    ['no time', 'http://127.0.0.1/', {}, { deadline: 0 }, /"deadline" .*or Infinity.*is 0/],
+    ['too much time', 'http://127.0.0.1/', {}, { tryTimeout: 2 ** 31 }, /"tryTimeout".*2147483647/],
+    ['endless pauses', 'http://127.0.0.1/', {}, { backoffCap: Infinity }, /"backoffCap"/],
+    ['a string for a number', 'http://127.0.0.1/', {}, { deadline: '9' }, /"deadline"/],
     [
       'a string for a flag',
       'http://127.0.0.1/',
@@ -542,7 +536,7 @@ describe('Retry-After', () => {
 });
 
 it('the pause between attempts is drawn from the cap, however many there were', () => {
-  const settings = { backoffBaseMs: 100, backoffCapMs: 10_000, random: () => 0.5 };
+  const settings = { backoffBase: 100, backoffCap: 10_000, random: () => 0.5 };
   for (const tries of [32, 33, 5_000]) expect(fullJitterMs(tries, settings)).toBe(5_000);
 });
 
@@ -558,8 +552,8 @@ describe('a response without a stream', () => {
     const fetch = fetchWithoutStreams();
     return idempotentFetch(server.url, init, {
       fetch,
-      backoffBaseMs: 1,
-      backoffCapMs: 1,
+      backoffBase: 1,
+      backoffCap: 1,
       ...options,
     });
   }

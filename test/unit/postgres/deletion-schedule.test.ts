@@ -31,7 +31,7 @@ function round(changes: { batches?: number; reached?: number } = {}): DeletionRo
 }
 
 function started(listeners = { onDeleted, onDeletionError }): DeletionSchedule {
-  const interval = { intervalMs: MINUTE_MS, batchSize: 9, pauseMs: 8 };
+  const interval = { interval: MINUTE_MS, batchSize: 9, pause: 8 };
   const schedule = new DeletionSchedule(deleteFrom, interval, listeners);
   schedule.start();
   return schedule;
@@ -87,7 +87,7 @@ describe('The deletion of expired records', () => {
     deleteFrom.mockResolvedValue(round());
     started();
     await jest.advanceTimersByTimeAsync(MINUTE_MS);
-    expect(deleteFrom.mock.calls[0]?.[1]).toMatchObject({ batchSize: 9, pauseMs: 8 });
+    expect(deleteFrom.mock.calls[0]?.[1]).toMatchObject({ batchSize: 9, pause: 8 });
   });
 
   it('never has two rounds in progress', async () => {
@@ -238,12 +238,12 @@ describe('The options of the deletion', () => {
     [{ deleteExpired: true }, '"deleteExpired" must be false or an object with settings, but'],
     [{ deleteExpired: null }, '"deleteExpired" must be false or an object with settings, but'],
     [
-      { deleteExpired: { interval: 1 } },
-      '"deleteExpired.interval" is not an option of postgresStore. Did you mean "deleteExpired.interval"?',
+      { deleteExpired: { intervalMs: 1 } },
+      '"deleteExpired.intervalMs" is not an option of postgresStore. Did you mean "deleteExpired.interval"?',
     ],
-    [{ deleteExpired: { interval: 99 } }, 'must be an integer from 100 to 86400000'],
+    [{ deleteExpired: { interval: 99 } }, "must be a duration from '100ms' to '24h'"],
     [{ deleteExpired: { batchSize: 0 } }, '"deleteExpired.batchSize" must be an integer from 1'],
-    [{ deleteExpired: { pause: 0.5 } }, '"deleteExpired.pause" must be an integer from 0'],
+    [{ deleteExpired: { pause: 0.5 } }, `"deleteExpired.pause" must be a duration from '0ms'`],
     [{ onDeleted: 1 }, 'The option "onDeleted" must be a function, but it is 1'],
     [{ onDeletionError: 'log' }, 'The option "onDeletionError" must be a function'],
   ])('reject %j', (options, message) => {

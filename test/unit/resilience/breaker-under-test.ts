@@ -1,7 +1,11 @@
 import type { MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
 import { randomBytes } from 'node:crypto';
 import type { Fingerprint, Lease, OwnerToken, RecordKey } from 'nestjs-idempotency/store';
-import { type BreakerEvent, resolveGroup } from '../../support/internals/core.js';
+import {
+  resolveGroup,
+  type BreakerEvent,
+  type InMilliseconds,
+} from '../../support/internals/core.js';
 import Opossum from 'opossum';
 import { BREAKER, BreakerStore, type BreakerOptions } from '../../support/internals/breaker.js';
 import {
@@ -23,9 +27,12 @@ export class BreakerUnderTest {
   readonly inner: FaultyStore;
   readonly events: BreakerEvent[] = [];
   readonly store: BreakerStore;
-  readonly settings: Required<BreakerOptions>;
+  readonly settings: InMilliseconds<Required<BreakerOptions>>;
 
-  constructor(options: BreakerOptions = {}, real: MemoryIdempotencyStore = new PromptStore()) {
+  constructor(
+    options: InMilliseconds<BreakerOptions> = {},
+    real: MemoryIdempotencyStore = new PromptStore(),
+  ) {
     this.inner = new FaultyStore(real);
     this.settings = { ...resolveGroup('breaker', BREAKER), ...options };
     this.store = new BreakerStore(

@@ -1,4 +1,6 @@
+import type { Duration, InMilliseconds } from '../../../core/util/duration.js';
 import {
+  duration,
   integer,
   isFunction,
   of,
@@ -19,11 +21,8 @@ export interface DeletionPace {
    */
   readonly batchSize?: number | undefined;
 
-  /**
-   * Milliseconds between two batches, which leave the server time for other work.
-   * @defaultValue 20, from 0 to 60_000
-   */
-  readonly pause?: number | undefined;
+  /** How long the server has for other work between two batches. @defaultValue '20ms', from '0ms' to '1m' */
+  readonly pause?: Duration | undefined;
 }
 
 /** Options of {@link PostgresIdempotencyStore.deleteExpired}. */
@@ -50,11 +49,11 @@ export interface DeletionRound {
   readonly reached: number;
 }
 
-type Pace = Defaulted<DeletionPace>;
+type Pace = InMilliseconds<Defaulted<DeletionPace>>;
 
 const PACE = {
   batchSize: integer({ default: 500, min: 1, max: 100_000 }),
-  pauseMs: integer({ default: 20, min: 0, max: 60_000 }),
+  pause: duration({ default: '20ms', min: '0ms', max: '1m' }),
 };
 
 const BATCH_TIMEOUT_MS = 10_000;
@@ -138,14 +137,14 @@ export interface DeletionOptions {
 /** How often expired records are deleted, and at what pace. */
 export interface DeletionInterval extends DeletionPace {
   /**
-   * Milliseconds from one round to the next, shortened at random by up to half. What expires in between is deleted in
+   * How long from one round to the next, shortened at random by up to half. What expires in between is deleted in
    * one go, and waits for vacuum: with hundreds of new keys a second, choose some seconds.
-   * @defaultValue 60_000, from 100 to 86_400_000
+   * @defaultValue '1m', from '100ms' to '24h'
    */
-  readonly interval?: number | undefined;
+  readonly interval?: Duration | undefined;
 }
 
-export type ResolvedInterval = Defaulted<DeletionInterval>;
+export type ResolvedInterval = InMilliseconds<Defaulted<DeletionInterval>>;
 
 export interface ResolvedDeletionOptions extends Omit<DeletionOptions, 'deleteExpired'> {
   readonly deleteExpired: ResolvedInterval | false;
@@ -153,7 +152,7 @@ export interface ResolvedDeletionOptions extends Omit<DeletionOptions, 'deleteEx
 
 export const DELETION: Schema<DeletionOptions, ResolvedDeletionOptions> = {
   deleteExpired: {
-    fields: { interval: integer({ default: 60_000, min: 100, max: 86_400_000 }), ...PACE },
+    fields: { interval: duration({ default: '1m', min: '100ms', max: '24h' }), ...PACE },
     canBeOff: true,
   },
   onDeleted: of('a function', isFunction, { defaultText: 'none' }),

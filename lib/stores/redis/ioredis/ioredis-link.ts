@@ -8,7 +8,7 @@ import type {
   RedisLink,
   ReplyReceiver,
   Subscriber,
-  WaitReplicas,
+  RequiredReplicas,
 } from '../link/redis-link.js';
 import type { MismatchListener } from '../link/reply-order.js';
 import type { LinkFailure } from '../link/send-failure.js';
@@ -116,7 +116,7 @@ class IoredisLink implements RedisLink {
     this.commandsOf(key).set(key, value, expiryMs, IGNORED);
   }
 
-  wait(required: WaitReplicas): RedisLink {
+  wait(required: RequiredReplicas): RedisLink {
     const opened = openReplicated(this.client, required);
     return new IoredisLink(opened.client, opened);
   }

@@ -3,7 +3,7 @@ import { IdempotencyOptionsError } from '../../../core/util/errors.js';
 import { forget } from '../../../core/util/maybe-async.js';
 import { missingPeer } from '../../../core/util/missing-peer.js';
 import { requirePeer } from '../../../core/util/peers.js';
-import type { WaitReplicas } from '../link/redis-link.js';
+import type { RequiredReplicas } from '../link/redis-link.js';
 import { replyCode } from '../link/send-failure.js';
 import { CorkedWrites } from './client-commands.js';
 import type {
@@ -33,7 +33,7 @@ export interface OpenedConnection {
   /** Of the connections of a cluster. */
   readonly stallTimeoutMs?: number;
   /** If WAIT follows its commands. */
-  readonly required?: WaitReplicas;
+  readonly required?: RequiredReplicas;
   readonly close: () => Promise<void>;
 }
 

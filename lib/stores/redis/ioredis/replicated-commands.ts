@@ -1,5 +1,5 @@
 import { hasCode } from '../../../core/util/errors.js';
-import type { Arguments, Keys, ReplyReceiver, WaitReplicas } from '../link/redis-link.js';
+import type { Arguments, Keys, ReplyReceiver, RequiredReplicas } from '../link/redis-link.js';
 import type { ReplyOrder } from '../link/reply-order.js';
 import { TooFewReplicasError } from '../link/send-failure.js';
 import { CorkedWrites, type ClientCommands, type Commands } from './client-commands.js';
@@ -25,7 +25,7 @@ export class ReplicatedCommands implements Commands {
 
   constructor(
     private readonly commands: ClientCommands,
-    private readonly required: WaitReplicas,
+    private readonly required: RequiredReplicas,
   ) {}
 
   get order(): ReplyOrder {
@@ -73,7 +73,7 @@ export class ReplicatedCommands implements Commands {
 
   private async sendTogether(queued: readonly QueuedCommand[]): Promise<void> {
     const { commands, order, required } = this;
-    const { count, timeout: timeoutMs } = required;
+    const { count, timeoutMs } = required;
     const replies = queued.map(({ send, receiver }) =>
       inStep(send, (reply) => receiver.isOwn(reply)),
     );
@@ -90,7 +90,7 @@ export class ReplicatedCommands implements Commands {
 
   /** @param waited - how many replicas confirmed the writes, or why it is unknown. */
   private unreplicated(waited: PromiseSettledResult<unknown>): unknown {
-    const { count, timeout: timeoutMs } = this.required;
+    const { count, timeoutMs } = this.required;
     if (waited.status === 'rejected') return waited.reason;
     const confirmed = Number(waited.value);
     return confirmed >= count ? undefined : new TooFewReplicasError(confirmed, count, timeoutMs);
@@ -140,11 +140,11 @@ const STALL_TIMEOUT_MS = 1_000;
 /** Opens a duplicate of the connection of `client`: it resends nothing, as a WAIT without its script confirms nothing. */
 export function openReplicated(
   client: BinaryRedisClient,
-  required: WaitReplicas,
+  required: RequiredReplicas,
 ): OpenedConnection {
   const duplicate = duplicateOf(client);
   duplicate.on('error', () => undefined);
-  const stallTimeoutMs = STALL_TIMEOUT_MS + required.timeout;
+  const stallTimeoutMs = STALL_TIMEOUT_MS + required.timeoutMs;
   const stallDetector = new StallDetector(duplicate, stallTimeoutMs);
   const reconnectOnEnd = new ReconnectOnEnd(duplicate);
   return {

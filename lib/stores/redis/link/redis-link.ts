@@ -31,11 +31,9 @@ export interface Subscriber {
 }
 
 /** How many replicas have to confirm a write, and how long the store waits for them. */
-export interface WaitReplicas {
-  /** Number of replicas, 1 to 10. */
+export interface RequiredReplicas {
   readonly count: number;
-  /** Milliseconds to wait for them, 1 to 60 000. Well below `storeErrors.commandTimeout`, which includes it. */
-  readonly timeout: number;
+  readonly timeoutMs: number;
 }
 
 /** A failure of the kind `redirected`, and the connection on which it arrived. */
@@ -77,7 +75,7 @@ export interface RedisLink {
   /** The reply is ignored. @param value - in parts, which are sent as one. */
   set(key: string, value: readonly Buffer[], expiryMs: number): void;
   /** @returns a link on a connection of its own, whose commands are followed by WAIT. Its `close` is called, too. */
-  wait(required: WaitReplicas): RedisLink;
+  wait(required: RequiredReplicas): RedisLink;
   /**
    * One SCAN for strings, of one server after the other. The reply is the cursor of the next one, `0` after the last, and
    * the keys with their prefix.

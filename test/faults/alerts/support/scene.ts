@@ -11,7 +11,7 @@ import { scrape, type Round } from './scrapes.js';
 export const HELD: Mishap = { point: 'after_effect', action: { kind: 'hold' } };
 
 /** Longer than a test. */
-const LONG_LEASE = { durationMs: 60_000 };
+const LONG_LEASE = { duration: 60_000 };
 
 /** Workers on a Redis of their own, and what Prometheus would have scraped of them. */
 export class Scene {

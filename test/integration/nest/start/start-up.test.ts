@@ -115,8 +115,8 @@ describe('an application', () => {
     });
 
     it.each([
-      ['lease.duration', 99, '100 to 3600000'],
-      ['limits.shutdownTimeout', -1, '0 to 3600000'],
+      ['lease.duration', 99, "from '100ms' to '1h'"],
+      ['limits.shutdownTimeout', -1, "from '0ms' to '1h'"],
       ['limits.maxWaiters', 1.5, '0 to 1000000'],
     ])('an invalid %s, even when no route is protected', async (option, value, range) => {
       const message = await refused(() => start([], optionAt(option, value), how));
@@ -325,7 +325,7 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
     [
       'with a misspelt option, and suggests the right one',
       { lease: { durationMS: 1 } },
-      /^"lease\.durationMS".* Did you mean "lease\.durationMs"\?$/,
+      /^"lease\.durationMS".* Did you mean "lease\.duration"\?$/,
     ],
     [
       'with an option of the module, and names its place',
@@ -335,7 +335,7 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
     [
       'with a value out of range',
       { lease: { duration: 1 } },
-      /^The option "lease\.durationMs" must be an integer from 100 to 3600000, but it is 1\.$/,
+      /^The option "lease\.duration" must be a duration from '100ms' to '1h' .* but it is 1\.$/,
     ],
   ])('%s', async (_, options, expected) => {
     const message = await refused(() => startOrders(type(idempotent(options)), of, forRoot()));
@@ -427,9 +427,9 @@ describe('an unknown option', () => {
   });
 
   it('of idempotentFetch is rejected with a suggestion', async () => {
-    const options = as({ deadline: 1 });
+    const options = as({ deadlineMs: 1 });
     await expect(idempotentFetch('http://127.0.0.1:1', {}, options)).rejects.toThrow(
-      '"deadline" is not an option of idempotentFetch. Did you mean "deadlineMs"?',
+      '"deadlineMs" is not an option of idempotentFetch. Did you mean "deadline"?',
     );
   });
 
@@ -462,7 +462,7 @@ describe('an unknown option', () => {
     it.each([
       [{ durationMS: 1 }, 'Did you mean "lease.duration"?'],
       [
-        { durationMs: 1 },
+        { duration: 1 },
         'IdempotencyReconciler.register() of "invoice.send": The option "lease.duration"',
       ],
     ])('of IdempotencyReconciler.register(), lease: %j', async (options, remedy) => {

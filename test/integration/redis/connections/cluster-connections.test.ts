@@ -25,7 +25,7 @@ afterAll(async () => {
 
 interface StoreChanges {
   readonly client?: Cluster;
-  readonly waitReplicas?: { count: number; timeoutMs: number };
+  readonly waitReplicas?: { count: number; timeout: number };
 }
 
 function newStore(changes: StoreChanges = {}) {

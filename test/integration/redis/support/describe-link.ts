@@ -228,7 +228,7 @@ export function describeLink({ name, open, cut, isCluster = false }: LinkUnderTe
     });
 
     it('waits for replicas on a connection of its own, and says how the writes fared', async () => {
-      const waiting = link.wait({ count: 10, timeout: 50 });
+      const waiting = link.wait({ count: 10, timeoutMs: 50 });
       const { reply, unreplicated } = await asked(waiting, (receiver) =>
         waiting.eval(ECHO, [newKey()], ['x'], receiver),
       );

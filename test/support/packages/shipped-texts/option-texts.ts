@@ -62,7 +62,7 @@ const WIDTH = 120;
 interface Entry {
   readonly default?: unknown;
   readonly defaultText?: string;
-  readonly range?: readonly [min: number, max: number];
+  readonly range?: readonly [min: unknown, max: unknown];
   readonly places?: readonly string[];
   readonly fields?: Readonly<Record<string, Entry>>;
   readonly shorthand?: string;
