@@ -39,7 +39,11 @@ export class WorkerPool extends ProcessPool<LabWorker> {
     const { saveTimeoutMs, commandTimeoutMs, transactional, mutant } = this.plan;
     const options = {
       lease: { duration: leaseMs },
-      storeErrors: { whenNotSaved: onSaveFailure, saveTimeout: saveTimeoutMs, commandTimeout: commandTimeoutMs },
+      storeErrors: {
+        whenNotSaved: onSaveFailure,
+        saveTimeout: saveTimeoutMs,
+        commandTimeout: commandTimeoutMs,
+      },
     };
     return this.lab.start(this.storeFor(slot), {
       options,

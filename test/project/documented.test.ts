@@ -173,9 +173,7 @@ function secondsLeft(text: string): number {
   const { terminationGracePeriodSeconds, containers } = (parse(text) as Deployment).spec.template
     .spec;
   const pause = containers[0].lifecycle.preStop.sleep.seconds;
-  return (
-    terminationGracePeriodSeconds - pause - DEFAULT_LIMITS.shutdownTimeout / 1000 - CLOSING_S
-  );
+  return terminationGracePeriodSeconds - pause - DEFAULT_LIMITS.shutdownTimeout / 1000 - CLOSING_S;
 }
 
 describe('The deployment in docs/operations/shutdown-and-kubernetes.md', () => {

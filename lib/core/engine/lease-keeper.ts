@@ -33,7 +33,6 @@ const UNCONFIRMED_PART = 2 / 3;
  * monotonic clock, from **before** the acquiring command was sent.
  */
 export class LeaseKeeper implements DeadlineListener {
-  /** @internal */
   dueAt = Infinity;
   /** @internal */
   previousDeadline: DeadlineListener | undefined = undefined;
@@ -153,7 +152,6 @@ export class LeaseKeeper implements DeadlineListener {
     deadlines.schedule(this);
   }
 
-  /** @internal */
   onDeadline(): void {
     this.context.runInAsyncScope(watch, undefined, this);
   }

@@ -21,7 +21,7 @@ const TEXT = /^(0|[1-9]\d*)(ms|[smhd])$/;
 
 /** @returns milliseconds, or `undefined` if `value` is no {@link Duration}. */
 export function millisecondsOf(value: unknown): number | undefined {
-  const [, count, unit] = (typeof value === 'string' && TEXT.exec(value)) || [];
+  const [, count, unit] = (typeof value === 'string' ? TEXT.exec(value) : undefined) ?? [];
   const ms = unit === undefined ? value : Number(count) * (UNITS[unit] ?? NaN);
   return Number.isSafeInteger(ms) && Number(ms) >= 0 ? Number(ms) : undefined;
 }

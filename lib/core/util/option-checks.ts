@@ -168,6 +168,11 @@ export function completeCopy<Given extends object>(given: Given, names: readonly
   return { ...given, ...(Object.fromEntries(members) as Partial<Given>) };
 }
 
+/** The unit of a duration is no part of its option's name. */
+export function withoutUnit(name: string): string {
+  return name.replace(/Ms$/, '');
+}
+
 /** How many names to suggest for an abbreviation. */
 const AT_MOST = 4;
 
@@ -181,8 +186,7 @@ const SHORTEST_PART = 4;
 export function nearestNames(name: string, known: Iterable<string>): string[] {
   // Longer than any option: not worth the time.
   if (name.length > 64) return [];
-  // A unit is no part of an option's name.
-  const meant = name.replace(/Ms$/, '').toLowerCase();
+  const meant = withoutUnit(name).toLowerCase();
   const names = [...known].map((each) => {
     const last = each.slice(each.lastIndexOf('.') + 1).toLowerCase();
     return { each, last, distance: editDistance(meant, last) };

@@ -8,6 +8,7 @@ import {
   suggestion,
   throwOptionError,
   within,
+  withoutUnit,
 } from './option-checks.js';
 
 /** Where an option can be given. `'call'`: for a call, or a method that is not a handler. */
@@ -315,7 +316,8 @@ function checkLevel(schema: AnySchema, { what, place, given, others = [], remedi
     checkNames(what, full, inGroup, {
       get: (path) => {
         const each = path.slice(name.length + 1);
-        const isElsewhere = paths.some((other) => other.endsWith(`.${each}`) || other === each);
+        const bare = withoutUnit(each);
+        const isElsewhere = paths.some((other) => other.endsWith(`.${bare}`) || other === bare);
         const near = nearestNames(each, own).length > 0 || !isElsewhere;
         return remedies?.get(each) ?? suggestion(each, near ? own : paths, inGroup);
       },

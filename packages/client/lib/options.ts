@@ -160,7 +160,7 @@ const UNITS: Readonly<Record<string, number>> = {
 /** Anything but a text with its unit stays as it is. */
 function inMilliseconds(value: unknown): unknown {
   const [, number, unit] =
-    (typeof value === 'string' && /^(0|[1-9]\d*)(ms|[smhd])$/.exec(value)) || [];
+    (typeof value === 'string' ? /^(0|[1-9]\d*)(ms|[smhd])$/.exec(value) : undefined) ?? [];
   return unit === undefined ? value : Number(number) * (UNITS[unit] ?? NaN);
 }
 

@@ -103,7 +103,9 @@ describe('IdempotencyTestingModule.inMemory()', () => {
   });
 
   it.each([-1, 0.5, NaN, '1' as never])('does not advance its clock by %s', async (ms) => {
-    await expect(clock.advance(ms)).rejects.toThrow(`The option "by" must be a duration from '0ms'`);
+    await expect(clock.advance(ms)).rejects.toThrow(
+      `The option "by" must be a duration from '0ms'`,
+    );
   });
 
   it('leaves the record of a process that died', async () => {

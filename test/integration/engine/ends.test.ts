@@ -404,7 +404,11 @@ describe('saves', () => {
 
   describe('waiting for the attempt that took over', () => {
     async function overtaken(timeoutMs: number) {
-      const { worker: late, request, attempt } = await running({ duplicates: { timeout: timeoutMs } });
+      const {
+        worker: late,
+        request,
+        attempt,
+      } = await running({ duplicates: { timeout: timeoutMs } });
       late.store.always(unavailable, 'extend');
       await time.pass(LEASE_MS + 1);
       late.store.heal();
@@ -416,18 +420,15 @@ describe('saves', () => {
       return { settled, taker };
     }
 
-    it.each([10_000, 1_700, 60])(
-      'ends after %d ms with duplicates.timeout',
-      async (timeoutMs) => {
-        const { settled } = await overtaken(timeoutMs);
-        await time.pass(2 * timeoutMs + 2_000);
-        const { settlement, after } = await settled;
-        expect(settlement).toEqual({ kind: 'in_progress' });
-        expect(after).toBeGreaterThanOrEqual(timeoutMs);
-        // One command and one timer later, no more.
-        expect(after).toBeLessThanOrEqual(timeoutMs + 5);
-      },
-    );
+    it.each([10_000, 1_700, 60])('ends after %d ms with duplicates.timeout', async (timeoutMs) => {
+      const { settled } = await overtaken(timeoutMs);
+      await time.pass(2 * timeoutMs + 2_000);
+      const { settlement, after } = await settled;
+      expect(settlement).toEqual({ kind: 'in_progress' });
+      expect(after).toBeGreaterThanOrEqual(timeoutMs);
+      // One command and one timer later, no more.
+      expect(after).toBeLessThanOrEqual(timeoutMs + 5);
+    });
 
     it('returns an outcome that arrives in its last half second', async () => {
       // Every pause has three quarters of its length: one of them would end after the deadline.

@@ -108,7 +108,9 @@ describe('A duration', () => {
   });
 
   it('is refused without a unit, as the environment gives it', () => {
-    expect(() => resolveOptions('http', { store, outcome: { retention: '86400' as '86400s' } })).toThrow(
+    expect(() =>
+      resolveOptions('http', { store, outcome: { retention: '86400' as '86400s' } }),
+    ).toThrow(
       `The option "outcome.retention" must be a duration from '1ms' to '365d' (a whole number and ms, s, m, h or d), or as many whole milliseconds, but it is "86400".`,
     );
   });

@@ -487,7 +487,10 @@ describe('around a real Redis', () => {
       store: sent,
       reported,
       call,
-    } = await startBehindBreaker({ breaker, storeErrors: { commandTimeout: commandTimeoutMs } }, store);
+    } = await startBehindBreaker(
+      { breaker, storeErrors: { commandTimeout: commandTimeoutMs } },
+      store,
+    );
     for (const key of keys) {
       await expect(call(`replicated ${key}`)).rejects.toMatchObject({
         code: 'idempotency_store_unavailable',

@@ -426,7 +426,7 @@ describe('rejecting responses', () => {
               name: 'FastifyError',
               code: 'FST_UNAUTHORIZED',
               statusCode: 401,
-              constructor: { Object: 'FastifyError' },
+              constructor: { name: 'FastifyError' },
             }),
           ] as const,
         ].map(([who, rejection]) => {

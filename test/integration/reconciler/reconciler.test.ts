@@ -24,7 +24,7 @@ import {
 } from 'nestjs-idempotency';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { abandon, type AbandonedCall, LEASE_MS, recordOf } from '../../support/engine/abandon.js';
-import { RECONCILE, resolveGroup } from '../../support/internals/core.js';
+import { millisecondsOf, RECONCILE, resolveGroup } from '../../support/internals/core.js';
 import { DrivenClock } from '../../support/internals/testing.js';
 import { projectRoot } from '../../support/project-root.js';
 import { FaultyStore, misconfigured, unavailable } from '../../support/stores/faulty-store.js';
@@ -823,7 +823,10 @@ describe('schedule', () => {
     it('has the documented defaults', () => {
       const page = readFileSync(join(projectRoot, 'docs/guides/recovery.md'), 'utf8');
       const rows = [...page.matchAll(/^\| `(interval|batchSize|after)` +\| `'?(\w+)'?`/gm)];
-      const defaults = rows.map(([, name = '', value]) => [name, millisecondsOf(value) ?? Number(value)]);
+      const defaults = rows.map(([, name = '', value]) => [
+        name,
+        millisecondsOf(value) ?? Number(value),
+      ]);
       expect(Object.fromEntries(defaults)).toEqual(resolveGroup('reconcile', RECONCILE));
     });
 

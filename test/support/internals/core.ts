@@ -93,7 +93,7 @@ export {
   parseOrigin,
   type OperationRequest,
 } from '../../../lib/core/operation/operation-request.js';
-export type { InMilliseconds } from '../../../lib/core/util/duration.js';
+export { millisecondsOf, type InMilliseconds } from '../../../lib/core/util/duration.js';
 export {
   DEFAULT_LIMITS,
   finishedRetentionMs,

@@ -37,6 +37,7 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   IdempotencyModule,
+  type Duration,
   type IdempotencyModuleOptions,
   IdempotencyOptionsError,
   IdempotencyReconciler,
@@ -656,6 +657,27 @@ describe('a warning at the start', () => {
     };
     expect(await said(things(methods, Idempotent({ key: { required: false } })))).toEqual([
       expect.stringMatching(/^warn: .*Things\.twice more than once, with different options/),
+    ]);
+  });
+
+  it('spells a retention below ten minutes in seconds', async () => {
+    const kept = (retention: Duration | (() => Duration)) => Idempotent({ outcome: { retention } });
+    const type = things({
+      // Seconds were meant.
+      day: [Post('day'), kept(86_400)],
+      again: [Post('again'), kept('86400ms')],
+      short: [Post('short'), kept('9m')],
+      enough: [Post('enough'), kept('10m')],
+      chosen: [Post('chosen'), kept(() => '1s')],
+      off: [Post('off'), Idempotent({ enabled: false, outcome: { retention: '1s' } })],
+    });
+    const warning = (operations: string, seconds: string) =>
+      expect.stringContaining(
+        `"outcome.retention" of ${operations} is ${seconds} s: a retry after`,
+      );
+    expect(await said(type)).toEqual([
+      warning('Things.day, Things.again', '86.4'),
+      warning('Things.short', '540'),
     ]);
   });
 
