@@ -26,7 +26,7 @@ export interface SubscribeOptions {
   readonly wants?: (type: FrequentEventType) => boolean;
 }
 
-/** @internal The events of ordinary traffic. */
+/** The events of ordinary traffic. */
 export type FrequentEventType =
   'acquired' | 'completed' | 'released' | 'ended' | 'replayed' | 'rejected';
 
@@ -206,7 +206,7 @@ interface Subscription {
   readonly wants: SubscribeOptions['wants'];
 }
 
-/** @internal */
+/** Where warnings and critical events are logged. */
 export interface IdempotencyEventReporter {
   /** Logs a warning or a critical event. */
   report(event: IdempotencyEvent): void;

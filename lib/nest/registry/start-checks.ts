@@ -3,7 +3,6 @@ import { GUARDS_METADATA } from '@nestjs/common/constants.js';
 import type { ApplicationConfig } from '@nestjs/core';
 import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import type { ResolvedRequestOptions } from '../../transports/common/request-options.js';
 import { isSafeRoute, type HttpRoute } from '../../transports/http/http-route.js';
 import { parsesFormsInside } from '../discovery/file-interceptors.js';
 import { handlerNames, kindsOf } from '../discovery/handler-kinds.js';
@@ -145,7 +144,7 @@ function globalGuards(application: ApplicationConfig): object[] {
 /** What the routes of all transports have. */
 export interface DeclaredRoute {
   readonly operation: string;
-  readonly options: ResolvedProtocolOptions & Partial<Pick<ResolvedRequestOptions, 'enabled'>>;
+  readonly options: Pick<ResolvedProtocolOptions, 'outcome'> & { readonly enabled?: unknown };
 }
 
 const SHORT_RETENTION_MS = 600_000;

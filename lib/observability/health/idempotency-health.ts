@@ -31,7 +31,6 @@ export interface IdempotencyHealthOptions {
   readonly maxAge?: Duration;
 }
 
-/** @internal */
 export type ResolvedHealthOptions = InMilliseconds<Required<IdempotencyHealthOptions>>;
 
 export const HEALTH_OPTIONS: Schema<IdempotencyHealthOptions, ResolvedHealthOptions> = {

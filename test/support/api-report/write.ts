@@ -7,6 +7,7 @@ import {
   ExtractorLogLevel,
   ExtractorMessageCategory,
 } from '@microsoft/api-extractor';
+import { flattenDiagnosticMessageText, type Program } from 'typescript';
 import { projectRoot } from '../project-root.js';
 import { packageEntries } from '../typescript/package-entries.mjs';
 
@@ -52,6 +53,16 @@ if (!checks) for (const name of stale) rmSync(join(REPORTS, name));
 const compilerState = CompilerState.create(configs[0]!.config, {
   additionalEntryPoints: configs.map(({ config }) => config.mainEntryPointFilePath),
 });
+// A member that is stripped as internal may be one that an interface requires.
+const program = compilerState.program as Program;
+for (const file of program.getSourceFiles()) {
+  if (!file.fileName.includes('/build/') || file.fileName.includes('/node_modules/')) continue;
+  for (const { messageText } of program.getSemanticDiagnostics(file)) {
+    throw new Error(
+      `${file.fileName} does not compile: ${flattenDiagnosticMessageText(messageText, ' ')}`,
+    );
+  }
+}
 for (const { report, config } of configs) {
   const { apiReportChanged, errorCount } = Extractor.invoke(config, {
     compilerState,

@@ -11,7 +11,6 @@ const CHECKS_PER_LIMIT = 4;
  * accepted or received are progress.
  */
 export class StallDetector implements DeadlineListener {
-  /** @internal */
   dueAt = Infinity;
   private readonly deadlines = new DeadlineTimer(nodeClock);
   private readonly checkAfterMs: number;
@@ -56,7 +55,6 @@ export class StallDetector implements DeadlineListener {
     this.pending -= 1;
   }
 
-  /** @internal */
   onDeadline(): void {
     const isLate = nodeClock.now() - this.dueAt > this.checkAfterMs;
     // Read received input first.
