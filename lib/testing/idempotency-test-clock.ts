@@ -1,14 +1,11 @@
 import { clearTimeout, setTimeout } from 'node:timers';
 import type { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import { millisecondsOf, type Duration } from '../core/util/duration.js';
-import { checkDuration, checkInteger } from '../core/util/option-checks.js';
+import { checkDuration } from '../core/util/option-checks.js';
 import type { DrivenClock } from './driven-clock.js';
 
 /** Taken now: a test may replace the global ones, and their properties of the module. */
 const real = { setTimeout, clearTimeout };
-
-/** Jest and Vitest give a test 5 s. */
-const TIMEOUT_MS = 4_000;
 
 /**
  * Moves the time of an application with `IdempotencyTestingModule.inMemory()`: that of records and leases, heartbeats,
@@ -37,12 +34,13 @@ export class IdempotencyTestClock {
    * Moves time until no operation runs, no duplicate waits, and no pause of the library is left; heartbeats and the
    * reconciler's next round are none. Time is not moved over an operation that runs: it may take real time to end, and
    * duplicates wait for it.
-   * @param timeoutMs - of real time, a whole number from 1.
-   * @throws Error if operations still run after `timeoutMs`, or duplicates still wait.
-   * @throws {@link IdempotencyOptionsError} for an invalid `timeoutMs`.
+   * @param timeout - of real time, from `'1ms'` to `'20d'`. Jest and Vitest give a test 5 s.
+   * @throws Error if operations still run after `timeout`, or duplicates still wait.
+   * @throws {@link IdempotencyOptionsError} for an invalid `timeout`.
    */
-  async runUntilIdle(timeoutMs = TIMEOUT_MS): Promise<void> {
-    checkInteger('timeoutMs', timeoutMs, 1, 2 ** 31 - 1);
+  async runUntilIdle(timeout: Duration = '4s'): Promise<void> {
+    checkDuration('timeout', timeout, '1ms', '20d');
+    const timeoutMs = Number(millisecondsOf(timeout));
     const { clock, engine } = this;
     const wait = { isOver: false };
     const timer = real.setTimeout(() => (wait.isOver = true), timeoutMs);

@@ -32,7 +32,7 @@ const NEST = '11.2.10';
 /** The recipe, and others that differ from it by some text. */
 const VARIANTS = {
   recipe: [],
-  shortWait: [['timeoutMs: 60_000', 'timeoutMs: 300']],
+  shortWait: [["timeout: '1m'", "timeout: '300ms'"]],
   unprotected: [
     [/@Idempotent\(\{[^]*?\n {2}\}\)/, ''],
     [/requireIdempotencyContext\(\).*/, 'order.id;'],

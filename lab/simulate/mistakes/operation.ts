@@ -211,7 +211,7 @@ const RECOVERY = [
   ),
   ...mistakesIn('lib/core/recovery/reconcile.ts', [
     'the reconciler takes records of attempts whose lease has just expired',
-    'const { afterMs: overMs } = this.options;',
+    'const { after: overMs } = this.options;',
     'const overMs = 0;',
   ]),
 ];

@@ -11,7 +11,7 @@ import type { World } from '../world/world.js';
 import type { AttemptLogs } from './attempt-log.js';
 import { RuleBase, type Executed } from './rule-base.js';
 
-/** The reconcilers' option `afterMs`. */
+/** The reconcilers' option `after`. */
 export const ABANDONED_AFTER_MS = 100;
 
 type Live = NonNullable<Executed['before']>;

@@ -32,7 +32,7 @@ export function evaluateLatency(took: readonly number[]): Finding {
   if (worst > commandTimeoutMs) {
     return warning(
       'latency',
-      `${found} With the default of storeErrors.commandTimeout (${commandTimeoutMs}), a request with such a command is rejected. Find out what delays the server or the network.`,
+      `${found} With the default of storeErrors.commandTimeout (${commandTimeoutMs} ms), a request with such a command is rejected. Find out what delays the server or the network.`,
     );
   }
   if (median > SLOW_MS) {

@@ -130,7 +130,7 @@ describe.each(socketCombinations)(
 
 const LEASE_MS = 60_000;
 
-/** The reconciler's default `afterMs`, which leaves time for the client's retry. */
+/** The reconciler's default `after`, which leaves time for the client's retry. */
 const AFTER_MS = 300_000;
 
 /** The recorded payment of each key. */

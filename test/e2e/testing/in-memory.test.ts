@@ -497,7 +497,7 @@ describe('runUntilIdle()', () => {
   it.each([0, 0.5, 'soon' as never])('rejects a limit of %s ms', async (ms) => {
     const { clock } = await started();
     await expect(clock.runUntilIdle(ms)).rejects.toThrow(
-      'The option "timeoutMs" must be an integer from 1',
+      `The option "timeout" must be a duration from '1ms'`,
     );
   });
 });

@@ -208,7 +208,7 @@ describe('The doctor rejects', () => {
 describe('The latency', () => {
   it.each([
     [[1, 1, 1, 9], 'ok', 'median 1.00 ms, worst 9.00 ms'],
-    [[1, 1, 1, 600], 'warning', 'commandTimeoutMs (500)'],
+    [[1, 1, 1, 600], 'warning', 'commandTimeout (500 ms)'],
     [[11, 11, 11, 12], 'warning', 'same zone'],
   ] as const)('of %j ms is %s', (took, verdict, words) => {
     const finding = evaluateLatency(took);

@@ -35,7 +35,7 @@ describe('begins', () => {
     worker.store.sentOf('begin').map(({ command }) => (command as Begin).notAfter);
 
   describe('the limit of a begin', () => {
-    it('is 0 until the store’s clock is known, then that clock plus commandTimeoutMs', async () => {
+    it('is 0 until the store’s clock is known, then that clock plus commandTimeout', async () => {
       const worker = time.worker();
       time.skewStore(HOUR_MS);
       await worker.run(newRequest());
@@ -99,7 +99,7 @@ describe('begins', () => {
           type: 'store_unavailable',
           error: {
             code: 'idempotency_store_unavailable',
-            message: expect.stringContaining('commandTimeoutMs'),
+            message: expect.stringContaining('commandTimeout'),
           },
         },
         { type: 'rejected', reason: 'store_unavailable' },

@@ -280,7 +280,7 @@ describe('saves', () => {
     });
 
     describe('while the store is down', () => {
-      it("returns the outcome after saveTimeoutMs with whenNotSaved: 'respond'", async () => {
+      it("returns the outcome after saveTimeout with whenNotSaved: 'respond'", async () => {
         const { worker, attempt } = await running();
         worker.store.always(unavailable, 'complete');
         const settled = timed(attempt.complete(success('paid')));
@@ -291,7 +291,7 @@ describe('saves', () => {
         expect((await settled).settlement).toEqual({ kind: 'own' });
       });
 
-      it("returns unsaved after saveTimeoutMs with whenNotSaved: 'error'", async () => {
+      it("returns unsaved after saveTimeout with whenNotSaved: 'error'", async () => {
         const { worker, attempt } = await running({ storeErrors: { whenNotSaved: 'error' } });
         worker.store.always(unavailable, 'complete');
         const settled = timed(attempt.complete(success('paid')));
@@ -456,7 +456,7 @@ describe('saves', () => {
       expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: false });
     });
 
-    it('that is not confirmed delays the caller by at most saveTimeoutMs; the lease expires by itself', async () => {
+    it('that is not confirmed delays the caller by at most saveTimeout; the lease expires by itself', async () => {
       const { worker, request, attempt } = await running();
       worker.store.always(unavailable, 'release');
       const released = attempt.release();
@@ -861,7 +861,7 @@ describe('shutdown', () => {
       expect(outcomeAsText(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
     });
 
-    it('gives up after shutdownTimeoutMs and returns how many are left: their leases expire', async () => {
+    it('gives up after shutdownTimeout and returns how many are left: their leases expire', async () => {
       const worker = time.worker();
       const requests = [newRequest(), newRequest(), newRequest()];
       for (const request of requests) await worker.run(request);
@@ -873,7 +873,7 @@ describe('shutdown', () => {
       expect(worker.store.sentOf('release')).toEqual([]);
     });
 
-    it('does not wait when shutdownTimeoutMs is 0', async () => {
+    it('does not wait when shutdownTimeout is 0', async () => {
       const worker = time.worker({ shutdownTimeout: 0 });
       await worker.run(newRequest());
       const drained = drain(worker);

@@ -448,7 +448,7 @@ describe('failing store', () => {
   });
 
   describe('an unprotected attempt that failed', () => {
-    it('releases with commandTimeoutMs in the background', async () => {
+    it('releases with commandTimeout in the background', async () => {
       const worker = time.worker();
       const request = newRequest({
         storeErrors: { whenUnavailable: 'execute', commandTimeout: 500 },

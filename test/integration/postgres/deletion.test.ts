@@ -198,7 +198,7 @@ describe('deletion', () => {
 
     it.each([
       [{ batchSize: 0 }, 'The option "batchSize" must be an integer from 1'],
-      [{ pauseMs: -1 }, 'The option "pauseMs" must be an integer from 0'],
+      [{ pause: -1 }, `The option "pause" must be a duration from '0ms'`],
       [{ size: 1 }, '"size" is not an option of deleteExpired'],
     ])('rejects %j', async (options, message) => {
       await expect(ownStore(url).deleteExpired(options as never)).rejects.toThrow(message);
@@ -209,7 +209,7 @@ describe('deletion', () => {
     const reports: DeletionReport[] = [];
     const failures: Error[] = [];
     const often = {
-      deleteExpired: { interval: 100, batchSize: 10, pause: 0 },
+      deleteExpired: { interval: '100ms', batchSize: 10, pause: '0ms' } as const,
       onDeleted: (report: DeletionReport) => void reports.push(report),
       onDeletionError: (error: Error) => void failures.push(error),
     };

@@ -195,7 +195,7 @@ describe('limits', () => {
   describe('the timeout of one attempt', () => {
     it('makes an attempt that takes longer a lost one', async () => {
       server.runSteps('stay silent', created);
-      const call = pay({ deadline: Infinity, tryTimeout: 700, backoffBase: 1 });
+      const call = pay({ deadline: Infinity, tryTimeout: '700ms', backoffBase: '1ms' });
       await server.received(1);
       jest.advanceTimersByTime(699);
       expect(server.requests).toHaveLength(1);
@@ -208,7 +208,7 @@ describe('limits', () => {
 
     it('ends the last attempt, even of a fetch that ignores its signal', async () => {
       const deaf = () => new Promise<Response>(() => undefined);
-      const call = failure(pay({ tryTimeout: 700, maxTries: 1, fetch: deaf }));
+      const call = failure(pay({ tryTimeout: '700ms', maxTries: 1, fetch: deaf }));
       await untilTimers(2);
       jest.advanceTimersByTime(700);
       expect(await call).toMatchObject({

@@ -162,9 +162,9 @@ describe('a check', () => {
 
   it.each([
     [{ probe: 'ping' }, '"probe" must be "read", "write", "observe"'],
-    [{ timeoutMs: 0 }, '"timeoutMs" must be an integer from 1 to 60000'],
-    [{ maxAgeMs: -1 }, '"maxAgeMs" must be an integer from 0 to 3600000'],
-    [{ timeout: 5 }, '"timeout" is not an option of IdempotencyHealth.check()'],
+    [{ timeout: 0 }, `"timeout" must be a duration from '1ms' to '1m'`],
+    [{ maxAge: -1 }, `"maxAge" must be a duration from '0ms' to '1h'`],
+    [{ timeoutMs: 5 }, 'Did you mean "timeout"?'],
   ])('rejects %j', async (options, message) => {
     const rejected = underTest().health.check(options as never);
     await expect(rejected).rejects.toThrow(IdempotencyOptionsError);
@@ -173,7 +173,7 @@ describe('a check', () => {
 });
 
 describe('concurrent and later checks', () => {
-  it('share one probe, and its result until it is "maxAgeMs" old', async () => {
+  it('share one probe, and its result until it is "maxAge" old', async () => {
     const { store, health } = underTest();
     const gate = Gate.closed();
     store.next('inspect', heldReply(gate));
@@ -208,11 +208,11 @@ describe('concurrent and later checks', () => {
     expect(await health.check()).toMatchObject({ status: 'up' });
   });
 
-  it('wait no longer than their own "timeoutMs" for a store that never replies, and send it one command', async () => {
+  it('wait no longer than their own "timeout" for a store that never replies, and send it one command', async () => {
     const { store, health } = underTest();
     const gate = Gate.closed();
     store.always(heldReply(gate), 'inspect');
-    const long = health.check({ timeout: 500 });
+    const long = health.check({ timeout: '500ms' });
     const short = health.check({ timeout: 200 });
     await jest.advanceTimersByTimeAsync(199);
     expect(await isSettled(short)).toBe(false);

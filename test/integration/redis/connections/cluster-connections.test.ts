@@ -1,7 +1,11 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { Cluster, type ClusterOptions } from 'ioredis';
 import type { BeginReply, Lease } from 'nestjs-idempotency/store';
-import { redisStore, type RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import {
+  redisStore,
+  type RedisIdempotencyStore,
+  type WaitReplicas,
+} from 'nestjs-idempotency/redis';
 import { RedisCluster } from '../../../support/redis/redis-cluster.js';
 import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import { isTestAll } from '../../../support/jest/test-all.js';
@@ -25,7 +29,7 @@ afterAll(async () => {
 
 interface StoreChanges {
   readonly client?: Cluster;
-  readonly waitReplicas?: { count: number; timeout: number };
+  readonly waitReplicas?: WaitReplicas;
 }
 
 function newStore(changes: StoreChanges = {}) {
@@ -51,7 +55,7 @@ async function move({ recordKey }: Lease): Promise<void> {
 }
 
 describe('With waitReplicas, on a cluster', () => {
-  const waitReplicas = { count: 1, timeout: 2_000 };
+  const waitReplicas: WaitReplicas = { count: 1, timeout: '2s' };
 
   it('each step waits for the replica of its own shard', async () => {
     const store = newStore({ waitReplicas });
@@ -105,7 +109,7 @@ async function natMap(): Promise<Record<string, { host: string; port: number }>>
 const PUSHED = new Set(['plainly', 'with auto-pipelining', 'with waitReplicas, behind a NAT']);
 
 describe('A cluster of which ioredis knows only some slots', () => {
-  const waitReplicas = { count: 1, timeout: 2_000 };
+  const waitReplicas: WaitReplicas = { count: 1, timeout: '2s' };
   const variants: [string, () => BlindOptions | Promise<BlindOptions>, StoreChanges][] = [
     ['plainly', () => ({}), {}],
     ['with auto-pipelining', () => ({ enableAutoPipelining: true }), {}],

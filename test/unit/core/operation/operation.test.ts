@@ -177,34 +177,34 @@ describe('options', () => {
   }
 
   describe('a number', () => {
-    const ranges: [string, string, number, number][] = [
-      ['outcome', 'retentionMs', 1, 365 * DAY_MS],
-      ['outcome', 'maxBytes', 0, 67_108_864],
-      ['duplicates', 'timeoutMs', 1, 3_600_000],
-      ['duplicates', 'retryAfterMs', 1, DAY_MS],
-      ['lease', 'durationMs', 100, 3_600_000],
-      ['lease', 'maxExecutionMs', 100, DAY_MS],
-      ['storeErrors', 'commandTimeoutMs', 1, 60_000],
-      ['storeErrors', 'saveTimeoutMs', 1, 60_000],
-      ['transaction', 'conflictRetries', 0, 10],
-      ['limits', 'maxWaiters', 0, 1_000_000],
-      ['limits', 'maxWaitersPerKey', 1, 1_000_000],
-      ['limits', 'maxWaitersPerCaller', 1, 1_000_000],
-      ['limits', 'maxAttemptsPerCaller', 1, 1_000_000],
-      ['limits', 'shutdownTimeoutMs', 0, 3_600_000],
-      ['breaker', 'errorThresholdPercentage', 1, 99],
-      ['breaker', 'volumeThreshold', 1, 1_000_000],
-      ['breaker', 'windowMs', 100, 3_600_000],
-      ['breaker', 'probeIntervalMs', 10, 3_600_000],
-      ['reconcile', 'intervalMs', 100, DAY_MS],
-      ['reconcile', 'batchSize', 1, 10_000],
-      ['reconcile', 'afterMs', 0, DAY_MS],
+    const ranges: [string, string, number, number, durations: string][] = [
+      ['outcome', 'retention', 1, 365 * DAY_MS, "'1ms' to '365d'"],
+      ['outcome', 'maxBytes', 0, 67_108_864, ''],
+      ['duplicates', 'timeout', 1, 3_600_000, "'1ms' to '1h'"],
+      ['duplicates', 'retryAfter', 1, DAY_MS, "'1ms' to '24h'"],
+      ['lease', 'duration', 100, 3_600_000, "'100ms' to '1h'"],
+      ['lease', 'maxExecution', 100, DAY_MS, "'100ms' to '24h'"],
+      ['storeErrors', 'commandTimeout', 1, 60_000, "'1ms' to '1m'"],
+      ['storeErrors', 'saveTimeout', 1, 60_000, "'1ms' to '1m'"],
+      ['transaction', 'conflictRetries', 0, 10, ''],
+      ['limits', 'maxWaiters', 0, 1_000_000, ''],
+      ['limits', 'maxWaitersPerKey', 1, 1_000_000, ''],
+      ['limits', 'maxWaitersPerCaller', 1, 1_000_000, ''],
+      ['limits', 'maxAttemptsPerCaller', 1, 1_000_000, ''],
+      ['limits', 'shutdownTimeout', 0, 3_600_000, "'0ms' to '1h'"],
+      ['breaker', 'errorThresholdPercentage', 1, 99, ''],
+      ['breaker', 'volumeThreshold', 1, 1_000_000, ''],
+      ['breaker', 'window', 100, 3_600_000, "'100ms' to '1h'"],
+      ['breaker', 'probeInterval', 10, 3_600_000, "'10ms' to '1h'"],
+      ['reconcile', 'interval', 100, DAY_MS, "'100ms' to '24h'"],
+      ['reconcile', 'batchSize', 1, 10_000, ''],
+      ['reconcile', 'after', 0, DAY_MS, "'0ms' to '24h'"],
     ];
 
     /** Fields that the deadline's own range depends on. */
     function roomFor(group: string, option: string): object {
       if (group !== 'lease') return {};
-      return option === 'durationMs' ? { maxExecutionMs: DAY_MS } : { durationMs: 100 };
+      return option === 'duration' ? { maxExecution: DAY_MS } : { duration: 100 };
     }
 
     it.each(ranges)('%s.%s may be from %d to %d', (group, option, min, max) => {
@@ -217,21 +217,23 @@ describe('options', () => {
 
     it.each(ranges)(
       '%s.%s below %d or above %d is rejected by its path',
-      (group, option, ...range) => {
-        const [min, max] = range;
+      (group, option, min, max, durations) => {
+        const kind =
+          durations === '' ? `an integer from ${min} to ${max}` : `a duration from ${durations}`;
         for (const value of [min - 1, max + 1, min + 0.5, NaN, Infinity, String(min), null]) {
           const message = messageOf({ [group]: { [option]: value } });
-          expect(message).toContain(
-            `"${group}.${option}" must be an integer from ${min} to ${max}, but it is `,
-          );
-          expect(message).toContain(typeof value === 'string' ? `"${value}"` : String(value));
+          expect(message).toContain(`"${group}.${option}" must be ${kind}`);
+          const given = typeof value === 'string' ? `"${value}"` : String(value);
+          expect(message).toContain(`, but it is ${given}.`);
         }
       },
     );
 
     it('lease.maxExecution may not be shorter than the lease', () => {
       const lease = { duration: 5_000, maxExecution: 4_999 };
-      expect(messageOf({ lease })).toContain('"lease.maxExecution" must be an integer from 5000');
+      expect(messageOf({ lease })).toContain(
+        '"lease.maxExecution" must be at least lease.duration',
+      );
     });
   });
 
