@@ -53,7 +53,7 @@ const folders = {
   'transports/websocket': 'core/{util,record,recovery} transports/{common,call}',
 
   'observability/health': 'core/{util,record,meter,store}',
-  'observability/metrics': 'core/{util,record,meter}',
+  'observability/metrics': 'core/meter',
 
   'nest/options':
     'core/{util,record,transaction,store,operation,telemetry,recovery} codecs/json wrappers/breaker transports/{common,http,message}',

@@ -3,28 +3,37 @@ import type {
   AttemptSubject,
   BreakerState,
   IdempotencyEvent,
-  IdempotencyEventType,
   RejectionReason,
   Transport,
   UnprotectedReason,
+  WaitEnd,
 } from '../record/events.js';
 import type { CountedSubject, StoreCommand } from '../record/idempotency-events.js';
 import { UNKNOWN_FENCE } from '../record/record.js';
 import { nodeClock, type Clock } from '../util/clock.js';
 import { storeErrorTypeOf, type StoreErrorType } from '../util/errors.js';
-import { OperationCells } from './cells.js';
-import type { DurationRecorder } from './duration-recorder.js';
+import { OPERATION, OUTCOME, RECONCILED, WAIT_END } from './attributes.js';
+import {
+  commandAttributes,
+  INSTRUMENTS,
+  NO_ERROR,
+  PROCESS_INSTRUMENTS,
+  readOperation,
+  startOperation,
+  type OperationCells,
+  type Sample,
+} from './instruments.js';
 import type {
   AttemptOutcome,
   IncidentType,
   MeterReading,
   OperationReading,
-  ReconcileResult,
   RequestResult,
   RunningAttempt,
+  StoreCommandReading,
   StoreReading,
 } from './meter-reading.js';
-import { StoreCells } from './store-cells.js';
+import { Outage } from './outage.js';
 
 /** The callers of plain calls name operations as they like. */
 const MAX_OPERATIONS = 200;
@@ -46,78 +55,25 @@ export interface MeterSource {
 }
 
 /**
+ * Gets each duration as the meter counts it, in the async context of its request: for an exporter that cannot read
+ * histograms. It must not throw.
+ */
+export type DurationRecorder = (
+  metric: string,
+  ms: number,
+  attributes: Sample['attributes'],
+) => void;
+
+/**
  * Counts events and the store's commands, from the start of the process and without a subscriber. Injectable. It is read
  * on demand, by exporters of metrics for example.
  */
 export class IdempotencyMeter {
-  /** Where each event counts. `ended` has the rest of its attempt's story. */
-  private static readonly PLACES = {
-    acquired: nowhere,
-    takeover: (meter, { operation }) => void (meter.of(operation).takeovers += 1),
-    recovered: nowhere,
-    recovery_failed: incident,
-    replayed: (meter, event) => {
-      meter.replayed(event);
-    },
-    waited: (meter, { operation, end, waitedMs }) => {
-      meter.of(operation).wait(end, waitedMs);
-      meter.recorder?.wait(meter.nameOf(operation), end, waitedMs);
-    },
-    rejected: (meter, event) => {
-      meter.rejected(event, event.reason);
-    },
-    invalid_request: (meter, event) => {
-      meter.request(event, event.reason);
-    },
-    completed: nowhere,
-    released: nowhere,
-    ended: (meter, event) => {
-      meter.ended(event, event.how, event.durationMs, event.fencingToken !== UNKNOWN_FENCE);
-    },
-    release_failed: incident,
-    slow_attempt: incident,
-    lease_lost: (meter, event) => {
-      incident(meter, event);
-      meter.of(event.operation).leaseLosses[event.reason] += 1;
-    },
-    superseded: incident,
-    outcome_diverged: incident,
-    response_diverged: incident,
-    record_lost: incident,
-    save_delayed: incident,
-    save_failed: incident,
-    rolled_back: incident,
-    conflicted: incident,
-    commit_hook_failed: incident,
-    unprotected: (meter, event) => {
-      if (event.reason === 'store_unavailable') incident(meter, event);
-      meter.request(event, UNPROTECTED[event.reason]);
-    },
-    option_failed: incident,
-    key_misnamed: incident,
-    store_unavailable: (meter, { error }) => {
-      meter.lastFailure = { at: meter.clock.wallTime(), errorType: storeErrorTypeOf(error) };
-    },
-    reconciled: (meter, { report }) => {
-      for (const result of RECONCILE_RESULTS) meter.reconciled[result] += report[result];
-    },
-    consumer_stopped: nowhere,
-    reply_mismatched: nowhere,
-    // The store has the state itself.
-    breaker_opened: nowhere,
-    breaker_half_open: nowhere,
-    breaker_closed: nowhere,
-  } satisfies {
-    readonly [Type in IdempotencyEventType]: (
-      meter: IdempotencyMeter,
-      event: Extract<IdempotencyEvent, { readonly type: Type }>,
-    ) => void;
-  };
-
   private readonly operations = new Map<string, OperationCells>();
   private others: OperationCells | undefined;
-  private readonly reconciled: Record<ReconcileResult, number> = { ...NO_RECORDS };
-  private readonly storeCells = new StoreCells();
+  private readonly reconciled = PROCESS_INSTRUMENTS.reconciled.start();
+  private readonly commands = PROCESS_INSTRUMENTS.commands.start();
+  private readonly outages = new Outage();
   private lastFailure: StoreReading['lastFailure'];
   private source: MeterSource | undefined;
   private recorder: DurationRecorder | undefined;
@@ -133,7 +89,7 @@ export class IdempotencyMeter {
    * handlers and methods of the application.
    */
   declare(operation: string, transport: Transport = 'call'): void {
-    this.of(operation).declare(transport);
+    this.of(operation).requests.at(transport);
   }
 
   /** Returns the numbers of now. */
@@ -141,7 +97,7 @@ export class IdempotencyMeter {
     return {
       operations: this.readOperations(),
       store: this.readStore(),
-      reconciled: { ...this.reconciled },
+      reconciled: this.reconciled.read(),
     };
   }
 
@@ -164,16 +120,63 @@ export class IdempotencyMeter {
     this.recorder = recorder;
   }
 
-  /** @internal See {@link StoreCells.outage}. */
+  /** @internal See {@link Outage.errorType}. */
   outage(): StoreErrorType | undefined {
-    return this.storeCells.outage(this.clock.now());
+    return this.outages.errorType(this.clock.now());
   }
 
-  /** @internal */
+  /** @internal `ended` has the rest of its attempt's story. */
   count(event: IdempotencyEvent): void {
-    const place: (meter: IdempotencyMeter, event: never) => void =
-      IdempotencyMeter.PLACES[event.type];
-    place(this, event as never);
+    switch (event.type) {
+      case 'takeover':
+        this.of(event.operation).takeovers.count += 1;
+        return;
+      case 'replayed':
+        this.replayed(event);
+        return;
+      case 'rejected':
+      case 'invalid_request':
+        this.request(event, event.reason);
+        return;
+      case 'unprotected':
+        if (event.reason === 'store_unavailable') this.incident(event);
+        this.request(event, UNPROTECTED[event.reason]);
+        return;
+      case 'waited':
+        this.waited(event.operation, event.end, event.waitedMs);
+        return;
+      case 'lease_lost':
+        this.incident(event);
+        this.of(event.operation).leaseLosses.at(event.reason).count += 1;
+        return;
+      case 'ended':
+        this.ended(event, event.how, event.durationMs, event.fencingToken !== UNKNOWN_FENCE);
+        return;
+      case 'store_unavailable':
+        this.lastFailure = {
+          at: this.clock.wallTime(),
+          errorType: storeErrorTypeOf(event.error),
+        };
+        return;
+      case 'reconciled':
+        for (const result of RECONCILED.values) {
+          this.reconciled.at(result).count += event.report[result];
+        }
+        return;
+      case 'acquired':
+      case 'recovered':
+      case 'completed':
+      case 'released':
+      case 'consumer_stopped':
+      case 'reply_mismatched':
+      // The store has the state itself.
+      case 'breaker_opened':
+      case 'breaker_half_open':
+      case 'breaker_closed':
+        return;
+      default:
+        this.incident(event);
+    }
   }
 
   /** @internal */
@@ -189,38 +192,68 @@ export class IdempotencyMeter {
   /** @internal */
   ended(subject: CountedSubject, how: AttemptEnd, durationMs: number, isProtected: boolean): void {
     const outcome = OUTCOMES[how];
-    if (outcome === undefined || subject.transport === undefined) return;
-    const cells = this.of(subject.operation);
-    const result = how === 'recovered' ? how : 'executed';
+    const { operation, transport } = subject;
+    if (outcome === undefined || transport === undefined) return;
+    const { requests, attempts } = this.of(operation);
     // An unprotected request is counted when its operation starts.
-    if (isProtected) cells.request(subject.transport, result);
-    cells.attempt(outcome, durationMs);
-    this.recorder?.attempt(this.nameOf(subject.operation), outcome, durationMs);
+    if (isProtected) requests.at(transport).at(how === 'recovered' ? how : 'executed').count += 1;
+    attempts.at(outcome).add(durationMs);
+    this.recorder?.(INSTRUMENTS.attempts.name, durationMs, {
+      [OPERATION.name]: this.nameOf(operation),
+      [OUTCOME.name]: outcome,
+    });
   }
 
   /** @internal */
   commandReplied(command: StoreCommand, sentAt: number, now = this.clock.now()): void {
-    this.storeCells.replied(command, sentAt, now);
-    this.recorder?.command(command, undefined, now - sentAt);
+    this.command(command, undefined, now, now - sentAt);
   }
 
   /** @internal */
   commandFailed(command: StoreCommand, sentAt: number, error: unknown): void {
     const now = this.clock.now();
-    const errorType = storeErrorTypeOf(error);
-    this.storeCells.failed(command, sentAt, now, errorType);
-    this.recorder?.command(command, errorType, now - sentAt);
+    this.command(command, storeErrorTypeOf(error), now, now - sentAt);
   }
 
   private request({ operation, transport }: CountedSubject, result: RequestResult): void {
-    if (transport !== undefined) this.of(operation).request(transport, result);
+    if (transport !== undefined) this.of(operation).requests.at(transport).at(result).count += 1;
+  }
+
+  private incident(event: { readonly operation: string; readonly type: IncidentType }): void {
+    this.of(event.operation).incidents.at(event.type).count += 1;
+  }
+
+  private waited(operation: string, end: WaitEnd, ms: number): void {
+    this.of(operation).waits.at(end).add(ms);
+    this.recorder?.(INSTRUMENTS.waits.name, ms, {
+      [OPERATION.name]: this.nameOf(operation),
+      [WAIT_END.name]: end,
+    });
+  }
+
+  private command(
+    command: StoreCommand,
+    errorType: StoreErrorType | undefined,
+    now: number,
+    ms: number,
+  ): void {
+    this.commands
+      .at(command)
+      .at(errorType ?? NO_ERROR)
+      .add(ms);
+    this.outages.add(command, errorType, now);
+    this.recorder?.(
+      PROCESS_INSTRUMENTS.commands.name,
+      ms,
+      commandAttributes(command, (this.source?.store ?? NO_STORE).system, errorType),
+    );
   }
 
   private of(operation: string): OperationCells {
     const known = this.operations.get(operation);
     if (known !== undefined) return known;
     if (this.operations.size >= MAX_OPERATIONS) return this.others ?? this.startOthers();
-    const cells = new OperationCells();
+    const cells = startOperation();
     this.operations.set(operation, cells);
     return cells;
   }
@@ -230,7 +263,7 @@ export class IdempotencyMeter {
     this.warn(
       `The meter counts ${MAX_OPERATIONS} operations by name, and all others together as "${OTHER_OPERATIONS}". Use one name per kind of operation, without ids, for example in IdempotencyService.run({ operation }). [idempotency_too_many_operations]`,
     );
-    return (this.others = new OperationCells());
+    return (this.others = startOperation());
   }
 
   /** Under which its operation counts. */
@@ -239,15 +272,17 @@ export class IdempotencyMeter {
   }
 
   private readOperations(): Map<string, OperationReading> {
-    const running = this.numbersOf(this.running());
-    const waiting = this.numbersOf(this.source?.waiting() ?? []);
-    const readings = new Map<string, OperationReading>();
-    const read = (name: string, cells: OperationCells) => {
-      readings.set(name, cells.read(running.get(cells) ?? 0, waiting.get(cells) ?? 0));
-    };
-    for (const [name, cells] of this.operations) read(name, cells);
-    if (this.others !== undefined) read(OTHER_OPERATIONS, this.others);
-    return readings;
+    // These may bring operations of which nothing else has been counted.
+    const running = this.running().map(({ operation }) => this.of(operation).running);
+    const waiting = Array.from(
+      this.source?.waiting() ?? [],
+      (each) => this.of(each.operation).waiting,
+    );
+    const all = [...this.operations];
+    if (this.others !== undefined) all.push([OTHER_OPERATIONS, this.others]);
+    for (const [, cells] of all) cells.running.count = cells.waiting.count = 0;
+    for (const level of [...running, ...waiting]) level.count += 1;
+    return new Map(all.map(([name, cells]) => [name, readOperation(cells)]));
   }
 
   private readStore(): StoreReading {
@@ -255,27 +290,21 @@ export class IdempotencyMeter {
     const { system, breaker, deletedRecords } = this.source?.store ?? NO_STORE;
     return {
       system,
-      commands: this.storeCells.read(),
+      commands: this.readCommands(),
       ...(breaker !== undefined && { breaker }),
       ...(deletedRecords !== undefined && { deletedRecords }),
       ...(lastFailure !== undefined && { lastFailure }),
     };
   }
 
-  private numbersOf(
-    subjects: Iterable<{ readonly operation: string }>,
-  ): Map<OperationCells, number> {
-    const numbers = new Map<OperationCells, number>();
-    for (const { operation } of subjects) {
-      const cells = this.of(operation);
-      numbers.set(cells, (numbers.get(cells) ?? 0) + 1);
-    }
-    return numbers;
-  }
-
-  /** @internal */
-  incident({ operation, type }: { readonly operation: string; readonly type: IncidentType }): void {
-    this.of(operation).incidents[type] += 1;
+  private readCommands(): StoreCommandReading[] {
+    return this.commands.entries().flatMap(([command, cells]) =>
+      cells.entries().map(([errorType, durations]) => ({
+        command,
+        ...(errorType !== NO_ERROR && { errorType }),
+        duration: durations.read(),
+      })),
+    );
   }
 }
 
@@ -285,16 +314,6 @@ const NO_STORE: MeterSource['store'] = {
   breaker: undefined,
   deletedRecords: undefined,
 };
-
-const NO_RECORDS: Readonly<Record<ReconcileResult, number>> = {
-  completed: 0,
-  released: 0,
-  overtaken: 0,
-  failed: 0,
-  unknown: 0,
-};
-
-export const RECONCILE_RESULTS = Object.keys(NO_RECORDS) as readonly ReconcileResult[];
 
 /** What the duration of an attempt counts as; not that of an operation that did not start. */
 const OUTCOMES: Readonly<Record<AttemptEnd, AttemptOutcome | undefined>> = {
@@ -317,14 +336,3 @@ const UNPROTECTED: Readonly<Record<UnprotectedReason, RequestResult>> = {
   no_caller: 'unprotected_no_caller',
   disabled: 'unprotected_disabled',
 };
-
-function nowhere(): void {
-  // It has no number of its own.
-}
-
-function incident(
-  meter: IdempotencyMeter,
-  event: { readonly operation: string; readonly type: IncidentType },
-): void {
-  meter.incident(event);
-}

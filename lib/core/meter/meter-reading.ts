@@ -4,10 +4,7 @@ import type {
   IdempotencyEventType,
   LeaseLossReason,
   ReconcileReport,
-  InvalidRequestReason,
-  RejectionReason,
   Transport,
-  UnprotectedReason,
   WaitEnd,
 } from '../record/events.js';
 import type { StoreCommand } from '../record/idempotency-events.js';
@@ -89,39 +86,53 @@ export interface RunningAttempt extends AttemptSubject {
   readonly leaseLeftMs: number | undefined;
 }
 
+export const REQUEST_RESULTS = [
+  'executed',
+  'recovered',
+  'replayed',
+  'unprotected',
+  'mismatch',
+  'in_progress',
+  'outcome_unknown',
+  'store_unavailable',
+  'shutting_down',
+  'key_missing',
+  'key_invalid',
+  'caller_unknown',
+  'content_invalid',
+  'unprotected_no_key',
+  'unprotected_no_caller',
+  'unprotected_disabled',
+  'too_many_attempts',
+] as const;
+
 /**
  * `executed` and `recovered` count when the request's attempt has ended, those that begin with `unprotected` when the
  * operation starts, all others when the engine has decided. `unprotected` alone: without the store.
  */
-export type RequestResult =
-  | 'executed'
-  | 'recovered'
-  | 'replayed'
-  | 'unprotected'
-  | `unprotected_${Exclude<UnprotectedReason, 'store_unavailable'>}`
-  | RejectionReason
-  | InvalidRequestReason;
+export type RequestResult = (typeof REQUEST_RESULTS)[number];
+
+export const INCIDENTS = [
+  'superseded',
+  'outcome_diverged',
+  'response_diverged',
+  'record_lost',
+  'save_delayed',
+  'save_failed',
+  'release_failed',
+  'rolled_back',
+  'conflicted',
+  'commit_hook_failed',
+  'recovery_failed',
+  'slow_attempt',
+  'lease_lost',
+  'unprotected',
+  'option_failed',
+  'key_misnamed',
+] as const satisfies readonly IdempotencyEventType[];
 
 /** The events that show a problem. */
-export type IncidentType = Extract<
-  IdempotencyEventType,
-  | 'superseded'
-  | 'outcome_diverged'
-  | 'response_diverged'
-  | 'record_lost'
-  | 'save_delayed'
-  | 'save_failed'
-  | 'release_failed'
-  | 'rolled_back'
-  | 'conflicted'
-  | 'commit_hook_failed'
-  | 'recovery_failed'
-  | 'slow_attempt'
-  | 'lease_lost'
-  | 'unprotected'
-  | 'option_failed'
-  | 'key_misnamed'
->;
+export type IncidentType = (typeof INCIDENTS)[number];
 
 /** `kept`: the attempt's outcome is stored. `lost`: another attempt's is. `error`: no outcome is known to be stored. */
 export type AttemptOutcome = 'kept' | 'released' | 'lost' | 'error';

@@ -33,20 +33,23 @@ export type FrequentEventType =
 /** What a request or an attempt is counted for. */
 export type CountedSubject = Pick<AttemptSubject, 'operation' | 'transport'>;
 
+export const STORE_COMMANDS = [
+  'begin',
+  'extend',
+  'complete',
+  'release',
+  'watch',
+  'abandoned',
+  'transaction_lock',
+  'transaction_complete',
+  'transaction_ended',
+] as const;
+
 /**
  * Those that requests, lease extensions, waiting duplicates and the reconciler send. `transaction_lock` and
  * `transaction_complete` are sent on the connection of the operation's transaction.
  */
-export type StoreCommand =
-  | 'begin'
-  | 'extend'
-  | 'complete'
-  | 'release'
-  | 'watch'
-  | 'abandoned'
-  | 'transaction_lock'
-  | 'transaction_complete'
-  | 'transaction_ended';
+export type StoreCommand = (typeof STORE_COMMANDS)[number];
 
 /**
  * @internal Counts events. The frequent ones also have methods of their own: without a subscriber, they are counted

@@ -64,20 +64,17 @@ export function errorTypeOf(error: unknown): string | undefined {
   }
 }
 
-/** The codes of a store's errors. `_OTHER`: an error of another kind, such as the database's in a transaction. */
-export type StoreErrorType =
-  | 'idempotency_store_unavailable'
-  | 'idempotency_store_outcome_unknown'
-  | 'idempotency_store_reply_mismatched'
-  | 'idempotency_store_misconfigured'
-  | '_OTHER';
-
 const STORE_ERRORS = [
   'idempotency_store_unavailable',
   'idempotency_store_outcome_unknown',
   'idempotency_store_reply_mismatched',
   'idempotency_store_misconfigured',
-] as const satisfies readonly StoreErrorType[];
+] as const;
+
+export const STORE_ERROR_TYPES = [...STORE_ERRORS, '_OTHER'] as const;
+
+/** The codes of a store's errors. `_OTHER`: an error of another kind, such as the database's in a transaction. */
+export type StoreErrorType = (typeof STORE_ERROR_TYPES)[number];
 
 export function storeErrorTypeOf(error: unknown): StoreErrorType {
   return STORE_ERRORS.find((code) => hasCode(error, code)) ?? '_OTHER';

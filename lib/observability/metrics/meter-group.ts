@@ -1,13 +1,11 @@
-import type { HistogramReading, MeterReading } from '../../core/meter/meter-reading.js';
-import { OPERATION } from './attributes.js';
+import { OPERATION } from '../../core/meter/attributes.js';
 import {
   METRICS,
-  type Described,
-  type HistogramMetric,
   type Metric,
-  type NumberMetric,
   type Sample,
-} from './catalogue.js';
+  type SampleValue,
+} from '../../core/meter/instruments.js';
+import type { MeterReading } from '../../core/meter/meter-reading.js';
 
 /** An `IdempotencyMeter`. */
 export interface ReadMeter {
@@ -23,15 +21,13 @@ interface Exported extends ExportOptions {
   readonly reading: MeterReading;
 }
 
-type Add<Value> = (one: Value, other: Value) => Value;
-
 /**
  * The meters that one exporter reads: those of several applications in this process, or of several modules. Their
  * numbers add up. The counts of a meter that leaves stay, because a counter must not decrease.
  */
 export class MeterGroup {
   private readonly members = new Map<ReadMeter, ExportOptions>();
-  private readonly kept = new Map<string, readonly Sample<unknown>[]>();
+  private readonly kept = new Map<string, readonly Sample[]>();
   private current: readonly Exported[] | undefined;
 
   get isEmpty(): boolean {
@@ -56,35 +52,23 @@ export class MeterGroup {
     this.kept.clear();
   }
 
-  numbers(metric: NumberMetric): readonly Sample<number>[] {
-    return this.total(metric, addNumbers, this.readings());
-  }
-
-  histograms(metric: HistogramMetric): readonly Sample<HistogramReading>[] {
-    return this.total(metric, addHistograms, this.readings());
+  samples(metric: Metric): readonly Sample[] {
+    return this.total(metric, this.readings());
   }
 
   private keep(last: Exported): void {
     for (const metric of METRICS) {
-      if (metric.kind === 'counter') {
-        this.kept.set(metric.name, this.total(metric, addNumbers, [last]));
-      } else if (metric.kind === 'histogram') {
-        this.kept.set(metric.name, this.total(metric, addHistograms, [last]));
-      }
+      if (metric.kind !== 'updowncounter') this.kept.set(metric.name, this.total(metric, [last]));
     }
   }
 
-  private total<Value>(
-    metric: Described<Metric['kind'], Value>,
-    add: Add<Value>,
-    readings: readonly Exported[],
-  ): readonly Sample<Value>[] {
-    const kept = (this.kept.get(metric.name) ?? []) as readonly Sample<Value>[];
+  private total(metric: Metric, readings: readonly Exported[]): readonly Sample[] {
     const all = readings.flatMap(({ reading, operation }) => {
       const samples = metric.read(reading);
-      return operation ? samples : samples.map(withoutOperation);
+      if (operation) return samples;
+      return samples.map(({ attributes, value }) => ({ attributes: unnamed(attributes), value }));
     });
-    return sums([...kept, ...all], add);
+    return sums([...(this.kept.get(metric.name) ?? []), ...all]);
   }
 
   /** One reading for all metrics of a scrape, which are read in the same turn: so they agree with each other. */
@@ -103,31 +87,29 @@ export class MeterGroup {
   }
 }
 
-function withoutOperation<Value>({ attributes, value }: Sample<Value>): Sample<Value> {
+/** All but the operation's name. */
+export function unnamed(attributes: Sample['attributes']): Sample['attributes'] {
   const { [OPERATION.name]: _, ...others } = attributes;
-  return { attributes: others, value };
+  return others;
 }
 
 /** One sample for each combination of attributes. */
-function sums<Value>(samples: readonly Sample<Value>[], add: Add<Value>): Sample<Value>[] {
-  const byAttributes = new Map<string, Sample<Value>>();
+function sums(samples: readonly Sample[]): Sample[] {
+  const byAttributes = new Map<string, Sample>();
   for (const sample of samples) {
     const place = JSON.stringify(sample.attributes);
     const sum = byAttributes.get(place);
     byAttributes.set(
       place,
-      sum === undefined ? sample : { ...sample, value: add(sum.value, sample.value) },
+      sum === undefined ? sample : { ...sample, value: added(sum.value, sample.value) },
     );
   }
   return [...byAttributes.values()];
 }
 
-function addNumbers(one: number, other: number): number {
-  return one + other;
-}
-
-/** Those of one metric have the same bounds. */
-function addHistograms(one: HistogramReading, other: HistogramReading): HistogramReading {
+/** Two values of one metric: its histograms have the same bounds. */
+function added(one: SampleValue, other: SampleValue): SampleValue {
+  if (typeof one === 'number' || typeof other === 'number') return Number(one) + Number(other);
   return {
     bounds: one.bounds,
     counts: one.counts.map((count, bucket) => count + (other.counts[bucket] ?? 0)),

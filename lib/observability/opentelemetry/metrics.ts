@@ -3,30 +3,17 @@ import {
   diag,
   metrics,
   ValueType,
-  type Attributes,
   type BatchObservableCallback,
   type Histogram,
   type Meter,
   type MeterProvider,
+  type Observable,
 } from '@opentelemetry/api';
-import type { DurationRecorder } from '../../core/meter/duration-recorder.js';
+import type { DurationRecorder } from '../../core/meter/idempotency-meter.js';
+import { METRICS, PROCESS_INSTRUMENTS, type Metric } from '../../core/meter/instruments.js';
 import type { TelemetrySource } from '../../core/telemetry/telemetry.js';
 import { flag, type Defaulted, type Group } from '../../core/util/option-schema.js';
-import {
-  COMMAND,
-  ERROR_TYPE,
-  OPERATION,
-  OUTCOME,
-  SYSTEM,
-  WAIT_END,
-} from '../metrics/attributes.js';
-import {
-  DURATIONS,
-  METRICS,
-  type HistogramMetric,
-  type NumberMetric,
-} from '../metrics/catalogue.js';
-import { MeterGroup } from '../metrics/meter-group.js';
+import { MeterGroup, unnamed } from '../metrics/meter-group.js';
 import { SCOPE } from './scope.generated.js';
 
 /** Options of the metrics of {@link openTelemetry}. */
@@ -48,11 +35,10 @@ export const METRICS_OPTIONS: Group<OpenTelemetryMetricsOptions, MetricsOptions>
 /** So that a process without requests exports its zeros, too, soon after the SDK has started. */
 const CHECK_INTERVAL_MS = 1_000;
 
-type Duration = keyof typeof DURATIONS;
-
 /** What one provider has of this library. */
 interface Instruments {
-  readonly durations: Readonly<Record<Duration, Histogram>>;
+  /** By the names of their metrics. */
+  readonly histograms: ReadonlyMap<string, Histogram>;
   readonly remove: () => void;
 }
 
@@ -71,7 +57,7 @@ class MetricsExport {
     // Another SDK has never seen them.
     if (this.group.isEmpty && metrics.getMeterProvider() !== this.provider) this.group.forget();
     this.group.add(meter, options);
-    meter.recordTo(this.recorderOf(meter, options));
+    meter.recordTo(this.recorderFor(options));
     this.current();
     this.checks ??= setInterval(() => this.current(), CHECK_INTERVAL_MS).unref();
     return () => {
@@ -83,37 +69,16 @@ class MetricsExport {
     };
   }
 
-  private recorderOf(
-    meter: TelemetrySource['meter'],
-    { operation: isNamed, storeCommands }: MetricsOptions,
-  ): DurationRecorder {
-    const named = (operation: string) => (isNamed ? { [OPERATION.name]: operation } : undefined);
-    let system: string | undefined;
-    return {
-      attempt: (operation, outcome, ms) => {
-        this.record('attempt', ms, () => ({ ...named(operation), [OUTCOME.name]: outcome }));
-      },
-      wait: (operation, end, ms) => {
-        this.record('wait', ms, () => ({ ...named(operation), [WAIT_END.name]: end }));
-      },
-      command: (command, errorType, ms) => {
-        if (!storeCommands) return;
-        this.record('command', ms, () => {
-          system ??= meter.read().store.system;
-          const failed = errorType !== undefined && { [ERROR_TYPE.name]: errorType };
-          return { [COMMAND.name]: command, [SYSTEM.name]: system, ...failed };
-        });
-      },
+  private recorderFor({ operation, storeCommands }: MetricsOptions): DurationRecorder {
+    return (metric, ms, attributes) => {
+      if (metric === PROCESS_INSTRUMENTS.commands.name && !storeCommands) return;
+      try {
+        const histogram = this.current()?.histograms.get(metric);
+        histogram?.record(ms / 1_000, operation ? attributes : unnamed(attributes));
+      } catch (error) {
+        report(error);
+      }
     };
-  }
-
-  /** @param attributesOf - called only if there is an SDK. */
-  private record(duration: Duration, ms: number, attributesOf: () => Attributes): void {
-    try {
-      this.current()?.durations[duration].record(ms / 1_000, attributesOf());
-    } catch (error) {
-      report(error);
-    }
   }
 
   /** The instruments of the provider that is registered now: an SDK may start late, or again. */
@@ -145,42 +110,34 @@ export function startMetrics(source: TelemetrySource, options: MetricsOptions): 
 }
 
 function instrumentsOf(meter: Meter, group: MeterGroup): Instruments {
-  const observed = METRICS.filter((metric) => metric.kind !== 'histogram').map((metric) => ({
-    metric,
-    instrument: observableOf(meter, metric),
-  }));
-  const instruments = observed.map(({ instrument }) => instrument);
+  const numbers = METRICS.filter(({ kind }) => kind !== 'histogram');
+  const observed = new Map(numbers.map((metric) => [metric, observableOf(meter, metric)]));
+  const observables = [...observed.values()];
   const observe: BatchObservableCallback = (result) => {
-    for (const { metric, instrument } of observed) {
-      for (const { attributes, value } of group.numbers(metric)) {
-        result.observe(instrument, value, attributes);
+    for (const [metric, observable] of observed) {
+      for (const { attributes, value } of group.samples(metric)) {
+        result.observe(observable, value as number, attributes);
       }
     }
   };
-  meter.addBatchObservableCallback(observe, instruments);
+  meter.addBatchObservableCallback(observe, observables);
+  const histograms = METRICS.filter(({ kind }) => kind === 'histogram');
   return {
-    durations: {
-      attempt: histogramOf(meter, DURATIONS.attempt),
-      wait: histogramOf(meter, DURATIONS.wait),
-      command: histogramOf(meter, DURATIONS.command),
-    },
+    histograms: new Map(histograms.map((metric) => [metric.name, histogramOf(meter, metric)])),
     remove: () => {
-      meter.removeBatchObservableCallback(observe, instruments);
+      meter.removeBatchObservableCallback(observe, observables);
     },
   };
 }
 
-function observableOf(meter: Meter, { name, kind, unit, description }: NumberMetric) {
+function observableOf(meter: Meter, { name, kind, unit, description }: Metric): Observable {
   const options = { unit, description, valueType: ValueType.INT };
   return kind === 'counter'
     ? meter.createObservableCounter(name, options)
     : meter.createObservableUpDownCounter(name, options);
 }
 
-function histogramOf(
-  meter: Meter,
-  { name, unit, description, bounds }: HistogramMetric,
-): Histogram {
+function histogramOf(meter: Meter, { name, unit, description, bounds = [] }: Metric): Histogram {
   const advice = { explicitBucketBoundaries: [...bounds] };
   return meter.createHistogram(name, { unit, description, advice });
 }

@@ -1,5 +1,5 @@
+import type { Metric, Sample } from '../../core/meter/instruments.js';
 import type { HistogramReading } from '../../core/meter/meter-reading.js';
-import { prometheusLabel, prometheusName, type Metric, type Sample } from '../metrics/catalogue.js';
 import type { MeterGroup } from '../metrics/meter-group.js';
 
 type Labels = Readonly<Record<string, string | number>>;
@@ -46,19 +46,24 @@ export class Collector {
   }
 
   private series(): Series[] {
-    const { metric, group, name } = this;
-    if (metric.kind === 'histogram') {
-      return group
-        .histograms(metric)
-        .flatMap(({ attributes, value }) => seriesOf(name, labelsOf(attributes), value));
-    }
-    return group
-      .numbers(metric)
-      .map(({ attributes, value }) => ({ labels: labelsOf(attributes), value }));
+    return this.group.samples(this.metric).flatMap(({ attributes, value }) => {
+      const labels = labelsOf(attributes);
+      return typeof value === 'number' ? { labels, value } : seriesOf(this.name, labels, value);
+    });
   }
 }
 
-function labelsOf(attributes: Sample<unknown>['attributes']): Labels {
+/** As the translation of OTLP for Prometheus names it. */
+export function prometheusName({ name, kind, unit }: Metric): string {
+  const suffix = `${unit === 's' ? '_seconds' : ''}${kind === 'counter' ? '_total' : ''}`;
+  return `${prometheusLabel(name)}${suffix}`;
+}
+
+export function prometheusLabel(attribute: string): string {
+  return attribute.replaceAll('.', '_');
+}
+
+function labelsOf(attributes: Sample['attributes']): Labels {
   return Object.fromEntries(
     Object.entries(attributes).map(([attribute, value]) => [prometheusLabel(attribute), value]),
   );

@@ -1,10 +1,10 @@
 import { register, type Metric as PromMetric, type Registry } from 'prom-client';
+import { METRICS } from '../../core/meter/instruments.js';
 import type { Telemetry } from '../../core/telemetry/telemetry.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { of, resolveOptions, type Defaulted, type Schema } from '../../core/util/option-schema.js';
-import { METRICS, prometheusName } from '../metrics/catalogue.js';
 import { MeterGroup, type ReadMeter } from '../metrics/meter-group.js';
-import { Collector } from './collector.js';
+import { Collector, prometheusName } from './collector.js';
 
 /** What is used of a registry of prom-client. */
 export type UsedRegistry = Pick<
