@@ -8,6 +8,8 @@ import { checkNames } from '../core/util/option-checks.js';
 
 /** Options of {@link createIdempotencyContext}: each sets the context's property of the same name. */
 export interface IdempotencyTestContextOptions {
+  /** The module option of that name, for `downstreamKey`. @defaultValue none */
+  readonly service?: string;
   /** @defaultValue `'test'` */
   readonly operation?: string;
   /** @defaultValue `[]`, an unknown caller */
@@ -24,7 +26,7 @@ export interface IdempotencyTestContextOptions {
   readonly fencingToken?: number;
   /** Aborts the context's signal when it is aborted. @defaultValue none */
   readonly signal?: AbortSignal;
-  /** @defaultValue the operation's own: 43 characters of base64url, made of scope, operation, key and name */
+  /** @defaultValue the operation's own: 43 characters of base64url, made of service, scope, operation, key and name */
   readonly downstreamKey?: (name: string) => string;
   /**
    * The transaction that `@IdempotencyTransaction()` injects: the operation has one, and `onCommitted` can be
@@ -49,6 +51,7 @@ export interface IdempotencyTestContext extends IdempotencyContext {
 }
 
 const NAMES = new Set([
+  'service',
   'operation',
   'scope',
   'key',
@@ -82,12 +85,13 @@ export function testContext(
   options: Omit<IdempotencyTestContextOptions, 'transaction'>,
   transaction: { readonly handle: unknown } | undefined,
 ): IdempotencyTestContext {
-  const { operation = 'test', scope = [], key = 'test-key' } = options;
+  const { service, operation = 'test', scope = [], key = 'test-key' } = options;
   const { isTakeover = false, attempt = isTakeover ? 2 : 1, isProtected = true } = options;
   const { fencingToken = isProtected ? attempt : 0, signal } = options;
   const keyFor =
     options.downstreamKey ??
-    ((name: string) => downstreamKey(operation, recordKey({ scope, operation, key }), name));
+    ((name: string) =>
+      downstreamKey(operation, recordKey({ service, scope, operation, key }), name));
   const loss = new AbortController();
   const downstreamNames: string[] = [];
   const commitHooks: (() => unknown)[] = [];

@@ -33,7 +33,7 @@ export class IdempotencyTestingModule {
   /**
    * Turns protection off: all decorators and `IdempotencyService` work, no key is required, nothing is stored or
    * replayed. The context of each execution is unprotected and has a random key.
-   * @param options - may be those of the application. `isGlobal`, `unitOfWork` and `transaction` count: an
+   * @param options - may be those of the application. `isGlobal`, `service`, `unitOfWork` and `transaction` count: an
    *   operation with `transaction` runs in a transaction of `unitOfWork`, without a record. Without `unitOfWork` it runs
    *   without a transaction, and hooks of `onCommitted` are called when it succeeds.
    */

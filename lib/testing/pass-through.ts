@@ -11,7 +11,6 @@ import {
 import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { recordKey } from '../core/record/record-key.js';
 import { givenScope, readScope } from '../core/record/scope.js';
-import type { UnitOfWork } from '../core/transaction/unit-of-work.js';
 import { errorTypeOf, IdempotencyOptionsError } from '../core/util/errors.js';
 import { resolve } from '../core/util/option-schema.js';
 import { METHOD_RUNNER } from '../nest/discovery/call-instances.js';
@@ -24,12 +23,17 @@ import type {
 } from '../nest/idempotency.service.js';
 import type { IdempotentMethods } from '../nest/idempotent-methods.js';
 import { LogReporter } from '../nest/log-reporter.js';
+import type { IdempotencyModuleOptions } from '../nest/options/idempotency-options.js';
 import type { HandlerTransport, HandlerTransports } from '../nest/registry/handler-transports.js';
 import { nameOf } from '../nest/registry/host-classes.js';
 import { isUnprotectedMethod } from '../transports/common/ask-option.js';
 import { testContext, type IdempotencyTestContext } from './idempotency-test-context.js';
 
 type TransactionSettings = Pick<ProtocolOptions, 'transaction'>;
+
+/** What counts of the module's options. */
+type PassThroughSettings = TransactionSettings &
+  Pick<IdempotencyModuleOptions, 'service' | 'unitOfWork'>;
 
 type Identity = Pick<IdempotencyContext, 'operation' | 'scope' | 'key'>;
 
@@ -41,7 +45,7 @@ export class PassThrough
   readonly known: HandlerTransports['known'] = new WeakMap();
 
   constructor(
-    private readonly settings: TransactionSettings & { readonly unitOfWork?: UnitOfWork } = {},
+    private readonly settings: PassThroughSettings = {},
     private readonly events = new IdempotencyEvents(),
   ) {
     events.reportTo(new LogReporter(new Logger('Idempotency')));
@@ -89,7 +93,7 @@ export class PassThrough
       );
     }
     return new Observable((subscriber) =>
-      unprotectedContext(identity).run(() => next.handle().subscribe(subscriber)),
+      this.contextOf(identity).run(() => next.handle().subscribe(subscriber)),
     );
   }
 
@@ -99,7 +103,7 @@ export class PassThrough
     operation: (context: IdempotencyContext) => Promise<Value> | Value,
   ): Promise<Value> {
     const run = async (transaction?: { readonly handle: unknown }) => {
-      const context = unprotectedContext(identity, transaction);
+      const context = this.contextOf(identity, transaction);
       return { context, value: await context.run(() => operation(context)) };
     };
     if (settings === false) return (await run()).value;
@@ -118,6 +122,15 @@ export class PassThrough
     return value;
   }
 
+  private contextOf(
+    identity: Identity,
+    transaction?: { readonly handle: unknown },
+  ): IdempotencyTestContext {
+    const { service } = this.settings;
+    const given = service === undefined ? identity : { ...identity, service };
+    return testContext({ ...given, isProtected: false }, transaction);
+  }
+
   /** A hook that fails is reported; the operation has succeeded. */
   private async callHooks(context: IdempotencyTestContext): Promise<void> {
     const { operation, attempt, fencingToken } = context;
@@ -125,7 +138,9 @@ export class PassThrough
       try {
         await context.commit();
       } catch (error) {
-        const subject = { operation, recordKey: recordKey(context), attempt, fencingToken };
+        const { service } = this.settings;
+        const name = recordKey({ ...context, service });
+        const subject = { operation, recordKey: name, attempt, fencingToken };
         const errorType = errorTypeOf(error);
         this.events.emit({ type: 'commit_hook_failed', ...subject, error, errorType });
       }
@@ -171,13 +186,6 @@ export function unprotected<Instance extends object>(instance: Instance): Instan
 function identityOf(type: Type, handler: Handler): Identity {
   const { operation = nameOf(type, handler) } = idempotentOptions(handler) ?? {};
   return { operation, scope: [], key: randomUUID() };
-}
-
-function unprotectedContext(
-  identity: Identity,
-  transaction?: { readonly handle: unknown },
-): IdempotencyTestContext {
-  return testContext({ ...identity, isProtected: false }, transaction);
 }
 
 function isSafeRequest(context: ExecutionContext): boolean {

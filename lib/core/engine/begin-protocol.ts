@@ -1,7 +1,6 @@
 import type { Attempt } from '../operation/attempt.js';
 import { originOf, type OperationRequest } from '../operation/operation-request.js';
 import { inProgressRetentionMs, isAwaited, unfinishedRetentionMs } from '../operation/options.js';
-import type { Digests } from '../record/digests.js';
 import type { RejectionReason } from '../record/events.js';
 import {
   UNKNOWN_FENCE,
@@ -54,7 +53,7 @@ export class BeginProtocol {
       readonly [Part in keyof Transactions]: Transactions[Part] | undefined;
     },
     private readonly telemetry: Telemetries,
-    private readonly digests: Digests,
+    private readonly service: string | undefined,
   ) {}
 
   /**
@@ -233,7 +232,7 @@ export class BeginProtocol {
       recordRetentionMs: inProgressRetentionMs(options),
       notAfter: this.serverClock.notAfter(commandTimeoutMs, now),
       onExpiredLease,
-      origin: hasRecovery(request) ? originOf(request, this.digests.service) : undefined,
+      origin: hasRecovery(request) ? originOf(request, this.service) : undefined,
       note: this.telemetry.traceOf?.(),
       timeoutMs: commandTimeoutMs,
     });

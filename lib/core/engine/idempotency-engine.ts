@@ -1,4 +1,4 @@
-import type { OperationRequest } from '../operation/operation-request.js';
+import type { OperationRequest, ReceivedRequest } from '../operation/operation-request.js';
 import { isAwaited, type ResolvedLimits } from '../operation/options.js';
 import { invalidRequestReason, type Transport, type UnprotectedReason } from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
@@ -25,7 +25,7 @@ const FIRST = { attempt: 1, takeovers: 0 };
  * without the store. One per process, for all transports.
  */
 export class IdempotencyEngine {
-  readonly digests: Digests;
+  private readonly digests: Digests;
   private readonly services: AttemptServices;
   private readonly tokens: OwnerTokens;
   private readonly protocol: BeginProtocol;
@@ -38,15 +38,31 @@ export class IdempotencyEngine {
     unitOfWork?: UnitOfWork,
     readonly telemetry: Telemetries = new Telemetries([], events),
     readonly clock: Clock = nodeClock,
-    service?: string,
+    readonly service?: string,
   ) {
     this.digests = new Digests(service);
     const attempts = new LocalAttempts(limits, clock);
     this.services = { store, events, clock, deadlines: new DeadlineTimer(clock), attempts };
     this.tokens = new OwnerTokens(clock);
     const transactions = { unitOfWork, records: store.transactional };
-    this.protocol = new BeginProtocol(this.services, transactions, telemetry, this.digests);
+    this.protocol = new BeginProtocol(this.services, transactions, telemetry, service);
     this.duplicateWaiters = new DuplicateWaiters(this.protocol, limits);
+  }
+
+  /** Names the record of a request; no other part of the library does. */
+  requestOf(received: ReceivedRequest): OperationRequest {
+    const { operation, transport, scope, keyOperation, key, fingerprint } = received;
+    return {
+      recordKey: this.digests.recordKey(scope, keyOperation, key),
+      fingerprint,
+      operation,
+      transport,
+      scope,
+      key,
+      options: received.options,
+      waitAtMostMs: received.waitAtMostMs,
+      clientSignal: received.clientSignal,
+    };
   }
 
   /** Decides what to do with a request. Waits for the attempt in progress if its options say so. */

@@ -4,20 +4,27 @@ import { scopeText } from '../record/record-key.js';
 import { InvalidScope, readScope, type Scope, type ScopePart } from '../record/scope.js';
 import type { ResolvedProtocolOptions } from './options.js';
 
-/** One request to run an operation, as the transports pass it to the engine. */
-export interface OperationRequest {
-  readonly recordKey: RecordKey;
+/** What a transport knows of one request to run an operation. */
+export interface ReceivedRequest {
+  /** Of the operation's input: another fingerprint under the same key is a mismatch. */
   readonly fingerprint: Fingerprint;
   readonly operation: string;
   /** `undefined` for the reconciler, which serves no request. */
   readonly transport?: Transport | undefined;
   readonly scope: Scope;
+  /** The operation within which the key is unique; `undefined`: all operations of the scope. */
+  readonly keyOperation: string | undefined;
   readonly key: string;
   readonly options: ResolvedProtocolOptions;
   /** The caller's own limit in milliseconds. It can only shorten `duplicates.timeout`. */
   readonly waitAtMostMs?: number | undefined;
   /** Aborted when the client disconnects and no longer waits for the outcome. */
   readonly clientSignal?: AbortSignal | undefined;
+}
+
+/** One request to run an operation, as the engine makes it of what the transport knows. */
+export interface OperationRequest extends Omit<ReceivedRequest, 'keyOperation'> {
+  readonly recordKey: RecordKey;
 }
 
 /**

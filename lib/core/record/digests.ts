@@ -1,5 +1,6 @@
 import type { RecordKey } from './record.js';
-import { recordKeyWithin, serviceText, type RecordIdentity } from './record-key.js';
+import { recordKeyWithin, serviceText } from './record-key.js';
+import type { Scope } from './scope.js';
 
 /** Makes the digests that name an engine's records. */
 export class Digests {
@@ -10,7 +11,8 @@ export class Digests {
     this.prefix = serviceText(service);
   }
 
-  recordKey(identity: Omit<RecordIdentity, 'service'>): RecordKey {
-    return recordKeyWithin(this.prefix, identity);
+  /** @param operation - `undefined` if the key is unique across all operations of its scope. */
+  recordKey(scope: Scope, operation: string | undefined, key: string): RecordKey {
+    return recordKeyWithin(this.prefix, scope, operation, key);
   }
 }

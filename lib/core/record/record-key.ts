@@ -27,7 +27,8 @@ export interface RecordIdentity {
  * digests (contract C17, C24). None can be read from it. Throws {@link IdempotencyOptionsError} for an invalid scope.
  */
 export function recordKey(identity: RecordIdentity): RecordKey {
-  return recordKeyWithin(serviceText(identity.service), identity);
+  const { service, scope, operation, key } = identity;
+  return recordKeyWithin(serviceText(service), scope, operation, key);
 }
 
 /** What a service's record keys have in front; no other text begins so. */
@@ -38,7 +39,9 @@ export function serviceText(service: string | undefined): string {
 /** @param service - of {@link serviceText}. */
 export function recordKeyWithin(
   service: string,
-  { scope, operation, key }: RecordIdentity,
+  scope: Scope,
+  operation: string | undefined,
+  key: string,
 ): RecordKey {
   if (!isScope(scope)) throw scopeError(scope);
   let text = service + (operation === undefined ? 'p' : `o${tagged(operation)}`);

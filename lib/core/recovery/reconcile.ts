@@ -79,7 +79,7 @@ export class Reconciliation {
     if (parsed === undefined) return 'unknown';
     const { service, ...identity } = parsed;
     // Another service's operation of that name may be another one.
-    if (service !== this.engine.digests.service) return 'unknown';
+    if (service !== this.engine.service) return 'unknown';
     const operation = this.operationOf(identity.operation);
     if (operation === undefined) return 'unknown';
     const record = { recordKey, fingerprint, ...identity };

@@ -21,7 +21,7 @@ export class SingleRunner {
 
   /** @param work - its name, reserved: no operation may have it. */
   constructor(
-    { store, events: { counter }, clock, digests }: IdempotencyEngine,
+    { store, events: { counter }, clock, service }: IdempotencyEngine,
     work: string,
     options: ResolvedProtocolOptions,
   ) {
@@ -30,13 +30,20 @@ export class SingleRunner {
     events.subscribe((event) => {
       if (event.type === 'store_unavailable') this.lastError = event.error;
     });
-    this.engine = new IdempotencyEngine(store, events, DEFAULT_LIMITS, undefined, undefined, clock);
-    const scope: OperationRequest['scope'] = [];
-    this.request = {
-      recordKey: digests.recordKey({ scope, operation: work, key: work }),
+    this.engine = new IdempotencyEngine(
+      store,
+      events,
+      DEFAULT_LIMITS,
+      undefined,
+      undefined,
+      clock,
+      service,
+    );
+    this.request = this.engine.requestOf({
       fingerprint: fingerprint([work]),
       operation: work,
-      scope,
+      scope: [],
+      keyOperation: work,
       key: work,
       options: Object.freeze<ResolvedProtocolOptions>({
         ...options,
@@ -46,7 +53,7 @@ export class SingleRunner {
         storeErrors: { ...options.storeErrors, whenUnavailable: 'reject' },
         transaction: false,
       }),
-    };
+    });
   }
 
   get subject(): Pick<OperationRequest, 'operation' | 'recordKey'> {

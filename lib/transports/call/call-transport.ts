@@ -9,11 +9,9 @@ import {
 } from '../../core/engine/run-operation.js';
 import { executionScope } from '../../core/operation/execution-scope.js';
 import type { IdempotencyContext } from '../../core/operation/idempotency-context.js';
-import type { OperationRequest } from '../../core/operation/operation-request.js';
 import { asksToKeep, type OutcomeSummary } from '../../core/operation/outcome-policy.js';
 import type { Services } from '../../core/operation/recovery.js';
 import type { Outcome } from '../../core/record/record.js';
-import type { Digests } from '../../core/record/digests.js';
 import type { GuardedSurrounding } from '../../core/telemetry/telemetries.js';
 import type { Clock } from '../../core/util/clock.js';
 import { hasCode, OperationRejectedError, ValueNotStorableError } from '../../core/util/errors.js';
@@ -119,7 +117,7 @@ export class CallTransport {
     call: Call,
     operation: Operation,
   ): Promise<CallResult> {
-    const request = operationRequestOf(call, this.engine.digests);
+    const request = this.engine.requestOf(call);
     const decision = await this.engine.begin(request);
     const entry = entryOf(decision, request, this.services, call.handler, 'all');
     if (entry.kind !== 'run') return repliedResult(call, entry);
@@ -137,21 +135,6 @@ export class CallTransport {
 export function valueOf(result: CallResult): unknown {
   if (result.kind === 'value') return result.value;
   throw result.error;
-}
-
-function operationRequestOf(call: Call, digests: Digests): OperationRequest {
-  const { operation, transport, keyOperation, key, scope, fingerprint, options } = call;
-  return {
-    recordKey: digests.recordKey({ scope, operation: keyOperation, key }),
-    fingerprint,
-    operation,
-    transport,
-    scope,
-    key,
-    options,
-    waitAtMostMs: call.waitAtMostMs,
-    clientSignal: call.clientSignal,
-  };
 }
 
 /** A success without its value, as `outcome.keep` gets it. */

@@ -185,10 +185,11 @@ export class HttpTransport {
       if (!isEnabled(context, route.operation, route.options)) return bypass('disabled');
       // A marker set by middleware or `@Header()` would also mark rejections.
       if (!exchange.rawResponse.headersSent) exchange.removeHeader(route.options.http.replayHeader);
-      const prepared = readRequest(context, exchange, route, this.engine.digests);
-      const operationRequest = prepared instanceof Promise ? await prepared : prepared;
-      if (operationRequest === 'no_key') this.findMisnamedKey(exchange, route);
-      if (typeof operationRequest === 'string') return bypass(operationRequest);
+      const reading = readRequest(context, exchange, route);
+      const received = reading instanceof Promise ? await reading : reading;
+      if (received === 'no_key') this.findMisnamedKey(exchange, route);
+      if (typeof received === 'string') return bypass(received);
+      const operationRequest = this.engine.requestOf(received);
       const decision = await this.engine.begin(operationRequest);
       const handler = context.getHandler();
       const entry = entryOf(decision, operationRequest, this.services, handler);

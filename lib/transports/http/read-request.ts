@@ -1,9 +1,8 @@
 import { Logger, type ExecutionContext } from '@nestjs/common';
-import type { OperationRequest } from '../../core/operation/operation-request.js';
+import type { ReceivedRequest } from '../../core/operation/operation-request.js';
 import { isAwaited } from '../../core/operation/options.js';
 import { ContentNotComparableError } from '../../core/record/canonical-json.js';
 import type { Fingerprint } from '../../core/record/record.js';
-import type { Digests } from '../../core/record/digests.js';
 import type { Scope } from '../../core/record/scope.js';
 import { hasCode } from '../../core/util/errors.js';
 import { whenReady } from '../../core/util/maybe-async.js';
@@ -16,10 +15,10 @@ import type { HttpExchange } from './http-exchange.js';
 import type { HttpRoute } from './http-route.js';
 import { throwProblem } from './problem.js';
 
-type PreparedRequest = OperationRequest | 'no_key' | 'no_caller';
+type PreparedRequest = ReceivedRequest | 'no_key' | 'no_caller';
 
 /**
- * Reads the operation request, or returns why the options let the request run unprotected. Checks in this order: key
+ * Reads what identifies the operation's request, or returns why the options let the request run unprotected. Checks in this order: key
  * missing, key malformed, caller unknown, content not comparable.
  * @throws {@link IdempotencyProblem} if a check fails.
  */
@@ -27,50 +26,46 @@ export function readRequest(
   context: ExecutionContext,
   exchange: HttpExchange,
   route: HttpRoute,
-  digests: Digests,
 ): PreparedRequest | Promise<PreparedRequest> {
   const { options } = route;
   const key = keyOf(context, exchange, route);
   if (key === undefined) return 'no_key';
   // Not by `await`, which costs each request another promise.
   const goOn = (known: Scope | undefined) => {
-    const rejectCaller = () => throwProblem(exchange, 'idempotency_caller_unknown', route.problems);
-    const scope = known ?? anonymousScope(options.caller.anonymous, rejectCaller);
+    const scope =
+      known ??
+      anonymousScope(options.caller.anonymous, () =>
+        throwProblem(exchange, 'idempotency_caller_unknown', route.problems),
+      );
     if (scope === undefined) return 'no_caller';
     const fingerprint = fingerprintOf(context, exchange, route);
     return fingerprint instanceof Promise
-      ? fingerprint.then((found) => operationRequestOf(exchange, route, digests, scope, key, found))
-      : operationRequestOf(exchange, route, digests, scope, key, fingerprint);
+      ? fingerprint.then((found) => receivedRequest(exchange, route, scope, key, found))
+      : receivedRequest(exchange, route, scope, key, fingerprint);
   };
   const known = requestScope(context, exchange.request, route);
   return known instanceof Promise ? known.then(goOn) : goOn(known);
 }
 
-function operationRequestOf(
+function receivedRequest(
   exchange: HttpExchange,
   { options, operation }: HttpRoute,
-  digests: Digests,
   scope: Scope,
   key: string,
   fingerprint: Fingerprint,
-): OperationRequest {
-  const identity = {
-    scope,
-    operation: options.key.uniqueFor === 'operation' ? operation : undefined,
-    key,
-  };
-  const operationRequest = {
-    recordKey: digests.recordKey(identity),
+): ReceivedRequest {
+  const waiting = isAwaited(options) ? waitOptionsOf(exchange) : undefined;
+  return {
     fingerprint,
     operation,
-    transport: 'http' as const,
+    transport: 'http',
     scope,
+    keyOperation: options.key.uniqueFor === 'operation' ? operation : undefined,
     key,
     options,
+    waitAtMostMs: waiting?.waitAtMostMs,
+    clientSignal: waiting?.clientSignal,
   };
-  return isAwaited(options)
-    ? { ...operationRequest, ...waitOptionsOf(exchange) }
-    : operationRequest;
 }
 
 /** How long the client waits for an outcome; only needed if duplicates wait. */

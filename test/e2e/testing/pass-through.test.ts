@@ -84,18 +84,23 @@ describe('IdempotencyTestingModule.passThrough()', () => {
     expect(events).toMatchObject([{ type: 'reconciled' }]);
   });
 
-  it('gives every execution its own key', async () => {
+  it('gives every execution its own key, within the service', async () => {
     @Injectable()
     class Keys {
       @Idempotent({ key: (id: string) => id })
-      async downstream(_id: string): Promise<string> {
-        return Promise.resolve(requireIdempotencyContext().downstreamKey('bank'));
+      async context(_id: string) {
+        return Promise.resolve(requireIdempotencyContext());
       }
     }
-    const imports = [IdempotencyTestingModule.passThrough()];
+    const service = 'shop';
+    const imports = [IdempotencyTestingModule.passThrough({ service })];
     const module = await Test.createTestingModule({ imports, providers: [Keys] }).compile();
     const keys = module.get(Keys);
-    expect(await keys.downstream('one')).not.toBe(await keys.downstream('one'));
+    const [one, other] = [await keys.context('one'), await keys.context('one')];
+    expect(one.downstreamKey('bank')).not.toBe(other.downstreamKey('bank'));
+    const { operation, scope, key } = one;
+    const expected = createIdempotencyContext({ service, operation, scope, key });
+    expect(one.downstreamKey('bank')).toBe(expected.downstreamKey('bank'));
     await module.close();
   });
 });

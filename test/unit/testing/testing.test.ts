@@ -29,8 +29,8 @@ describe('createIdempotencyContext()', () => {
     expect(context.signal.aborted).toBe(false);
   });
 
-  it('has every member of the real one, and can replace it', async () => {
-    const imports = [IdempotencyTestingModule.inMemory()];
+  it.each([{}, { service: 'shop' }])('has every member of the real one of %j', async (named) => {
+    const imports = [IdempotencyTestingModule.inMemory(named)];
     const module = await (await Test.createTestingModule({ imports }).compile()).init();
     const names: string[] = [];
     let key = '';
@@ -41,7 +41,8 @@ describe('createIdempotencyContext()', () => {
         key = real.downstreamKey('bank');
       });
     await module.close();
-    const context = createIdempotencyContext({ operation: 'pay', key: 'k', scope: ['a', 1] });
+    const identity = { ...named, operation: 'pay', key: 'k', scope: ['a', 1] };
+    const context = createIdempotencyContext(identity);
     expect(Object.keys(context)).toEqual(expect.arrayContaining(names));
     expect(names).toContain('fencingToken');
     expect(context.downstreamKey('bank')).toBe(key);
