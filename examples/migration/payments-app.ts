@@ -80,6 +80,7 @@ export async function startPayments(start: PaymentsApp): Promise<[INestApplicati
     module: AppModule,
     imports: [
       IdempotencyModule.forRoot({
+        service: 'shop',
         store: redisStore({ client: redis }),
         storeErrors: { commandTimeout: '5s', saveTimeout: '5s' },
       }),

@@ -3,6 +3,7 @@ import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 
 // #region module
 export const idempotency = IdempotencyModule.forRoot({
+  service: 'shop',
   store: postgresStore({ url: process.env.DATABASE_URL }),
 });
 // #endregion

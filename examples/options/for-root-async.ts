@@ -8,6 +8,7 @@ export const idempotency = () =>
     inject: [ConfigService],
     useFactory: (config: ConfigService) => ({
       ...config.getOrThrow<Partial<IdempotencyModuleOptions>>('idempotency'),
+      service: 'shop',
       store: redisStore({ url: config.getOrThrow<string>('REDIS_URL') }),
     }),
   });

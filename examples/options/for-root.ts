@@ -4,6 +4,7 @@ import { redisStore } from 'nestjs-idempotency/redis';
 export const idempotency = () =>
   // #region module
   IdempotencyModule.forRoot({
+    service: 'shop',
     store: redisStore({ url: process.env.REDIS_URL }),
     lease: { duration: '30s' },
     duplicates: 'wait',

@@ -35,6 +35,7 @@ export const idempotency = IdempotencyModule.forRootAsync({
   imports: [DatabaseModule],
   inject: [Pool],
   useFactory: (connections: Pool) => ({
+    service: 'shop',
     store: postgresStore({ url: process.env.DATABASE_URL }),
     unitOfWork: drizzleUnitOfWork(connections, (client) => drizzle(client, { schema })),
   }),

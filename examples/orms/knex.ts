@@ -26,6 +26,7 @@ export const idempotency = IdempotencyModule.forRootAsync({
   imports: [DatabaseModule],
   inject: [KNEX],
   useFactory: (db: Knex) => ({
+    service: 'shop',
     store: postgresStore({ url: process.env.DATABASE_URL }),
     unitOfWork: knexUnitOfWork(db),
   }),

@@ -36,6 +36,7 @@ export const idempotency = IdempotencyModule.forRootAsync({
   imports: [DatabaseModule],
   inject: [DB],
   useFactory: (db: Kysely<Tables>) => ({
+    service: 'shop',
     store: postgresStore({ url: process.env.DATABASE_URL }),
     unitOfWork: kyselyUnitOfWork(db),
   }),

@@ -32,6 +32,7 @@ export const idempotency = IdempotencyModule.forRootAsync({
   imports: [DatabaseModule],
   inject: [PrismaService],
   useFactory: (prisma: PrismaService) => ({
+    service: 'shop',
     store: postgresStore({ url: process.env.DATABASE_URL }),
     unitOfWork: prismaUnitOfWork(prisma),
   }),

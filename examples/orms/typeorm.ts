@@ -41,6 +41,7 @@ export const idempotency = IdempotencyModule.forRootAsync({
   imports: [DatabaseModule], // in your application: of TypeOrmModule.forRoot()
   inject: [DataSource],
   useFactory: (source: DataSource) => ({
+    service: 'shop',
     store: postgresStore({ url: process.env.DATABASE_URL }),
     unitOfWork: typeOrmUnitOfWork(source),
   }),

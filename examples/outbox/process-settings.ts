@@ -14,6 +14,7 @@ export interface ProcessSettings {
 }
 
 export const MODULE_OPTIONS = {
+  service: 'shop',
   lease: { duration: '1s' },
   duplicates: { mode: 'wait', timeout: '20s' },
   // A busy machine must not look like a database that is down.

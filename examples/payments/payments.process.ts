@@ -18,6 +18,7 @@ const { redisUrl, providerUrl, leaseMs } = JSON.parse(process.env.TEST_SETTINGS 
 @Module({
   imports: [
     IdempotencyModule.forRoot({
+      service: 'shop',
       store: redisStore({ url: redisUrl }),
       caller: { anonymous: 'shared' },
       lease: { duration: leaseMs },

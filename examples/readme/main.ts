@@ -29,7 +29,8 @@ class PaymentsController {
 }
 
 const store = redisStore({ url: process.env.REDIS_URL ?? 'redis://127.0.0.1:6379' });
-@Module({ imports: [IdempotencyModule.forRoot({ store })], controllers: [PaymentsController] })
+const idempotency = IdempotencyModule.forRoot({ service: 'shop', store });
+@Module({ imports: [idempotency], controllers: [PaymentsController] })
 class AppModule {}
 
 async function bootstrap() {

@@ -46,6 +46,7 @@ export const callsOf = (redis: Redis, { id }: Order) => redis.lrange(`calls:${id
 export const effectsOf = (redis: Redis, { id }: Order) => redis.lrange(`effects:${id}`, 0, -1);
 
 export const MODULE_OPTIONS = {
+  service: 'shop',
   lease: { duration: '500ms' },
   // A busy machine must not look like a store that is down.
   storeErrors: { commandTimeout: '5s', saveTimeout: '5s' },

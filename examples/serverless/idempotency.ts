@@ -6,6 +6,7 @@ const TIMEOUT_MS = 29_000;
 
 export const idempotency = () =>
   IdempotencyModule.forRoot({
+    service: 'shop',
     store: redisStore({ url: process.env.REDIS_URL }),
     storeErrors: {
       commandTimeout: '3s', // longer than the store needs to replace a dead connection

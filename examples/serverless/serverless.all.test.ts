@@ -44,7 +44,11 @@ describe.each([
   ['the settings of this guide', idempotency, 201],
   [
     'the default of storeErrors.commandTimeout',
-    () => IdempotencyModule.forRoot({ store: redisStore({ url: process.env.REDIS_URL }) }),
+    () =>
+      IdempotencyModule.forRoot({
+        service: 'shop',
+        store: redisStore({ url: process.env.REDIS_URL }),
+      }),
     503,
   ],
 ])('A process that was frozen, with %s', (name, module, status) => {

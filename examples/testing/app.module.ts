@@ -11,6 +11,7 @@ export const idempotencyOptions = {
 
 export const idempotency = IdempotencyModule.forRootAsync({
   useFactory: () => ({
+    service: 'shop',
     ...idempotencyOptions,
     store: redisStore({ url: process.env.REDIS_URL ?? 'redis://localhost:6379' }),
   }),

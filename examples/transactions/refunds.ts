@@ -44,6 +44,7 @@ export const idempotency = IdempotencyModule.forRootAsync({
   imports: [DatabaseModule], // which provides and exports Pool
   inject: [Pool],
   useFactory: (pool: Pool) => ({
+    service: 'shop',
     store: postgresStore({ url: process.env.DATABASE_URL }),
     unitOfWork: pgUnitOfWork(pool),
   }),

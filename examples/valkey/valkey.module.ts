@@ -27,5 +27,5 @@ class ValkeyModule implements OnApplicationShutdown {
 export const idempotency = IdempotencyModule.forRootAsync({
   imports: [ValkeyModule],
   inject: [VALKEY],
-  useFactory: (client: Redis) => ({ store: redisStore({ client }) }),
+  useFactory: (client: Redis) => ({ service: 'shop', store: redisStore({ client }) }),
 });

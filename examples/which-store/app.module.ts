@@ -14,6 +14,7 @@ interface GuardedRequest {
       imports: [ConfigModule.forRoot()],
       inject: [ConfigService],
       useFactory: (config: ConfigService) => ({
+        service: 'shop',
         store: redisStore({ url: config.getOrThrow<string>('REDIS_URL') }),
         caller: {
           scope: (context: ExecutionContext) => {

@@ -1,4 +1,5 @@
 import { recordKey, type RecordKey } from 'nestjs-idempotency/store';
+import { SERVICE } from '../../test/support/stores/named-for.js';
 import { CALLER } from './client.js';
 import type { Evidence } from './evidence.js';
 import type { Effect, EventLine } from './worker/lines.js';
@@ -29,7 +30,7 @@ const RETURNED_TO_FIRST = [
 
 /** The record key that the library derives for a key of the laboratory. */
 export function recordKeyOf(key: string): RecordKey {
-  return recordKey({ scope: [CALLER], operation: OPERATION, key });
+  return recordKey({ service: SERVICE, scope: [CALLER], operation: OPERATION, key });
 }
 
 /** Finds them in the ledger, and their reports in the events. */

@@ -12,6 +12,7 @@ import {
 import { redisStore } from 'nestjs-idempotency/redis';
 import { startConsumer } from '../../test/e2e/messages/support/start-consumer.js';
 import { TestQueue } from '../../test/e2e/messages/support/test-queue.js';
+import { SERVICE } from '../../test/support/stores/named-for.js';
 import type { Setup, Trip, TripName } from './trip.js';
 
 type Go = Trip['go'];
@@ -76,6 +77,7 @@ class Orders {
 
 function optionsFor(redisUrl: string): IdempotencyModuleOptions {
   return {
+    service: SERVICE,
     store: redisStore({ url: redisUrl }),
     caller: { anonymous: 'shared' },
     storeErrors: { commandTimeout: 10_000 },

@@ -39,6 +39,7 @@ import { startRedis } from '../support/redis/redis-server.js';
 import { useRedis, useRedisClient } from '../support/redis/use-redis.js';
 import { freePort } from '../support/servers/free-port.js';
 import { useServer } from '../support/servers/use-server.js';
+import { namedFor } from '../support/stores/named-for.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
 import { Gate } from '../support/waiting/gate.js';
 import { Tally } from '../support/waiting/tally.js';
@@ -88,6 +89,7 @@ describe('applications', () => {
       imports: [
         IdempotencyModule.forRoot({
           store,
+          ...namedFor(store),
           ...options,
           caller: { anonymous: 'shared', ...options.caller },
         }),
@@ -302,7 +304,7 @@ describe('readme', () => {
     /** Bytes of a record while in progress and when completed, for a response body of `bodyBytes`. */
     async function measured(bodyBytes: number): Promise<{ running: number; done: number }> {
       const store = redisStore({ client });
-      const key = recordKey({ scope: ['u'], operation: 'o', key: String(bodyBytes) });
+      const key = recordKey({ service: 's', scope: ['u'], operation: 'o', key: String(bodyBytes) });
       const token = newOwnerToken(nodeClock);
       const print = fingerprint(['']);
       const timeoutMs = 1_000;

@@ -10,6 +10,7 @@ import { Cluster, Redis } from 'ioredis';
 import { IdempotencyModule, Idempotent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { platforms, type Platform } from '../support/http/combinations.js';
+import { SERVICE } from '../support/stores/named-for.js';
 import { Gate } from '../support/waiting/gate.js';
 import { KeepAliveConnection } from '../support/http/wire/raw-client.js';
 import type { RawResponse } from '../support/http/wire/raw-response.js';
@@ -92,7 +93,13 @@ class AppModule {}
 async function start(platform: Platform, store: ReturnType<typeof redisStore>) {
   const module = {
     module: AppModule,
-    imports: [IdempotencyModule.forRoot({ store, storeErrors: { commandTimeout: 5_000 } })],
+    imports: [
+      IdempotencyModule.forRoot({
+        service: SERVICE,
+        store,
+        storeErrors: { commandTimeout: 5_000 },
+      }),
+    ],
     controllers: [Payments],
   };
   const settings = { logger: false, abortOnError: false } as const;

@@ -15,7 +15,10 @@ const openers = {
     const { Idempotent, IdempotencyModule } = await import(root);
     const { redisStore } = await import(storeEntry);
     const store = redisStore({ url: redisUrl });
-    return { imports: [IdempotencyModule.forRoot({ store })], mark: Idempotent() };
+    return {
+      imports: [IdempotencyModule.forRoot({ service: 'bench', store })],
+      mark: Idempotent(),
+    };
   },
   'node-idempotency': () => {
     const peer = require('@node-idempotency/nestjs');

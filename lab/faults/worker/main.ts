@@ -3,6 +3,7 @@ import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { IdempotencyEvents, IdempotencyModule } from 'nestjs-idempotency';
+import { namedFor } from '../../../test/support/stores/named-for.js';
 import { CallerGuard } from './caller.guard.js';
 import { EffectsController } from './effects.controller.js';
 import { LineFile } from './line-file.js';
@@ -42,6 +43,7 @@ const app = await NestFactory.create<NestFastifyApplication>(
         ...options,
         ...(onTakeover && { lease: { ...options.lease, onTakeover: recover } }),
         store,
+        ...namedFor(store),
         ...(transactional && { unitOfWork: transactional.unitOfWork }),
         ...(metrics && { telemetry: metrics.telemetry }),
       }),

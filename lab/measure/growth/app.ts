@@ -7,6 +7,7 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { IdempotencyModule, Idempotent } from 'nestjs-idempotency';
 import { serve } from '../../../test/support/processes/child.js';
+import { namedFor } from '../../../test/support/stores/named-for.js';
 import { readHoldings } from './holdings.js';
 import { LEAKS } from './leaks.js';
 import { openRecords } from './records.js';
@@ -45,7 +46,7 @@ class PaymentsController {
 }
 
 @Module({
-  imports: [IdempotencyModule.forRoot({ store: records.store })],
+  imports: [IdempotencyModule.forRoot({ store: records.store, ...namedFor(records.store) })],
   controllers: [PaymentsController],
 })
 class AppModule {}

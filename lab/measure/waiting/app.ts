@@ -6,6 +6,7 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Idempotent, IdempotencyModule } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
+import { SERVICE } from '../../../test/support/stores/named-for.js';
 
 const HANDLER_MS = 200;
 
@@ -35,6 +36,7 @@ class MeasuredController {
 @Module({
   imports: [
     IdempotencyModule.forRoot({
+      service: SERVICE,
       store: redisStore({ url: process.env.REDIS_URL ?? '' }),
       caller: { anonymous: 'shared' },
       storeErrors: { commandTimeout: 10_000 },

@@ -6,6 +6,7 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { IdempotencyModule } from 'nestjs-idempotency';
 import type { Platform } from '../../../test/support/http/combinations.js';
+import { namedFor } from '../../../test/support/stores/named-for.js';
 import { outer } from '../operations.js';
 import type { Way, WaySettings } from '../setup.js';
 
@@ -14,7 +15,10 @@ class AppModule {}
 
 /** The application of a transport. */
 export function appModule({ store }: WaySettings, metadata: ModuleMetadata) {
-  const imports = [IdempotencyModule.forRoot({ store }), ...(metadata.imports ?? [])];
+  const imports = [
+    IdempotencyModule.forRoot({ store, ...namedFor(store) }),
+    ...(metadata.imports ?? []),
+  ];
   return { ...metadata, module: AppModule, imports };
 }
 

@@ -36,6 +36,10 @@ export class DelegatingStore extends IdempotencyStore {
     return this.store.system;
   }
 
+  override get isShared(): boolean {
+    return this.store.isShared;
+  }
+
   override get breaker(): BreakerState | undefined {
     return this.store.breaker;
   }

@@ -30,6 +30,16 @@ export abstract class IdempotencyStore {
     return 'custom';
   }
 
+  /**
+   * Whether other applications may use the same records: then the module requires its option `service`, whose name keeps
+   * those of each apart. Return `false` only if no other process can reach them.
+   * @defaultValue true
+   */
+  // eslint-disable-next-line @typescript-eslint/class-literal-property-style -- A wrapper computes it.
+  get isShared(): boolean {
+    return true;
+  }
+
   /** The state of its circuit breaker; `undefined`, the default, without one. */
   get breaker(): BreakerState | undefined {
     return undefined;

@@ -57,8 +57,10 @@ export interface IdempotencyModuleOptions extends Omit<IdempotencyOptions, 'oper
   /**
    * The name of the application, the same in all its processes: 1 to 120 printable ASCII characters without white space.
    * It is a part of what identifies a record, so that two services on one store never share one, even if their classes
-   * and methods have equal names. Giving it later, or another one, makes each open retry a first request.
-   * @defaultValue none
+   * and methods have equal names. Giving it later, or another one, makes each open retry a first request, so a store that
+   * other applications may use requires it from the start: Redis, PostgreSQL, and one of your own unless its `isShared`
+   * is `false`. `memoryStore()` needs none.
+   * @defaultValue none: required, unless the store is `memoryStore()`
    */
   readonly service?: string;
   /**
@@ -126,7 +128,7 @@ export const OPTIONS: Schema<IdempotencyOptions & IdempotencyModuleOptions, Reso
   service: of(
     'a string of 1 to 120 printable ASCII characters without white space',
     (value) => typeof value === 'string' && SERVICE.test(value),
-    { defaultText: 'none', places: ['module'] },
+    { defaultText: 'none: required, unless the store is `memoryStore()`', places: ['module'] },
   ),
   unitOfWork: {
     defaultText: 'none',
@@ -170,6 +172,9 @@ export type OperationKind = keyof typeof DEFAULTS_BY_KIND;
 
 const NO_STORE =
   'IdempotencyModule has no "store". Pass one to IdempotencyModule.forRoot({ store: … }), or return it from the factory of forRootAsync(): redisStore({ url }) of nestjs-idempotency/redis or postgresStore({ url }) of nestjs-idempotency/postgres in production, memoryStore() of nestjs-idempotency/memory for development and tests. If a module imports the class without forRoot(), remove that import: forRoot() in the root module serves every module.';
+
+const NO_SERVICE =
+  'IdempotencyModule has no "service", but other applications may use its "store". Name this application, the same in all its processes, in IdempotencyModule.forRoot({ service: \'billing\', … }), or return the name from the factory of forRootAsync(). It keeps the records of services apart, even if their classes and methods have equal names. The start stops without it because giving it later is a new name for every record: each open retry would run again.';
 
 const meant = (option: string) => `Did you mean "${option}"?`;
 
@@ -275,9 +280,17 @@ export function copyOfOptions<Given extends object>(module: Given): Given {
 
 /** @throws {@link IdempotencyOptionsError} naming option, range and value. */
 export function resolveModuleOptions(module: IdempotencyModuleOptions): ResolvedOptions {
-  return within('IdempotencyModule', 'IdempotencyModule.forRoot()', () =>
-    resolveOptions('http', module),
-  );
+  return within('IdempotencyModule', 'IdempotencyModule.forRoot()', () => {
+    const resolved = resolveOptions('http', module);
+    checkService(module.store, resolved.service);
+    return resolved;
+  });
+}
+
+function checkService(store: IdempotencyStore, service: string | undefined): void {
+  // A stand-in that does not extend IdempotencyStore may lack it.
+  const isShared = (store.isShared as boolean | undefined) ?? true;
+  if (isShared && service === undefined) throw new IdempotencyOptionsError(NO_SERVICE);
 }
 
 /**

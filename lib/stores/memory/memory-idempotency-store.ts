@@ -92,6 +92,11 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     return 'memory';
   }
 
+  /** Never: no other process can reach its records. */
+  override get isShared(): boolean {
+    return false;
+  }
+
   override open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
     this.openings.add(observer);
     this.closed = false;

@@ -10,6 +10,7 @@ export function idempotencyOptions(
   { records }: Persistence,
 ) {
   return {
+    service: 'sample-app',
     ...records,
     lease: {
       duration: config.get('LEASE', { infer: true }),

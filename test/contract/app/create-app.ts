@@ -6,6 +6,7 @@ import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import multipart from '@fastify/multipart';
 import { EXPOSED_HEADERS, IdempotencyModule } from 'nestjs-idempotency';
 import { documentIdempotency } from 'nestjs-idempotency/swagger';
+import { namedFor } from '../../support/stores/named-for.js';
 import { CallerGuard } from './caller.guard.js';
 import { ControlController } from './control.controller.js';
 import type { Reply } from '../../support/http/reply.js';
@@ -38,7 +39,9 @@ export async function createApp({ platform, store, fastPath, traces }: AppSettin
   const onExpress = platform === 'express';
   const module = {
     module: AppModule,
-    imports: [IdempotencyModule.forRoot({ store, ...TIMEOUT, http: { fastPath } })],
+    imports: [
+      IdempotencyModule.forRoot({ store, ...namedFor(store), ...TIMEOUT, http: { fastPath } }),
+    ],
     controllers: [
       ControlController,
       KeysController,

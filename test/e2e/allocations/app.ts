@@ -18,6 +18,7 @@ import { IdempotencyModule, Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { serve } from '../../support/processes/child.js';
+import { SERVICE } from '../../support/stores/named-for.js';
 import type { Allocations } from './allocations.js';
 import type { CountedSetup } from './setup.js';
 
@@ -47,6 +48,7 @@ class PaymentsController {
 @Module({
   imports: [
     IdempotencyModule.forRoot({
+      service: SERVICE,
       store: store === 'redis' ? redisStore({ url: redisUrl }) : memoryStore(),
       storeErrors: { commandTimeout: 10_000 },
     }),

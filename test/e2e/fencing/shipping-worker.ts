@@ -11,6 +11,7 @@ import { redisStore } from 'nestjs-idempotency/redis';
 import { Pool } from 'pg';
 import { Carrier } from '../../../examples/fencing/carrier.js';
 import { ShipmentsController } from '../../../examples/fencing/shipments.controller.js';
+import { SERVICE } from '../../support/stores/named-for.js';
 
 /** The settings of the worker. */
 export interface WorkerSettings {
@@ -50,6 +51,7 @@ class WaitingCarrier extends Carrier {
 @Module({
   imports: [
     IdempotencyModule.forRoot({
+      service: SERVICE,
       store: redisStore({ url: redisUrl }),
       lease: { duration: leaseMs },
       storeErrors: { commandTimeout: 5_000, saveTimeout: 10_000 },

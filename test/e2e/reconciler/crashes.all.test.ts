@@ -12,6 +12,7 @@ import {
   reconcilingApp,
   type ReconcilingApp,
 } from '../../integration/reconciler/support/reconciling-app.js';
+import { SERVICE } from '../../support/stores/named-for.js';
 import { until } from '../../support/waiting/until.js';
 import { FaultyStore } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
@@ -153,7 +154,8 @@ describeWithClock.each([
   };
   const keysOf = (name: string) => Array.from({ length: KEYS }, (_, i) => `${name}-${i}`);
   const effects = () => readFileSync(ledger, 'utf8').split('\n').filter(Boolean).sort();
-  const recordKeyOf = (key: string) => recordKey({ scope: [SCOPE], operation: OPERATION, key });
+  const recordKeyOf = (key: string) =>
+    recordKey({ service: SERVICE, scope: [SCOPE], operation: OPERATION, key });
   const inspect = (key: string) =>
     store.inspect(recordKeyOf(key), { timeoutMs: COMMAND_TIMEOUT_MS });
 

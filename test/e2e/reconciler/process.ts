@@ -15,6 +15,7 @@ import {
 } from 'nestjs-idempotency';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
+import { SERVICE } from '../../support/stores/named-for.js';
 import {
   COMMAND_TIMEOUT_MS,
   OPERATION,
@@ -32,6 +33,7 @@ const open = store.kind === 'redis' ? redisStore : postgresStore;
 @Module({
   imports: [
     IdempotencyModule.forRoot({
+      service: SERVICE,
       store: open({ url: store.url }),
       lease: { duration: leaseMs },
       storeErrors: { commandTimeout: COMMAND_TIMEOUT_MS, saveTimeout: COMMAND_TIMEOUT_MS },

@@ -11,6 +11,7 @@ import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { KeepAliveConnection } from '../../support/http/wire/raw-client.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { useRedis } from '../../support/redis/use-redis.js';
+import { SERVICE } from '../../support/stores/named-for.js';
 import {
   idOf,
   linksOf,
@@ -113,7 +114,7 @@ describe.each(platforms)('on %s', (platform) => {
         const expected = isFirst ? [] : [[idOf(execution), 'first_execution']];
         const attributes = written(span);
         const end = isRejected(key) ? 'failed' : 'completed';
-        const own = recordKey({ scope: ['tester'], operation: OPERATION, key });
+        const own = recordKey({ service: SERVICE, scope: ['tester'], operation: OPERATION, key });
         return (
           attributes['idempotency.record.key'] !== own ||
           attributes['idempotency.result'] !== (isFirst ? 'executed' : 'replayed') ||

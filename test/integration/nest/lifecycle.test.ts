@@ -28,6 +28,7 @@ import { IdempotencyTestingModule } from 'nestjs-idempotency/testing';
 import { Redis } from 'ioredis';
 import { LogReporter } from '../../support/internals/nest.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
+import { namedFor } from '../../support/stores/named-for.js';
 import { PromptStore } from '../../support/stores/prompt-store.js';
 import { inStandingTime } from '../../support/clocks/driven-time.js';
 import { Gate } from '../../support/waiting/gate.js';
@@ -51,7 +52,8 @@ afterEach(async () => {
 
 async function start(options: IdempotencyModuleOptions) {
   const log = new LoggedLines();
-  app = await Test.createTestingModule({ imports: [IdempotencyModule.forRoot(options), AppModule] })
+  const idempotency = IdempotencyModule.forRoot({ ...namedFor(options.store), ...options });
+  app = await Test.createTestingModule({ imports: [idempotency, AppModule] })
     .setLogger(log)
     .compile();
   await app.init();

@@ -8,6 +8,7 @@ import {
   type IdempotencyOptions,
   IdempotencyOptionsError,
   IdempotencyService,
+  IdempotencyStore,
   Idempotent,
   type IdempotentCall,
   keepResponses,
@@ -15,6 +16,8 @@ import {
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { postgresStore } from 'nestjs-idempotency/postgres';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { DelegatingStore } from 'nestjs-idempotency/store';
 import { JSON_CODEC } from '../../support/internals/codecs.js';
 import {
   callLevel,
@@ -545,6 +548,7 @@ it.each(names)('the group "%s" merges over module, class and method, field by fi
 });
 
 describe('the option "service"', () => {
+  const unused = () => Promise.reject(new Error('unused'));
   const resolve = (service: unknown) =>
     resolveOptions('http', { store: memoryStore(), service } as IdempotencyModuleOptions);
 
@@ -560,6 +564,68 @@ describe('the option "service"', () => {
       );
     },
   );
+
+  const redis = redisStore({ url: 'redis://127.0.0.1:1' });
+  class OwnStore extends IdempotencyStore {
+    override begin = unused;
+    override extend = unused;
+    override complete = unused;
+    override release = unused;
+    override inspect = unused;
+    override close = () => Promise.resolve();
+  }
+  const standIn = Object.fromEntries(
+    ['open', 'begin', 'extend', 'complete', 'release', 'close'].map((name) => [name, unused]),
+  ) as unknown as IdempotencyStore;
+
+  describe.each<[string, Partial<IdempotencyModuleOptions> & { store: IdempotencyStore }]>([
+    ['Redis', { store: redis }],
+    ['PostgreSQL', { store: postgresStore({ url: 'postgres://127.0.0.1:1/none' }) }],
+    ['a wrapper of it', { store: new DelegatingStore(new DelegatingStore(redis)) }],
+    ['it behind a breaker', { store: redis, breaker: true }],
+    ['a store of the user', { store: new OwnStore() }],
+    ['a stand-in', { store: standIn }],
+  ])('on %s', (_, given) => {
+    it.each<[string, (options: IdempotencyModuleOptions) => DynamicModule]>([
+      ['forRoot', (options) => IdempotencyModule.forRoot(options)],
+      [
+        'forRootAsync',
+        (options) => IdempotencyModule.forRootAsync({ useFactory: () => ({ ...options }) }),
+      ],
+    ])('is required by %s, in every environment', async (_how, moduleOf) => {
+      for (const environment of ['production', 'development', 'test', undefined]) {
+        const before = process.env.NODE_ENV;
+        if (environment === undefined) delete process.env.NODE_ENV;
+        else process.env.NODE_ENV = environment;
+        try {
+          const starting = Test.createTestingModule({ imports: [moduleOf(given)] }).compile();
+          const error = await starting.catch((found: unknown) => found);
+          expect(error).toBeInstanceOf(IdempotencyOptionsError);
+          expect(error).toMatchObject({
+            code: 'idempotency_options_invalid',
+            message: expect.stringMatching(
+              /IdempotencyModule has no "service".*forRoot\(\{ service: 'billing'.*forRootAsync.*new name for every record: each open retry would run again/,
+            ),
+          });
+        } finally {
+          if (before === undefined) delete process.env.NODE_ENV;
+          else process.env.NODE_ENV = before;
+        }
+      }
+      const imports = [moduleOf({ ...given, service: 'billing' })];
+      const named = await Test.createTestingModule({ imports }).compile();
+      expect(named.get(IdempotencyEngine).service).toBe('billing');
+    });
+  });
+
+  it.each<[string, IdempotencyStore]>([
+    ['in memory', memoryStore()],
+    ['in memory, wrapped', new DelegatingStore(memoryStore())],
+  ])('is not required %s', async (_, store) => {
+    const imports = [IdempotencyModule.forRoot({ store })];
+    const module = await (await Test.createTestingModule({ imports }).compile()).init();
+    await module.close();
+  });
 });
 
 describe('the group "transaction"', () => {

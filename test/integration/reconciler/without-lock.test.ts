@@ -17,6 +17,7 @@ import { START_HOOK_MS } from '../../support/servers/start-server.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { sharedDatabase } from '../../support/postgres/use-postgres.js';
 import { abandon, recordOf, type AbandonedCall } from '../../support/engine/abandon.js';
+import { SERVICE } from '../../support/stores/named-for.js';
 
 const RECORDS = 40;
 const AT_ONCE = 4;
@@ -74,7 +75,15 @@ describe(`Without the lock, on ${name}`, () => {
     });
     const settings = { interval: 100, after: 0, batchSize: 10 };
     const rounds = stores.map(async (own) => {
-      const engine = new IdempotencyEngine(own, new IdempotencyEvents(), DEFAULT_LIMITS);
+      const engine = new IdempotencyEngine(
+        own,
+        new IdempotencyEvents(),
+        DEFAULT_LIMITS,
+        undefined,
+        undefined,
+        undefined,
+        SERVICE,
+      );
       const all = new Reconciliation(engine, noServices, () => operation, settings, TIMEOUT_MS);
       let completed = 0;
       for (;;) {

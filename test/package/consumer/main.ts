@@ -113,6 +113,7 @@ class MetricsController {
   imports: [
     TerminusModule,
     IdempotencyModule.forRoot({
+      service: 'consumer',
       store: url === undefined ? memoryStore() : redisStore({ url }),
       caller: { scope: () => 'tester' },
       ...(FINGERPRINT === 'bytes' && { fingerprint: FINGERPRINT }),

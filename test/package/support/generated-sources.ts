@@ -331,6 +331,7 @@ async function createStore(): Promise<IdempotencyStore> {
   imports: [
     IdempotencyModule.forRootAsync({
       useFactory: async () => ({
+        service: 'generated',
         store: await createStore(),
         caller: {
           scope: (context) =>

@@ -8,6 +8,7 @@ import {
   originOf,
   nodeClock,
 } from '../internals/core.js';
+import { namedFor } from '../stores/named-for.js';
 
 export const LEASE_MS = 10_000;
 const MAX_EXECUTION_MS = 300_000;
@@ -28,7 +29,7 @@ export async function abandon(
   operation: string,
   key: string = randomUUID(),
   leaseMs = LEASE_MS,
-  service?: string,
+  { service }: { readonly service?: string | undefined } = namedFor(store),
 ): Promise<AbandonedCall> {
   const request = { operation, key, scope: ['alice'] };
   const begin = {

@@ -11,6 +11,7 @@ import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { IdempotencyModule, type IdempotencyModuleOptions } from 'nestjs-idempotency';
+import { namedFor } from '../stores/named-for.js';
 import { CallersGuard } from './callers.guard.js';
 import { nodeClock, type Clock } from '../internals/core.js';
 import { CLOCK } from '../internals/nest.js';
@@ -55,6 +56,7 @@ process.on('SIGTERM', () => undefined);
 export async function startApp(start: StartAppOptions): Promise<TestApp> {
   const idempotency = IdempotencyModule.forRoot({
     store: start.store,
+    ...namedFor(start.store),
     ...start.options,
     // `npm run test:all` runs the other pairing through Nest's streams.
     http: { fastPath: !isTestAll, ...start.options?.http },

@@ -9,6 +9,7 @@ import {
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { nodeClock, type Clock } from '../internals/core.js';
 import { CLOCK } from '../internals/nest.js';
+import { namedFor } from '../stores/named-for.js';
 import { LoggedLines } from './logged-lines.js';
 
 export interface CallingApp {
@@ -23,8 +24,10 @@ export async function callingApp(
   options: Partial<IdempotencyModuleOptions> = {},
   clock: Clock = nodeClock,
 ): Promise<CallingApp> {
+  const { store = memoryStore() } = options;
   const all = {
-    store: memoryStore(),
+    store,
+    ...namedFor(store),
     // Long enough that a busy machine is not mistaken for an unavailable store.
     ...options,
     storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000, ...options.storeErrors },

@@ -26,6 +26,8 @@ function withStore(open: (surroundings: Surroundings) => Promise<IdempotencyStor
       modules: [
         IdempotencyModule.forRoot({
           store,
+          // An older version, to compare with, knows neither.
+          ...(store.isShared && { service: 'bench' }),
           storeErrors: { commandTimeout: COMMAND_TIMEOUT_MS },
         }),
       ],

@@ -4,6 +4,7 @@ import { NestFactory } from '@nestjs/core';
 import { Transport, type MicroserviceOptions } from '@nestjs/microservices';
 import type { AmqpConnectionManager } from 'amqp-connection-manager';
 import { IdempotencyEvents, IdempotencyModule } from 'nestjs-idempotency';
+import { namedFor } from '../../../../test/support/stores/named-for.js';
 import { LineFile } from '../../worker/line-file.js';
 import { ObservedStore } from '../../worker/observed-store.js';
 import { openStore } from '../../worker/open-store.js';
@@ -26,7 +27,7 @@ class ConsumerModule {}
 const app = await NestFactory.createMicroservice<MicroserviceOptions>(
   {
     module: ConsumerModule,
-    imports: [IdempotencyModule.forRoot({ ...options, store })],
+    imports: [IdempotencyModule.forRoot({ ...options, store, ...namedFor(store) })],
     controllers: [EffectsController],
     providers: [
       { provide: WORKER_SETTINGS, useValue: settings },

@@ -7,6 +7,7 @@ import type { Job } from 'bullmq';
 import { IdempotencyModule, Idempotent, requireIdempotencyContext } from 'nestjs-idempotency';
 import { delayJob } from 'nestjs-idempotency/bullmq';
 import { redisStore } from 'nestjs-idempotency/redis';
+import { SERVICE } from '../../../support/stores/named-for.js';
 import {
   LOCK_MS,
   type HeldOrder,
@@ -42,6 +43,7 @@ class OrdersProcessor extends WorkerHost {
     BullModule.forRoot({ connection: { host: '127.0.0.1', port: redisPort } }),
     BullModule.registerQueue({ name: queue }),
     IdempotencyModule.forRoot({
+      service: SERVICE,
       store: redisStore({ url: `redis://127.0.0.1:${redisPort}` }),
       lease: { duration: leaseMs },
       duplicates: { retryAfter: 250 },

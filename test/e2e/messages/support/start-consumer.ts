@@ -2,6 +2,7 @@ import { Module, type INestMicroservice, type Provider, type Type } from '@nestj
 import { NestFactory } from '@nestjs/core';
 import type { MicroserviceOptions } from '@nestjs/microservices';
 import { IdempotencyModule, type IdempotencyModuleOptions } from 'nestjs-idempotency';
+import { namedFor } from '../../../support/stores/named-for.js';
 
 export interface StartConsumerOptions {
   readonly controllers: Type[];
@@ -22,7 +23,7 @@ export async function startConsumer(
 ): Promise<INestMicroservice> {
   const module = {
     module: ConsumerModule,
-    imports: [IdempotencyModule.forRoot(options)],
+    imports: [IdempotencyModule.forRoot({ ...namedFor(options.store), ...options })],
     controllers,
     providers,
   };

@@ -27,6 +27,7 @@ import { useRedisClient } from '../../../support/redis/use-redis.js';
 import { freePort } from '../../../support/servers/free-port.js';
 import { useServer } from '../../../support/servers/use-server.js';
 import { beginCommand } from '../../../support/stores/commands.js';
+import { SERVICE } from '../../../support/stores/named-for.js';
 import { until } from '../../../support/waiting/until.js';
 import { startInfoServer } from '../support/canned-server.js';
 import { closeAfterTest, ownStore, userClient } from '../support/fixture.js';
@@ -374,7 +375,12 @@ describe('database', () => {
 
     it('stops the start of an application with a remedy', async () => {
       @Module({
-        imports: [IdempotencyModule.forRoot({ store: redisStore({ url: `${server.url}/99` }) })],
+        imports: [
+          IdempotencyModule.forRoot({
+            service: SERVICE,
+            store: redisStore({ url: `${server.url}/99` }),
+          }),
+        ],
       })
       class AppModule {}
       const log = new LoggedLines();
@@ -508,7 +514,7 @@ describe('database', () => {
       ];
       try {
         const store = redisStore({ url: restartable.url });
-        @Module({ imports: [IdempotencyModule.forRoot({ store })] })
+        @Module({ imports: [IdempotencyModule.forRoot({ service: SERVICE, store })] })
         class AppModule {}
         const log = new LoggedLines();
         const app = await Test.createTestingModule({ imports: [AppModule] })
@@ -535,7 +541,7 @@ describe('database', () => {
       const store = redisStore({ url: `redis://127.0.0.1:${await freePort()}` });
       const warn = jest.spyOn(process, 'emitWarning').mockReturnValue(undefined);
       const log = new LoggedLines();
-      const imports = [IdempotencyModule.forRoot({ store })];
+      const imports = [IdempotencyModule.forRoot({ service: SERVICE, store })];
       const app = await Test.createTestingModule({ imports }).setLogger(log).compile();
       try {
         await app.init();

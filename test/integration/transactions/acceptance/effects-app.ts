@@ -8,6 +8,7 @@ import {
   Idempotent,
 } from 'nestjs-idempotency';
 import { postgresStore } from 'nestjs-idempotency/postgres';
+import { SERVICE } from '../../../support/stores/named-for.js';
 import type { OpenedUnitOfWork } from '../unit-of-work-suite.js';
 
 const OPENED = Symbol('the opened unit of work');
@@ -52,6 +53,7 @@ export async function startEffectsApp(
     module: AppModule,
     imports: [
       IdempotencyModule.forRoot({
+        service: SERVICE,
         store: postgresStore({ url }),
         unitOfWork: opened.unitOfWork,
         caller: { scope: () => 'all-callers' },

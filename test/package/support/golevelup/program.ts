@@ -64,6 +64,7 @@ class NackingSubscriber {
   imports: [
     RabbitMQModule.forRoot({ uri: brokerUrl, exchanges: [{ name: 'orders', type: 'topic' }] }),
     IdempotencyModule.forRoot({
+      service: 'orders',
       store: redisStore({ url: redisUrl }),
       lease: { duration: 2_000, onTakeover },
       // The limit of five redeliveries allows for an outage of some seconds.

@@ -163,7 +163,7 @@ globalThis.runOnce = async (application) => {
   const { within, spans } = await started;
   class AppModule {}
   const store = redisStore({ url: process.env.REDIS_URL });
-  Module({ imports: [IdempotencyModule.forRoot({ store })] })(AppModule);
+  Module({ imports: [IdempotencyModule.forRoot({ service: 'agent', store })] })(AppModule);
   const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
   // The start's own step: some agents show it, too.
   const { length: atTheStart } = await spans();

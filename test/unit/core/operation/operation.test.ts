@@ -540,7 +540,7 @@ describe('option schema', () => {
   });
 });
 
-type Property = 'system' | 'breaker' | 'deletedRecords' | 'transactional';
+type Property = 'system' | 'isShared' | 'breaker' | 'deletedRecords' | 'transactional';
 type Method = Exclude<keyof IdempotencyStore, Property>;
 
 /** The number of arguments of every method of the port. */
@@ -573,12 +573,18 @@ describe('DelegatingStore', () => {
   });
 
   it.each<Pick<IdempotencyStore, Property>>([
-    { system: 'etcd', breaker: 'open', deletedRecords: 7, transactional: {} as never },
-    { system: 'x', breaker: undefined, deletedRecords: undefined, transactional: undefined },
+    {
+      ...{ system: 'etcd', isShared: true, breaker: 'open', deletedRecords: 7 },
+      transactional: {} as never,
+    },
+    {
+      ...{ system: 'x', isShared: false, breaker: undefined, deletedRecords: undefined },
+      transactional: undefined,
+    },
   ])('has the properties of the wrapped store', (wrapped) => {
-    const { system, breaker, deletedRecords, transactional } = new DelegatingStore(
+    const { system, isShared, breaker, deletedRecords, transactional } = new DelegatingStore(
       wrapped as never,
     );
-    expect({ system, breaker, deletedRecords, transactional }).toEqual(wrapped);
+    expect({ system, isShared, breaker, deletedRecords, transactional }).toEqual(wrapped);
   });
 });
