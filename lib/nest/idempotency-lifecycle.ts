@@ -12,6 +12,7 @@ import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import { IdempotencyMeter } from '../core/meter/idempotency-meter.js';
 import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { IdempotencyStore, type StoreObserver } from '../core/store/idempotency-store.js';
+import { ServiceNote } from '../core/store/service-note.js';
 import { tryStore } from '../core/store/store-trial.js';
 import { IdempotencyHealth } from '../observability/health/idempotency-health.js';
 import {
@@ -43,6 +44,7 @@ export class IdempotencyLifecycle
       this.logger.warn(`${message} [${code}]`);
     },
   };
+  private readonly note: ServiceNote | undefined;
   private readonly consumerStopped: ConsumerStopListener = (queue, reason) => {
     this.events.emit({ type: 'consumer_stopped', transport: 'message', queue, reason });
     this.health.warned(CONSUMER_STOPPED);
@@ -66,6 +68,12 @@ export class IdempotencyLifecycle
     @Inject(OPTIONS_IN_USE) private readonly options: IdempotencyModuleOptions,
   ) {
     events.reportTo(new LogReporter(this.logger));
+    const { service, clock } = engine;
+    if (store.isShared && service !== undefined) {
+      this.note = new ServiceNote(store, service, clock, (warning) => {
+        this.observer.warned(warning);
+      });
+    }
     // Not later: Nest starts microservices before it initializes modules.
     engine.telemetry.start(meter);
     // As soon as there is an adapter: the hook has to precede those of the application.
@@ -94,14 +102,21 @@ export class IdempotencyLifecycle
     }
     const warnings = await this.store.open(this.observer);
     for (const warning of warnings) this.observer.warned(warning);
-    if (!warnings.some(({ isOutage }) => isOutage)) await this.tryStore();
+    const isOutage = warnings.some((warning) => warning.isOutage);
+    const isTried = !isOutage && (await this.tryStore());
+    if (isTried) await this.note?.renew();
+    else this.note?.schedule();
   }
 
-  /** What the user's rights or a pooler prevent stops the start, not the first request. */
-  private async tryStore(): Promise<void> {
+  /**
+   * What the user's rights or a pooler prevent stops the start, not the first request.
+   * @returns whether the store executes its steps.
+   */
+  private async tryStore(): Promise<boolean> {
     try {
       const warning = await tryStore(this.store);
       if (warning !== undefined) this.observer.warned(warning);
+      return warning === undefined;
     } catch (error) {
       await this.store.close(this.observer);
       throw error;
@@ -118,6 +133,7 @@ export class IdempotencyLifecycle
   }
 
   async onApplicationShutdown(): Promise<void> {
+    this.note?.stop();
     try {
       await this.store.close(this.observer);
     } finally {

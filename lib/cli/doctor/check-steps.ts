@@ -1,4 +1,5 @@
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
+import { NOTE_PLACES, notedServices } from '../../core/store/service-note.js';
 import { Trial, unexpected } from '../../core/store/store-trial.js';
 import { nodeClock } from '../../core/util/clock.js';
 import { isDoneWithin } from '../../core/util/time.js';
@@ -78,4 +79,14 @@ export class StepChecks {
     await trial.complete(lease, true);
     await trial.replay();
   }
+}
+
+/** Lists the services whose processes have run within a week. */
+export async function checkServices(store: IdempotencyStore): Promise<Finding> {
+  const names = await notedServices(store, TIMEOUT_MS);
+  const [first] = names;
+  if (first === undefined) return ok('services', 'No service has used this store within a week.');
+  if (names.length === 1) return ok('services', `1 service uses this store: ${first}.`);
+  const count = names.length < NOTE_PLACES ? names.length : `At least ${names.length}`;
+  return ok('services', `${count} services use this store: ${names.join(', ')}.`);
 }

@@ -7,7 +7,7 @@ import { endWithin, makeListeningClient, type OwnClient } from '../../stores/pos
 import type { PostgresIdempotencyStore } from '../../stores/postgres/postgres-idempotency-store.js';
 import { postgresStore } from '../../stores/postgres/postgres-store.js';
 import { TableName } from '../../stores/postgres/sql/table-name.js';
-import { StepChecks } from './check-steps.js';
+import { checkServices, StepChecks } from './check-steps.js';
 import { error, findingsOf, ok, type Finding } from './finding.js';
 import { checkClock, checkLatency } from './measure.js';
 import {
@@ -141,7 +141,7 @@ class PostgresDiagnosis {
     const found = await new StepChecks(store, PUSH_REMEDY).run(this.describe);
     if (found.some(({ verdict }) => verdict === 'error')) return found;
     const ask = () => store.inspect(newProbeKey(nodeClock), { timeoutMs: TIMEOUT_MS });
-    return [...found, await checkLatency(ask)];
+    return [...found, await checkServices(store), await checkLatency(ask)];
   }
 
   private async read(text: string, ...values: unknown[]): Promise<Row> {

@@ -5,7 +5,7 @@ import { describeFailure } from '../../stores/redis/ioredis/error-classification
 import { resolveCommonOptions } from '../../stores/redis/redis-store-options.js';
 import { keyStartOf } from '../../stores/redis/redis-idempotency-store.js';
 import { infoFields } from '../../stores/redis/start-checks.js';
-import { StepChecks } from './check-steps.js';
+import { checkServices, StepChecks } from './check-steps.js';
 import { error, findingsOf, ok, type Finding } from './finding.js';
 import { checkClock, checkLatency } from './measure.js';
 import { checkRights } from './redis-rights.js';
@@ -163,6 +163,7 @@ class RedisDiagnosis {
     yield* steps;
     if (steps.some(({ verdict }) => verdict === 'error')) return;
     try {
+      yield await checkServices(store);
       yield await checkLatency(() => inspectNone(store));
       for (const primary of primaries()) yield await checkClock(() => timeOf(primary));
     } catch (failure) {

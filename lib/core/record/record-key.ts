@@ -79,6 +79,11 @@ export function isProbeKey(recordKey: RecordKey): boolean {
   return recordKey.length === Math.ceil((PROBE_BYTES * 4) / 3);
 }
 
+/** The record key of a note about a service: shorter than a digest, so that no request can have it. */
+export function notePlace(place: number): RecordKey {
+  return Buffer.from(`service ${String(place)}`).toString('base64url') as RecordKey;
+}
+
 /**
  * Prefixes type and length: concatenations stay unambiguous. JSON escapes lone surrogates, which UTF-8 would conflate.
  */

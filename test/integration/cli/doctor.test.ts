@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { migrate } from 'nestjs-idempotency/postgres';
+import type { IdempotencyStore } from 'nestjs-idempotency';
+import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
+import { redisStore } from 'nestjs-idempotency/redis';
 import {
   evaluateClock,
   evaluateLatency,
@@ -11,6 +13,7 @@ import {
 } from '../../support/internals/cli.js';
 import { blocksOf } from '../../support/docs/documented-blocks.js';
 import { closeAfterTest } from '../../support/jest/after-test.js';
+import { callingApp } from '../../support/nest/calling-app.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { projectRoot } from '../../support/project-root.js';
 import { startRedis } from '../../support/redis/redis-server.js';
@@ -34,12 +37,21 @@ async function printed(...args: string[]) {
   return { code, text };
 }
 
+/** Two services, one of them with two processes, which have ended. */
+async function runServices(open: () => IdempotencyStore) {
+  for (const service of ['shop', 'billing', 'shop']) {
+    const { nest, log } = await callingApp({}, { service, store: open() });
+    await nest.close();
+    expect(log.own.filter((line) => line.includes('service_not_noted'))).toEqual([]);
+  }
+}
+
 describe('The doctor of Redis', () => {
   it('executes every check, and finds that the server of the tests is not durable', async () => {
     const { findings, complaints } = await diagnose('--redis', redis.url, '--key-prefix', PREFIX);
     expect(findings.map(({ check }) => check)).toEqual([
       ...['connection', 'version', 'role', 'eviction', 'memory', 'persistence', 'rights'],
-      ...['steps', 'push', 'latency', 'clock'],
+      ...['steps', 'push', 'services', 'latency', 'clock'],
     ]);
     expect(complaints).toEqual({ persistence: 'warning' });
   });
@@ -52,8 +64,10 @@ describe('The doctor of Redis', () => {
   });
 
   it('prints what its page shows, a line for each check, and exits with 1 after a warning', async () => {
+    await runServices(() => redisStore({ url: redis.url, keyPrefix: PREFIX }));
     const { code, text } = await printed('--redis', redis.url, '--key-prefix', PREFIX);
     expect(code).toBe(1);
+    expect(text).toContain('2 services use this store: billing, shop.');
     const page = readFileSync(join(projectRoot, 'docs/operations/doctor.md'), 'utf8');
     const shown = blocksOf(page).find(({ language }) => language === 'text')?.text;
     // Port, memory and times are those of one run; a busy machine can fail the last two checks.
@@ -120,9 +134,25 @@ describe('The doctor of PostgreSQL', () => {
     const { findings, complaints } = await diagnose('--postgres', url);
     expect(findings.map(({ check }) => check)).toEqual([
       ...['connection', 'version', 'role', 'connections', 'durability', 'isolation', 'migrations'],
-      ...['rights', 'steps', 'push', 'latency', 'clock', 'autovacuum', 'deletion'],
+      ...['rights', 'steps', 'push', 'services', 'latency', 'clock', 'autovacuum', 'deletion'],
     ]);
     expect(complaints).toEqual({ durability: 'warning' });
+  });
+
+  it('lists the services', async () => {
+    const url = await postgres.newDatabase();
+    await migrate({ url });
+    const listed = async () =>
+      (await diagnose('--postgres', url)).findings.find(({ check }) => check === 'services');
+    expect(await listed()).toMatchObject({
+      message: 'No service has used this store within a week.',
+    });
+    await runServices(() => postgresStore({ url }));
+    expect(await listed()).toEqual({
+      check: 'services',
+      verdict: 'ok',
+      message: '2 services use this store: billing, shop.',
+    });
   });
 
   it('leaves no record', async () => {

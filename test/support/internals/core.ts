@@ -44,7 +44,12 @@ export type {
 export { EVENT_SEVERITY } from '../../../lib/core/record/events.js';
 export { IdempotencyEvents } from '../../../lib/core/record/idempotency-events.js';
 export { fingerprint, NO_FINGERPRINT } from '../../../lib/core/record/fingerprint.js';
-export { newOwnerToken, OwnerTokens, recordKey } from '../../../lib/core/record/record-key.js';
+export {
+  newOwnerToken,
+  notePlace,
+  OwnerTokens,
+  recordKey,
+} from '../../../lib/core/record/record-key.js';
 export type {
   Fingerprint,
   Lease,
@@ -80,6 +85,7 @@ export type {
   ReleaseReply,
   StoreObserver,
 } from '../../../lib/core/store/idempotency-store.js';
+export { notedServices, ServiceNote } from '../../../lib/core/store/service-note.js';
 export * as transitions from '../../../lib/core/store/record-transitions.js';
 export type { TransactionalRecords } from '../../../lib/core/store/transactional-records.js';
 export {
