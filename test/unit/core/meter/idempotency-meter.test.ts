@@ -50,6 +50,16 @@ describe('the reading of an operation', () => {
     expect(ofPay(meter).incidents.superseded).toBe(2);
   });
 
+  it('has what runs and waits at its own time, not since the start', () => {
+    const meter = new IdempotencyMeter();
+    let attempts = [{ subject: subject as never, elapsedMs: 1, leaseLeftMs: 2 }];
+    meter.readFrom({ ...SOURCE, running: () => attempts, waiting: () => [subject, subject] });
+    expect(ofPay(meter)).toMatchObject({ running: 1, waiting: 2 });
+    expect(ofPay(meter)).toMatchObject({ running: 1, waiting: 2 });
+    attempts = [];
+    expect(ofPay(meter)).toMatchObject({ running: 0, waiting: 2 });
+  });
+
   it('has durations in seconds, by buckets whose upper bounds are inclusive', () => {
     const ended = (durationMs: number) => ({ type: 'ended', how: 'completed', durationMs });
     const { kept } = ofPay(
