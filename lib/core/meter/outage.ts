@@ -31,7 +31,10 @@ export class Outage {
   }
 }
 
-/** Whether requests depend on its reply, as for the breaker. Transactions have connections of the application. */
+/**
+ * Whether requests depend on its reply, as for the breaker: watching is best effort, and transactions have connections of
+ * the application.
+ */
 function isDecisive(command: StoreCommand): boolean {
   return (
     command === 'begin' || command === 'complete' || command === 'extend' || command === 'release'
