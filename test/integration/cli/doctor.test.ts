@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import type { IdempotencyStore } from 'nestjs-idempotency';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import {
@@ -13,7 +12,6 @@ import {
 } from '../../support/internals/cli.js';
 import { blocksOf } from '../../support/docs/documented-blocks.js';
 import { closeAfterTest } from '../../support/jest/after-test.js';
-import { callingApp } from '../../support/nest/calling-app.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { projectRoot } from '../../support/project-root.js';
 import { startRedis } from '../../support/redis/redis-server.js';
@@ -21,6 +19,7 @@ import { useRedis, useRedisClient } from '../../support/redis/use-redis.js';
 import { freePort } from '../../support/servers/free-port.js';
 import { userPool } from '../postgres/support/fixture.js';
 import { as, diagnose } from './support/diagnosis.js';
+import { runServices, TWO_SERVICES } from './support/run-services.js';
 
 const PREFIX = 'idem-doctor';
 
@@ -35,15 +34,6 @@ async function printed(...args: string[]) {
     text += part;
   });
   return { code, text };
-}
-
-/** Two services, one of them with two processes, which have ended. */
-async function runServices(open: () => IdempotencyStore) {
-  for (const service of ['shop', 'billing', 'shop']) {
-    const { nest, log } = await callingApp({}, { service, store: open() });
-    await nest.close();
-    expect(log.own.filter((line) => line.includes('service_not_noted'))).toEqual([]);
-  }
 }
 
 describe('The doctor of Redis', () => {
@@ -67,7 +57,7 @@ describe('The doctor of Redis', () => {
     await runServices(() => redisStore({ url: redis.url, keyPrefix: PREFIX }));
     const { code, text } = await printed('--redis', redis.url, '--key-prefix', PREFIX);
     expect(code).toBe(1);
-    expect(text).toContain('2 services use this store: billing, shop.');
+    expect(text).toContain(TWO_SERVICES);
     const page = readFileSync(join(projectRoot, 'docs/operations/doctor.md'), 'utf8');
     const shown = blocksOf(page).find(({ language }) => language === 'text')?.text;
     // Port, memory and times are those of one run; a busy machine can fail the last two checks.
@@ -151,7 +141,7 @@ describe('The doctor of PostgreSQL', () => {
     expect(await listed()).toEqual({
       check: 'services',
       verdict: 'ok',
-      message: '2 services use this store: billing, shop.',
+      message: TWO_SERVICES,
     });
   });
 

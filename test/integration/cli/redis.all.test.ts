@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import type { Redis } from 'ioredis';
+import { Cluster, type Redis } from 'ioredis';
+import { redisStore } from 'nestjs-idempotency/redis';
 import { afterTest, closeAfterTest } from '../../support/jest/after-test.js';
 import { RedisCluster } from '../../support/redis/redis-cluster.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
@@ -13,6 +14,7 @@ import { useServer } from '../../support/servers/use-server.js';
 import { untilSettled } from '../../support/waiting/until.js';
 import { startInfoServer } from '../redis/support/canned-server.js';
 import { as, diagnose } from './support/diagnosis.js';
+import { runServices, TWO_SERVICES } from './support/run-services.js';
 
 const DURABLE = ['--appendonly', 'yes'];
 
@@ -170,6 +172,19 @@ describe('On a cluster, the doctor', () => {
     expect(found.messageOf('connection')).toContain('3 primaries');
   });
 
+  it.each([undefined, 'shared'])(
+    'lists the services with the key prefix %s',
+    async (keyPrefix) => {
+      const client = new Cluster(cluster.addresses);
+      afterTest(() => client.disconnect());
+      await runServices(() =>
+        redisStore({ client, ...(keyPrefix !== undefined && { keyPrefix }) }),
+      );
+      const given = keyPrefix === undefined ? [] : ['--key-prefix', keyPrefix];
+      expect((await diagnose('--redis', url(), ...given)).messageOf('services')).toBe(TWO_SERVICES);
+    },
+  );
+
   it('names the primary that is configured wrong', async () => {
     const [first] = cluster.nodes;
     await first!.call('CONFIG', 'SET', 'maxmemory-policy', 'volatile-lru');
@@ -202,6 +217,9 @@ describe('On Sentinels, the doctor', () => {
     const found = await diagnose('--redis', sentinel!.url, '--sentinel', name);
     expect(found.complaints).toEqual({});
     expect(found.messageOf('role')).toBe('A primary with 2 replicas.');
+    await runServices(() => redisStore({ connection: group.connection }));
+    const later = await diagnose('--redis', sentinel!.url, '--sentinel', name);
+    expect(later.messageOf('services')).toBe(TWO_SERVICES);
     const without = await diagnose('--redis', sentinel!.url);
     expect(without.messageOf('connection')).toContain('Add --sentinel');
     const unknown = await diagnose('--redis', sentinel!.url, '--sentinel', 'unknown');
