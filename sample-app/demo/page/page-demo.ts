@@ -5,6 +5,7 @@ import { json } from 'node:stream/consumers';
 import { recordKey } from 'nestjs-idempotency/store';
 import { demoTokens } from '../../src/auth/user.js';
 import type { Environment } from '../../src/config/environment.js';
+import { SERVICE } from '../../src/config/idempotency.js';
 import { TcpProxy } from '../processes/tcp-proxy.js';
 import { ApiWorker } from './api-worker.js';
 import { Executions } from './executions.js';
@@ -122,7 +123,8 @@ export class PageDemo {
       })),
       isStoreAvailable: this.#store?.isOpen ?? false,
       executions: users.flatMap(({ id }) => {
-        const record = recordKey({ scope: [id], operation: 'payments.create', key });
+        const identity = { service: SERVICE, scope: [id], operation: 'payments.create', key };
+        const record = recordKey(identity);
         return this.#executions.of(record).map((execution) => ({ ...execution, user: id }));
       }),
     };

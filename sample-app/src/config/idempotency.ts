@@ -4,13 +4,16 @@ import { prometheus } from 'nestjs-idempotency/prometheus';
 import type { Persistence } from '../persistence/persistence.js';
 import type { Environment } from './environment.js';
 
+/** Other applications may use the same store. */
+export const SERVICE = 'sample-app';
+
 /** The module's options: where records are stored, how long an attempt may run, and where its numbers and traces go. */
 export function idempotencyOptions(
   config: ConfigService<Environment, true>,
   { records }: Persistence,
 ) {
   return {
-    service: 'sample-app',
+    service: SERVICE,
     ...records,
     lease: {
       duration: config.get('LEASE', { infer: true }),
