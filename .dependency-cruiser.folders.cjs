@@ -57,9 +57,9 @@ const folders = {
 
   'nest/options':
     'core/{util,record,transaction,store,operation,telemetry,recovery} codecs/json wrappers/breaker transports/{common,http,message}',
-  'nest/discovery': 'core/{util,record,operation} nest/options',
+  'nest/discovery': 'core/{util,record,operation} transports/{common,http,websocket} nest/options',
   'nest/registry':
-    'core/{util,record,meter,operation,recovery} transports/{http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',
+    'core/{util,record,meter,operation,recovery} transports/{common,http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',
   nest: 'core/{util,record,meter,store,operation,telemetry,engine,recovery} wrappers/breaker observability/health transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
   'index.ts':
     'core/{util,record,meter,store,operation,recovery} codecs/json observability/health transports/{common,http} nest nest/options',

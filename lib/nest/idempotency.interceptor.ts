@@ -9,7 +9,7 @@ import {
 } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import type { Observable } from 'rxjs';
-import { entryOfMethod } from './discovery/handler-kinds.js';
+import { entryOfMethod } from './discovery/handler-facts.js';
 import { markIdempotencyInterceptor } from './discovery/idempotent.metadata.js';
 import { moduleMissing } from './discovery/module-registrations.js';
 import { HandlerTransports } from './registry/handler-transports.js';

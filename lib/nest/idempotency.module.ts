@@ -13,7 +13,6 @@ import { GraphqlTransport } from '../transports/graphql/graphql-transport.js';
 import { HttpTransport } from '../transports/http/http-transport.js';
 import { MessageTransport } from '../transports/message/message-transport.js';
 import { SocketTransport } from '../transports/websocket/socket-transport.js';
-import { Serializers } from './discovery/serializers.js';
 import { IdempotencyLifecycle } from './idempotency-lifecycle.js';
 import { IdempotencyReconciler } from './idempotency-reconciler.js';
 import { IdempotencyService } from './idempotency.service.js';
@@ -64,7 +63,6 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     OperationNames,
     RabbitMqServers,
     RouteResolver,
-    Serializers,
     { provide: CLOCK, useValue: nodeClock },
     {
       provide: IdempotencyMeter,

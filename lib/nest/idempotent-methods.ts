@@ -12,9 +12,8 @@ import { CallTransport, valueOf } from '../transports/call/call-transport.js';
 import { keyOf } from '../transports/common/ask-option.js';
 import { chosenContent } from '../transports/common/chosen-content.js';
 import { toScope } from '../transports/common/scope.js';
-import { METHOD_RUNNER } from './discovery/call-instances.js';
 import type { Handler } from './discovery/idempotent.metadata.js';
-import { checkInstance } from './discovery/wrapped-handlers.js';
+import { checkInstance, METHOD_RUNNER } from './discovery/instances.js';
 import { HandlerRoutes } from './registry/handler-routes.js';
 import type { MethodRoute } from './registry/method-route.js';
 

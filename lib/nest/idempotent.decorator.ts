@@ -1,14 +1,10 @@
 import { UseInterceptors } from '@nestjs/common';
 import { IdempotencyOptionsError } from '../core/util/errors.js';
-import { METHOD_RUNNER } from './discovery/call-instances.js';
-import { disguise, handlerNames, isHandler, isCoveredByClass } from './discovery/handler-kinds.js';
-import { enter, operationOf, type Method } from './discovery/handler-report.js';
-import {
-  markReportingEntry,
-  reportsEntry,
-  setIdempotentOptions,
-} from './discovery/idempotent.metadata.js';
-import { checkCalled } from './discovery/wrapped-handlers.js';
+import { readClass } from './discovery/handler-facts.js';
+import { disguise, enter, operationOf, type Method } from './discovery/handler-report.js';
+import { markReportingEntry, setIdempotentOptions } from './discovery/idempotent.metadata.js';
+import { checkCalled, METHOD_RUNNER } from './discovery/instances.js';
+import { isHandler } from './discovery/nest-metadata.js';
 import { IdempotencyInterceptor } from './idempotency.interceptor.js';
 import { runMethodOnce, injectMethodRunner } from './idempotent-methods.js';
 import type { IdempotentMethodDecorator, IdempotentMethodOptions } from './options/call-options.js';
@@ -77,13 +73,12 @@ function protectMethod(
 function protectClass(controller: new () => unknown, options: IdempotencyOptions): void {
   setIdempotentOptions(controller, options);
   const prototype = controller.prototype as Record<string, unknown>;
-  for (const name of handlerNames(prototype)) {
-    const method = prototype[name] as Method;
-    if (reportsEntry(method) || !isCoveredByClass(controller, method)) continue;
-    const entry = reportingEntry(method, prototype, name);
+  for (const { property, handler, kinds, reports, isProtected } of readClass(controller).methods) {
+    if (kinds.length === 0 || reports || !isProtected) continue;
+    const entry = reportingEntry(handler as Method, prototype, property);
     const descriptor = { value: entry, writable: true, configurable: true };
-    UseInterceptors(IdempotencyInterceptor)(prototype, name, descriptor);
-    Object.defineProperty(prototype, name, descriptor);
+    UseInterceptors(IdempotencyInterceptor)(prototype, property, descriptor);
+    Object.defineProperty(prototype, property, descriptor);
     injectMethodRunner(prototype);
   }
 }

@@ -1,8 +1,8 @@
-import type { INestApplicationContext, Type } from '@nestjs/common';
-import { DiscoveryService } from '@nestjs/core';
-import { disguise, routeNames } from '../nest/discovery/handler-kinds.js';
-import { reportsEntry, type Handler } from '../nest/discovery/idempotent.metadata.js';
+import type { INestApplicationContext } from '@nestjs/common';
+import type { HandlerFacts } from '../nest/discovery/handler-facts.js';
+import { disguise } from '../nest/discovery/handler-report.js';
 import { HandlerRoutes } from '../nest/registry/handler-routes.js';
+import { HostClasses } from '../nest/registry/host-classes.js';
 import type { HttpRoute } from '../transports/http/http-route.js';
 
 /** The metadata of `@ApiExtension()`, which `SwaggerModule` copies to each of the handler's operations. */
@@ -11,12 +11,8 @@ const EXTENSIONS = 'swagger/apiExtension';
 /** The extension of a protected route's operations while their document is created. */
 export const MARK = 'x-nestjs-idempotency';
 
-type Prototype = Record<string, Handler>;
-
 interface ProtectedMethod {
-  readonly prototype: Prototype;
-  readonly name: string;
-  readonly handler: Handler;
+  readonly facts: HandlerFacts;
   readonly route: HttpRoute;
 }
 
@@ -43,31 +39,29 @@ export function createMarked<Document>(
 
 function* protectedMethods(app: INestApplicationContext): Generator<ProtectedMethod> {
   const routes = app.get(HandlerRoutes, { strict: false });
-  for (const { metatype } of app.get(DiscoveryService, { strict: false }).getControllers()) {
-    if (typeof metatype !== 'function') continue;
-    const controller = metatype as Type;
-    const prototype = controller.prototype as Prototype;
-    for (const name of routeNames(prototype)) {
-      const handler = prototype[name];
-      if (handler === undefined || !reportsEntry(handler)) continue;
-      const route = routes.http(controller, handler);
-      if (route.options.enabled !== false) yield { prototype, name, handler, route };
+  for (const { methods } of app.get(HostClasses, { strict: false }).controllers()) {
+    for (const facts of methods) {
+      if (!facts.kinds.includes('http') || !facts.reports) continue;
+      const route = routes.http(facts.type, facts.handler);
+      if (route.options.enabled !== false) yield { facts, route };
     }
   }
 }
 
 /** Replaces the method by a marked copy, since controllers may inherit it; returns a function that restores it. */
-function putMark({ prototype, name, handler, route }: ProtectedMethod): () => void {
-  const own = Object.getOwnPropertyDescriptor(prototype, name);
+function putMark({ facts, route }: ProtectedMethod): () => void {
+  const { type, property, handler } = facts;
+  const prototype = type.prototype as object;
+  const own = Object.getOwnPropertyDescriptor(prototype, property);
   const copy = function (this: unknown, ...args: unknown[]): unknown {
     return Reflect.apply(handler, this, args) as unknown;
   };
   disguise(copy, handler);
   const extensions = Reflect.getOwnMetadata(EXTENSIONS, handler) as object | undefined;
   Reflect.defineMetadata(EXTENSIONS, { ...extensions, [MARK]: route.operation }, copy);
-  Object.defineProperty(prototype, name, { value: copy, writable: true, configurable: true });
+  Object.defineProperty(prototype, property, { value: copy, writable: true, configurable: true });
   return () => {
-    if (own === undefined) Reflect.deleteProperty(prototype, name);
-    else Object.defineProperty(prototype, name, own);
+    if (own === undefined) Reflect.deleteProperty(prototype, property);
+    else Object.defineProperty(prototype, property, own);
   };
 }

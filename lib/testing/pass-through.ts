@@ -13,9 +13,9 @@ import { recordKey } from '../core/record/record-key.js';
 import { givenScope, readScope } from '../core/record/scope.js';
 import { errorTypeOf, IdempotencyOptionsError } from '../core/util/errors.js';
 import { resolve } from '../core/util/option-schema.js';
-import { METHOD_RUNNER } from '../nest/discovery/call-instances.js';
-import { idempotentMethods } from '../nest/discovery/handler-kinds.js';
+import { idempotentMethods, nameOf } from '../nest/discovery/handler-facts.js';
 import { idempotentOptions, type Handler } from '../nest/discovery/idempotent.metadata.js';
+import { METHOD_RUNNER } from '../nest/discovery/instances.js';
 import type {
   CallOutcome,
   IdempotencyService,
@@ -25,7 +25,6 @@ import type { IdempotentMethods } from '../nest/idempotent-methods.js';
 import { LogReporter } from '../nest/log-reporter.js';
 import type { IdempotencyModuleOptions } from '../nest/options/idempotency-options.js';
 import type { HandlerTransport, HandlerTransports } from '../nest/registry/handler-transports.js';
-import { nameOf } from '../nest/registry/host-classes.js';
 import { isUnprotectedMethod } from '../transports/common/ask-option.js';
 import { testContext, type IdempotencyTestContext } from './idempotency-test-context.js';
 

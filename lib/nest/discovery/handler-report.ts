@@ -5,8 +5,9 @@ import {
   InnerScope,
 } from '../../core/operation/execution-scope.js';
 import { isThenable } from '../../core/util/maybe-async.js';
-import { disguise } from './handler-kinds.js';
+import { membersOf } from './handler-facts.js';
 import { entryOf, type Handler } from './idempotent.metadata.js';
+import { isHandler } from './nest-metadata.js';
 
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
 
@@ -25,8 +26,22 @@ export function enter(operation: ExecutionScope, run: () => unknown): unknown {
   return reported(operation, () => executionScope.run<unknown>(new InnerScope(operation), run));
 }
 
+const reporting = new WeakSet<Handler>();
+
+/** Makes the wrappers around the handlers of a class report. Called before Nest scans it, after all its decorators. */
+export function reportWrappers(prototype: object): void {
+  for (const { holder, property, entry, method } of membersOf(prototype)) {
+    const isWrapper = method !== undefined && method !== entry && entryOf(method) === entry;
+    // A method that is not a handler protects itself, whatever wraps it.
+    if (!isWrapper || entry === undefined || !isHandler(method) || reporting.has(method)) continue;
+    const value = reportedWrapper(method, entry);
+    reporting.add(value);
+    Reflect.defineProperty(holder, property, { value });
+  }
+}
+
 /** Makes a wrapper report, too: it may commit, or call a failed method again, after the method itself has settled. */
-export function reportedWrapper(wrapper: Handler, entry: Handler): Method {
+function reportedWrapper(wrapper: Handler, entry: Handler): Method {
   const reporting: Method = function (...args) {
     const run = () => Reflect.apply(wrapper, this, args) as unknown;
     const operation = operationOf(entry);
@@ -88,4 +103,17 @@ function leaving(report: Report, result: unknown): unknown {
       throw error;
     },
   );
+}
+
+/** Makes `substitute` look like `method`: same metadata, name, length, and asynchronous or not. */
+export function disguise(substitute: Handler, method: Handler, name = method.name): void {
+  for (const key of Reflect.getOwnMetadataKeys(method) as unknown[]) {
+    Reflect.defineMetadata(key, Reflect.getOwnMetadata(key, method), substitute);
+  }
+  Object.defineProperties(substitute, {
+    name: { value: name, configurable: true },
+    length: { value: method.length, configurable: true },
+  });
+  // Decorators recognise an asynchronous function by its prototype (`constructor.name` is then "AsyncFunction").
+  Object.setPrototypeOf(substitute, Object.getPrototypeOf(method) as object);
 }

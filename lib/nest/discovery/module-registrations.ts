@@ -1,8 +1,7 @@
 import type { DynamicModule, ForwardReference, Type } from '@nestjs/common';
 import { ModuleRef, type ModulesContainer } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { isIdempotencyInterceptor } from './idempotent.metadata.js';
-import { methodsBoundTo } from './serializers.js';
+import { readClass } from './handler-facts.js';
 
 type Import = Type | DynamicModule | ForwardReference | Promise<DynamicModule>;
 type NestModule = ModulesContainer extends Map<string, infer Value> ? Value : never;
@@ -97,10 +96,9 @@ function isOfAnotherCopy({ metatype, providers }: Module, provided: Type): boole
 /** The first method that the interceptor is bound to. */
 function boundMethod({ controllers, providers }: Module): string | undefined {
   for (const { metatype } of [...controllers.values(), ...providers.values()]) {
-    const prototype: unknown = typeof metatype === 'function' ? metatype.prototype : undefined;
-    if (typeof prototype !== 'object' || prototype === null) continue;
-    const [first] = methodsBoundTo(prototype, isIdempotencyInterceptor);
-    if (first !== undefined) return `${(metatype as Type).name}.${first[0]}`;
+    if (typeof metatype !== 'function' || metatype.prototype === undefined) continue;
+    const bound = readClass(metatype as Type).methods.find(({ isBound }) => isBound);
+    if (bound !== undefined) return bound.name;
   }
   return undefined;
 }

@@ -10,22 +10,15 @@ import {
   recoverableMutation,
   type GraphqlRoute,
 } from '../../transports/graphql/graphql-route.js';
-import {
-  httpRoute,
-  isSafeRoute,
-  recoverableRoute,
-  type HttpRoute,
-} from '../../transports/http/http-route.js';
+import { httpRoute, recoverableRoute, type HttpRoute } from '../../transports/http/http-route.js';
 import {
   messageRoute,
   recoverableMessage,
   type MessageRoute,
 } from '../../transports/message/message-route.js';
 import { recoverableSocket, socketRoute } from '../../transports/websocket/socket-route.js';
-import { parsesFormsOutside } from '../discovery/file-interceptors.js';
-import { isEventHandler, isMutation } from '../discovery/handler-kinds.js';
-import { entryOf, idempotentOptions, type Handler } from '../discovery/idempotent.metadata.js';
-import { Serializers } from '../discovery/serializers.js';
+import type { HandlerFacts } from '../discovery/handler-facts.js';
+import { entryOf, type Handler } from '../discovery/idempotent.metadata.js';
 import {
   handlerLevel,
   resolveOptions,
@@ -33,10 +26,10 @@ import {
   type IdempotencyOptions,
 } from '../options/idempotency-options.js';
 import { OPTIONS_IN_USE } from '../options/idempotency.module-definition.js';
-import { HostClasses, nameOf } from './host-classes.js';
+import { HostClasses } from './host-classes.js';
 import { methodRoute, recoverableMethod, type MethodRoute } from './method-route.js';
 import { OperationNames } from './operation-names.js';
-import { checkContent, checkDeclared, type DeclaredRoute } from './start-checks.js';
+import { check, HANDLER_CHECKS, ROUTE_CHECKS, type ProtectedRoute } from './start-checks.js';
 
 /** The route of a handler in one of its classes. */
 export type RouteOf<Route> = (type: Type, handler: Handler) => Route;
@@ -47,112 +40,93 @@ export type RouteOf<Route> = (type: Type, handler: Handler) => Route;
  */
 @Injectable()
 export class HandlerRoutes {
-  readonly http = this.once((type, handler) => this.httpRoute(type, handler));
-  readonly rpc = this.once((type, handler) => this.messageRoute(type, handler));
-  readonly ws = this.once((type, handler) => this.socketRoute(type, handler));
-  readonly graphql = this.once((type, handler) => this.graphqlRoute(type, handler));
+  readonly http = this.once((facts) => this.httpRoute(facts));
+  readonly rpc = this.once((facts) => this.messageRoute(facts));
+  readonly ws = this.once((facts) => this.socketRoute(facts));
+  readonly graphql = this.once((facts) => this.graphqlRoute(facts));
   /** Of idempotent methods that are not handlers, as `@Idempotent()` made them. */
-  readonly method = this.once((type, entry) => this.methodRoute(type, entry));
+  readonly method = this.once((facts) => this.methodRoute(facts));
 
   /** Those whose requests have records, in the order of their resolution. */
-  readonly protectedRoutes: DeclaredRoute[] = [];
+  readonly protectedRoutes: ProtectedRoute[] = [];
 
   constructor(
     @Inject(OPTIONS_IN_USE) private readonly options: IdempotencyModuleOptions,
     private readonly classes: HostClasses,
     private readonly names: OperationNames,
-    private readonly serializers: Serializers,
     private readonly meter: IdempotencyMeter,
   ) {}
 
   /** Remembers routes by their entries, which wrappers share. Errors say where the options were given. */
-  private once<Route>(resolve: RouteOf<Route>): RouteOf<Route> {
+  private once<Route>(resolve: (facts: HandlerFacts) => Route): RouteOf<Route> {
     const known = new Map<Type, Map<Handler, Route>>();
     return (type, handler) => {
       const entry = entryOf(handler) ?? handler;
       const found = known.get(type)?.get(entry);
       if (found !== undefined) return found;
-      const route = this.withPlace(type, handler, resolve);
+      const facts = this.classes.handler(type, handler);
+      check(facts, HANDLER_CHECKS);
+      const [module] = facts.modules;
+      const place = `@Idempotent() on ${facts.name}${module === undefined ? '' : ` (module ${module})`}`;
+      const route = within(facts.name, place, () => resolve(facts));
       known.set(type, (known.get(type) ?? new Map<Handler, Route>()).set(entry, route));
       return route;
     };
   }
 
-  private withPlace<Route>(type: Type, handler: Handler, resolve: RouteOf<Route>): Route {
-    const method = nameOf(type, handler);
-    const [module] = this.classes.modulesOf(type);
-    const place = `@Idempotent() on ${method}${module === undefined ? '' : ` (module ${module})`}`;
-    return within(method, place, () => resolve(type, handler));
-  }
-
-  private httpRoute(controller: Type, handler: Handler): HttpRoute {
-    const options = resolveOptions('http', this.options, ...optionLevelsOf(controller, handler));
-    const isMulterBound = parsesFormsOutside(controller, handler);
-    const isOutermost = this.serializers.outermost(controller, handler);
-    const route = httpRoute(controller, handler, options, isMulterBound, isOutermost);
+  private httpRoute(facts: HandlerFacts): HttpRoute {
+    const options = resolveOptions('http', this.options, ...levelsOf(facts));
+    const { classes } = this;
+    const isOutermost = () => facts.isOutermost && !classes.hasGlobalInterceptors();
+    const route = httpRoute(facts, options, isOutermost);
     // Requests that are never protected have no records, so their names cannot collide.
-    if (isSafeRoute(handler)) return route;
-    if (options.enabled !== false) checkContent(route, handler);
-    this.declare('http', route, controller, handler, recoverableRoute(route));
-    return route;
+    return facts.isSafe ? route : this.declared(facts, 'http', route, recoverableRoute(route));
   }
 
-  private messageRoute(controller: Type, handler: Handler): MessageRoute {
-    const isEvent = isEventHandler(handler);
-    const levels = optionLevelsOf(controller, handler);
-    const options = resolveOptions(isEvent ? 'event' : 'message', this.options, ...levels);
-    const route = messageRoute(nameOf(controller, handler), isEvent, options);
-    // The return value of an event's handler is not sent.
-    if (!isEvent) this.serializers.checkInside(controller, handler);
-    this.declare('message', route, controller, handler, recoverableMessage(route));
-    return route;
+  private messageRoute(facts: HandlerFacts): MessageRoute {
+    const kind = facts.isEvent ? 'event' : 'message';
+    const options = resolveOptions(kind, this.options, ...levelsOf(facts));
+    const route = messageRoute(facts.name, facts.isEvent, options);
+    return this.declared(facts, 'message', route, recoverableMessage(route));
   }
 
-  private socketRoute(gateway: Type, handler: Handler): ValueRoute {
-    const levels = optionLevelsOf(gateway, handler);
+  private socketRoute(facts: HandlerFacts): ValueRoute {
+    const levels = levelsOf(facts);
     const options = resolveOptions('socket', this.options, ...levels);
-    const isKeyNamed = levels.some(namesKey);
-    const route = socketRoute(gateway, handler, options, isKeyNamed);
-    if (options.enabled !== false) this.serializers.checkInside(gateway, handler);
-    this.declare('websocket', route, gateway, handler, recoverableSocket(route));
-    return route;
+    const route = socketRoute(facts, options, levels.some(namesKey));
+    return this.declared(facts, 'websocket', route, recoverableSocket(route));
   }
 
-  private graphqlRoute(resolver: Type, handler: Handler): GraphqlRoute {
-    const options = resolveOptions('graphql', this.options, ...optionLevelsOf(resolver, handler));
-    const route = graphqlRoute(nameOf(resolver, handler), isMutation(resolver, handler), options);
-    if (options.enabled !== false) this.serializers.checkInside(resolver, handler);
-    this.declare('graphql', route, resolver, handler, recoverableMutation(route));
-    return route;
+  private graphqlRoute(facts: HandlerFacts): GraphqlRoute {
+    const options = resolveOptions('graphql', this.options, ...levelsOf(facts));
+    const route = graphqlRoute(facts.name, facts.isMutation, options);
+    return this.declared(facts, 'graphql', route, recoverableMutation(route));
   }
 
-  private methodRoute(type: Type, entry: Handler): MethodRoute {
-    const options = idempotentOptions(entry) as object;
-    const route = methodRoute(nameOf(type, entry), this.options, idempotentOptions(type), options);
-    this.declare('call', route, type, entry, recoverableMethod(route));
-    return route;
+  private methodRoute(facts: HandlerFacts): MethodRoute {
+    const { name, options, classOptions } = facts;
+    const route = methodRoute(name, this.options, classOptions, options as object);
+    return this.declared(facts, 'call', route, recoverableMethod(route));
   }
 
-  private declare(
+  private declared<Route extends Pick<ProtectedRoute, 'operation' | 'options'>>(
+    facts: HandlerFacts,
     transport: Transport,
-    { operation, options }: DeclaredRoute,
-    type: Type,
-    handler: Handler,
+    route: Route,
     recoverable: RecoverableOperation | undefined,
-  ): void {
-    this.names.reserve(operation, type, handler, recoverable);
+  ): Route {
+    const { operation, options } = route;
+    const declared = { facts, transport, operation, options };
+    check(declared, ROUTE_CHECKS);
+    this.names.reserve(operation, facts, recoverable);
     this.meter.declare(operation, transport);
-    this.protectedRoutes.push({ operation, options });
+    this.protectedRoutes.push(declared);
+    return route;
   }
 }
 
-/** @throws {@link IdempotencyOptionsError} for a handler that only inherits its protection. */
-function optionLevelsOf(type: Type, handler: Handler): Level[] {
-  checkDeclared(type, handler);
-  return [
-    handlerLevel('class', idempotentOptions(type) ?? {}),
-    handlerLevel('method', idempotentOptions(handler) ?? {}),
-  ];
+function levelsOf({ classOptions, options }: HandlerFacts): Level[] {
+  return [handlerLevel('class', classOptions ?? {}), handlerLevel('method', options ?? {})];
 }
 
 /** Whether the option `key.from` is the name of a header. */

@@ -1,68 +1,104 @@
 import { Injectable, type Type } from '@nestjs/common';
-import { DiscoveryService } from '@nestjs/core';
-import { handlerNames, isCoveredByClass, requestsOf } from '../discovery/handler-kinds.js';
-import { entryOf, idempotentOptions, type Handler } from '../discovery/idempotent.metadata.js';
+import { ApplicationConfig, DiscoveryService } from '@nestjs/core';
+import {
+  readClass,
+  readHandler,
+  type ClassFacts,
+  type HandlerFacts,
+  type Surroundings,
+} from '../discovery/handler-facts.js';
+import type { Handler } from '../discovery/idempotent.metadata.js';
 
 type InstanceWrapper = ReturnType<DiscoveryService['getProviders']>[number];
 
-/** A controller or provider. */
-export interface HostClass {
-  readonly type: Type;
-  readonly prototype: Readonly<Record<string, Handler>>;
-  readonly instance: unknown;
-  readonly module: InstanceWrapper['host'];
+/** A controller or provider, with its instances: one for each of its modules. */
+export interface HostClass extends ClassFacts {
+  readonly hosts: readonly InstanceWrapper[];
 }
 
-/** The classes of the application that may have handlers, once for each of their modules. */
+/** The classes of the application that may have handlers, and what is known of them. */
 @Injectable()
 export class HostClasses {
-  constructor(private readonly discovery: DiscoveryService) {}
+  private scanned: ReadonlyMap<Type, HostClass> = new Map();
+
+  constructor(
+    private readonly discovery: DiscoveryService,
+    private readonly application: ApplicationConfig,
+  ) {}
+
+  types(): Type[] {
+    return [...byType(this.wrappers()).keys()];
+  }
 
   controllers(): HostClass[] {
-    return this.discovery.getControllers().flatMap(hostClass);
+    return this.read(this.discovery.getControllers());
   }
 
-  all(): HostClass[] {
-    return [...this.controllers(), ...this.discovery.getProviders().flatMap(hostClass)];
+  /** Reads all of them anew. */
+  scan(): HostClass[] {
+    const all = this.read(this.wrappers());
+    this.scanned = new Map(all.map((host) => [host.type, host]));
+    return all;
   }
 
-  /** The names of the modules that have a class. */
-  modulesOf(type: Type): (string | undefined)[] {
-    return this.all().flatMap((one) => (one.type === type ? [one.module?.name] : []));
+  /** As the last scan found it; else read now. */
+  handler(type: Type, handler: Handler): HandlerFacts {
+    const known = this.scanned.get(type)?.methods.find((facts) => facts.handler === handler);
+    if (known !== undefined) return known;
+    const hosts = this.wrappers().filter(({ metatype }) => metatype === type);
+    return readHandler(type, handler, this.surroundingsOf(hosts));
   }
 
-  /** Where the application declares a handler, for messages. */
-  locationOf(type: Type, handler: Handler): string {
-    const modules = new Set(this.modulesOf(type).map((name) => name ?? 'no module'));
-    const where = [...requestsOf(type, handler), `in ${[...modules].join(' and ')}`];
-    return `${nameOf(type, handler)} (${where.join(', ')})`;
+  /** What is bound to all handlers of the application. */
+  globals(): Omit<Surroundings, 'modules'> {
+    const { application } = this;
+    return {
+      interceptors: [
+        ...application.getGlobalInterceptors(),
+        ...application.getGlobalRequestInterceptors().flatMap(({ metatype }) => metatype ?? []),
+      ],
+      guards: [
+        ...application.getGlobalGuards(),
+        ...application.getGlobalRequestGuards().flatMap(({ metatype }) => metatype ?? []),
+      ],
+    };
+  }
+
+  /** Without allocations, for each request: one may become global later. */
+  hasGlobalInterceptors(): boolean {
+    const { application } = this;
+    return (
+      application.getGlobalInterceptors().length > 0 ||
+      application.getGlobalRequestInterceptors().length > 0
+    );
+  }
+
+  private wrappers(): InstanceWrapper[] {
+    return [...this.discovery.getControllers(), ...this.discovery.getProviders()];
+  }
+
+  private read(wrappers: readonly InstanceWrapper[]): HostClass[] {
+    return [...byType(wrappers)].map(([type, hosts]) => ({
+      ...readClass(type, this.surroundingsOf(hosts)),
+      hosts,
+    }));
+  }
+
+  private surroundingsOf(hosts: readonly InstanceWrapper[]): Surroundings {
+    const names = hosts.map(({ host }) => host?.name ?? 'no module');
+    return { ...this.globals(), modules: [...new Set(names)] };
   }
 }
 
-function hostClass({ metatype, instance, host }: InstanceWrapper): HostClass[] {
-  if (typeof metatype !== 'function') return [];
-  const type = metatype as Type;
-  // Undefined for a factory's function.
-  const prototype = type.prototype as HostClass['prototype'] | undefined;
-  return prototype === undefined ? [] : [{ type, prototype, instance, module: host }];
-}
-
-export function handlersOf({ prototype }: HostClass): Handler[] {
-  return handlerNames(prototype).flatMap((name) => prototype[name] ?? []);
-}
-
-/** The handlers that have `@Idempotent()`, or whose class has it. */
-export function protectedHandlers(host: HostClass): Handler[] {
-  return handlersOf(host).filter((handler) => isProtected(host.type, handler));
-}
-
-/** Whether it, or its class, has `@Idempotent()`. */
-export function isProtected(type: Type, handler: Handler): boolean {
-  if (idempotentOptions(handler) !== undefined) return true;
-  return idempotentOptions(type) !== undefined && isCoveredByClass(type, handler);
-}
-
-export function nameOf(type: Type, handler: Handler): string {
-  // A wrapper may have another name.
-  return `${type.name}.${(entryOf(handler) ?? handler).name}`;
+function byType(wrappers: readonly InstanceWrapper[]): Map<Type, InstanceWrapper[]> {
+  const grouped = new Map<Type, InstanceWrapper[]>();
+  for (const wrapper of wrappers) {
+    const type = wrapper.metatype as Type | undefined;
+    // A factory's function may have no prototype.
+    if (type?.prototype === undefined) continue;
+    const hosts = grouped.get(type);
+    if (hosts === undefined) grouped.set(type, [wrapper]);
+    else hosts.push(wrapper);
+  }
+  return grouped;
 }

@@ -1,17 +1,13 @@
-import { Injectable, type Type } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { isSafeRoute } from '../../transports/http/http-route.js';
-import { kindsOf } from '../discovery/handler-kinds.js';
-import { idempotentOptions, type Handler } from '../discovery/idempotent.metadata.js';
-import { HostClasses, nameOf } from './host-classes.js';
+import { locationOf, type HandlerFacts } from '../discovery/handler-facts.js';
 
 /** The form of a class name made by Nest's `mixin()`. */
 const RANDOM_NAME = /^[0-9a-f]{21}$/;
 
 interface NamedOperation {
-  readonly type: Type;
-  readonly handler: Handler;
+  readonly facts: HandlerFacts;
   readonly recoverable: RecoverableOperation | undefined;
 }
 
@@ -19,8 +15,6 @@ interface NamedOperation {
 @Injectable()
 export class OperationNames {
   private readonly operations = new Map<string, NamedOperation>();
-
-  constructor(private readonly classes: HostClasses) {}
 
   has(operation: string): boolean {
     return this.operations.has(operation);
@@ -34,28 +28,28 @@ export class OperationNames {
   /** @throws {@link IdempotencyOptionsError} for a random name, and for the name of another operation. */
   reserve(
     operation: string,
-    type: Type,
-    handler: Handler,
+    facts: HandlerFacts,
     recoverable: RecoverableOperation | undefined,
   ): void {
-    if (operation === nameOf(type, handler) && RANDOM_NAME.test(type.name)) {
+    const { type, handler, name } = facts;
+    if (operation === name && RANDOM_NAME.test(type.name)) {
       throw new IdempotencyOptionsError(
         `@Idempotent() is on a method "${handler.name}" of a class that mixin() of Nest has given a random name, different in every process: no retry would find its record. Name the operation, @Idempotent({ operation: '…' }), differently for each mixed-in class; or create the class without mixin().`,
       );
     }
-    const other = this.operations.get(operation);
+    const other = this.operations.get(operation)?.facts;
     if (other !== undefined && (other.type !== type || other.handler !== handler)) {
       throw new IdempotencyOptionsError(
-        `Two operations are named "${operation}": ${this.classes.locationOf(other.type, other.handler)} and ${this.classes.locationOf(type, handler)}. One would replay the other's outcomes. Name them differently by @Idempotent({ operation: '…' }) on the method, or rename a class.`,
+        `Two operations are named "${operation}": ${locationOf(other)} and ${locationOf(facts)}. One would replay the other's outcomes. Name them differently by @Idempotent({ operation: '…' }) on the method, or rename a class.`,
       );
     }
-    this.operations.set(operation, { type, handler, recoverable });
+    this.operations.set(operation, { facts, recoverable });
   }
 
   /** As {@link reserve}, for an operation that another IdempotencyModule serves, whose store may be the same. */
-  reserveOther(type: Type, handler: Handler): void {
-    if (kindsOf(handler).includes('http') && isSafeRoute(handler)) return;
-    const given = idempotentOptions(handler)?.operation ?? idempotentOptions(type)?.operation;
-    this.reserve(given ?? nameOf(type, handler), type, handler, undefined);
+  reserveOther(facts: HandlerFacts): void {
+    if (facts.isSafe) return;
+    const given = facts.options?.operation ?? facts.classOptions?.operation;
+    this.reserve(given ?? facts.name, facts, undefined);
   }
 }

@@ -1,5 +1,6 @@
-import { Injectable, type Type } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
+import { canonicalJson } from '../../core/record/canonical-json.js';
 import type { ConsumerStopReason } from '../../core/record/events.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { markEvent } from '../../transports/message/deliveries/delivery.js';
@@ -8,9 +9,8 @@ import type {
   RabbitMqChannel,
   RabbitMqMessage,
 } from '../../transports/message/source/rpc-context.js';
-import { isEventHandler, kindsOf, listensTo, patternsOf } from '../discovery/handler-kinds.js';
-import type { Handler } from '../discovery/idempotent.metadata.js';
-import { handlersOf, HostClasses, isProtected, nameOf } from './host-classes.js';
+import type { HandlerFacts } from '../discovery/handler-facts.js';
+import { HostClasses } from './host-classes.js';
 import { RouteResolver } from './route-resolver.js';
 
 /** What is used of a microservice's server in Nest; only RabbitMQ's has `noAck` and `queue`. */
@@ -68,8 +68,8 @@ export class RabbitMqServers {
    */
   private protects({ transportId, noAck }: MicroserviceServer): boolean {
     if (transportId !== RABBITMQ) return false;
-    const handlers = this.handlers().filter(({ handler }) => listensTo(handler, RABBITMQ));
-    if (!handlers.some(({ controller, handler }) => isProtected(controller, handler))) return false;
+    const handlers = this.handlers();
+    if (!handlers.some(({ isProtected }) => isProtected)) return false;
     if (noAck !== false) throw new IdempotencyOptionsError(NO_ACK);
     checkAcknowledgedOnce(handlers);
     return true;
@@ -87,12 +87,13 @@ export class RabbitMqServers {
     });
   }
 
-  private handlers(): MessageHandler[] {
-    return this.classes.controllers().flatMap((host) =>
-      handlersOf(host)
-        .filter((handler) => kindsOf(handler).includes('rpc'))
-        .map((handler) => ({ controller: host.type, handler })),
-    );
+  /** Those that listen to RabbitMQ, or to all transports. */
+  private handlers(): HandlerFacts[] {
+    return this.classes
+      .controllers()
+      .flatMap(({ methods }) => methods)
+      .filter(({ kinds }) => kinds.includes('rpc'))
+      .filter(({ transport }) => transport === undefined || transport === RABBITMQ);
   }
 }
 
@@ -119,28 +120,25 @@ function interceptAcks(
   };
 }
 
-interface MessageHandler {
-  readonly controller: Type;
-  readonly handler: Handler;
-}
-
 const NO_ACK =
   'A microservice on RabbitMQ has "noAck": true, Nest\'s default: the broker forgets a message once it is sent, and loses it if its consumer dies or cannot reach the store. Set "noAck" to false in its options: @Idempotent() acknowledges each message once its outcome is stored.';
 
 /** Nest calls all handlers of an event for one delivery, which can be acknowledged once. */
-function checkAcknowledgedOnce(handlers: readonly MessageHandler[]): void {
-  const known = new Map<string, MessageHandler>();
-  for (const one of handlers.filter(({ handler }) => isEventHandler(handler))) {
-    for (const pattern of patternsOf(one.handler)) {
+function checkAcknowledgedOnce(handlers: readonly HandlerFacts[]): void {
+  const known = new Map<string, HandlerFacts>();
+  for (const one of handlers.filter(({ isEvent }) => isEvent)) {
+    for (const pattern of one.patterns.map(textOf)) {
       const other = known.get(pattern);
       known.set(pattern, one);
-      if (other === undefined) continue;
-      const pair = [other, one];
-      if (!pair.some(({ controller, handler }) => isProtected(controller, handler))) continue;
-      const [first, second] = pair.map(({ controller, handler }) => nameOf(controller, handler));
+      if (other === undefined || !(one.isProtected || other.isProtected)) continue;
       throw new IdempotencyOptionsError(
-        `${String(first)} and ${String(second)} handle the same event from RabbitMQ, one of them with @Idempotent(). They share one delivery, which can be acknowledged only once. Give each its own queue in an application of its own, or call both from one handler.`,
+        `${other.name} and ${one.name} handle the same event from RabbitMQ, one of them with @Idempotent(). They share one delivery, which can be acknowledged only once. Give each its own queue in an application of its own, or call both from one handler.`,
       );
     }
   }
+}
+
+/** Equal patterns give equal texts. */
+function textOf(pattern: unknown): string {
+  return typeof pattern === 'object' && pattern !== null ? canonicalJson(pattern) : String(pattern);
 }

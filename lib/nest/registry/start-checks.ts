@@ -1,156 +1,111 @@
-import type { Type } from '@nestjs/common';
-import { GUARDS_METADATA } from '@nestjs/common/constants.js';
-import type { ApplicationConfig } from '@nestjs/core';
 import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
+import type { Transport } from '../../core/record/events.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { isSafeRoute, type HttpRoute } from '../../transports/http/http-route.js';
-import { parsesFormsInside } from '../discovery/file-interceptors.js';
-import { handlerNames, kindsOf } from '../discovery/handler-kinds.js';
-import {
-  entriesOf,
-  hasOtherOptions,
-  idempotentOptions,
-  isIdempotencyInterceptor,
-  reportsEntry,
-  type Handler,
-} from '../discovery/idempotent.metadata.js';
-import { classesOf, interceptorsOf, methodsBoundTo } from '../discovery/serializers.js';
-import {
-  isProtected,
-  nameOf,
-  protectedHandlers,
-  type HostClass,
-  type HostClasses,
-} from './host-classes.js';
+import type { ResolvedRequestOptions } from '../../transports/common/request-options.js';
+import { locationOf, type ClassFacts, type HandlerFacts } from '../discovery/handler-facts.js';
 
-/** @throws {@link IdempotencyOptionsError} if the interceptor is bound to all handlers. */
-export function checkGlobalInterceptors(application: ApplicationConfig): void {
-  const types = [
-    ...application.getGlobalInterceptors().map(({ constructor }) => constructor),
-    ...application.getGlobalRequestInterceptors().flatMap(({ metatype }) => metatype ?? []),
-  ];
-  if (types.some(isIdempotencyInterceptor)) throw boundAlone('the whole application');
+/** A handler or method whose requests have records, with its options resolved. */
+export interface ProtectedRoute {
+  readonly facts: HandlerFacts;
+  readonly transport: Transport;
+  readonly operation: string;
+  readonly options: ResolvedProtocolOptions &
+    Partial<Pick<ResolvedRequestOptions, 'enabled' | 'fingerprint' | 'caller'>>;
 }
 
-/** @throws {@link IdempotencyOptionsError} if the interceptor is bound without `@Idempotent()`. */
-export function checkBound({ type, prototype }: HostClass): void {
-  if (interceptorsOf(type).some(isIdempotencyInterceptor)) throw boundAlone(type.name);
-  for (const [, method] of methodsBoundTo(prototype, isIdempotencyInterceptor)) {
-    if (!reportsEntry(method) && !isProtected(type, method)) throw boundAlone(nameOf(type, method));
+/** Looks for one mistake. @returns the message of its error or warning; `undefined` if all is well. */
+export type Check<Facts> = (facts: Facts) => string | undefined;
+
+/** @throws {@link IdempotencyOptionsError} for the first mistake. */
+export function check<Facts>(facts: Facts, checks: readonly Check<Facts>[]): void {
+  for (const mistakeOf of checks) {
+    const mistake = mistakeOf(facts);
+    if (mistake !== undefined) throw new IdempotencyOptionsError(mistake);
   }
 }
 
-/** @throws {@link IdempotencyOptionsError} for a handler that has the interceptor without the decorator. */
-export function checkDeclared(type: Type, handler: Handler): void {
-  if (reportsEntry(handler)) return;
-  if (!isProtected(type, handler)) throw boundAlone(nameOf(type, handler));
-  throw new IdempotencyOptionsError(
-    `${nameOf(type, handler)} inherits the interceptor of a protected base class, but not the decorator. Put @Idempotent() on ${type.name} too.`,
-  );
+export const CLASS_CHECKS: readonly Check<ClassFacts>[] = [boundToClass, nothingToProtect];
+
+export const HANDLER_CHECKS: readonly Check<HandlerFacts>[] = [unreached, undeclared];
+
+export const ROUTE_CHECKS: readonly Check<ProtectedRoute>[] = [serializedOutside, formParsedInside];
+
+export function boundAlone(place: string): string {
+  return `IdempotencyInterceptor is bound to ${place} by itself (@UseInterceptors(), useGlobalInterceptors() or APP_INTERCEPTOR) and protects nothing. Remove it there, and put @Idempotent() on each handler that must run once, or on its class: it binds the interceptor itself.`;
 }
 
-function boundAlone(place: string): IdempotencyOptionsError {
-  return new IdempotencyOptionsError(
-    `IdempotencyInterceptor is bound to ${place} by itself (@UseInterceptors(), useGlobalInterceptors() or APP_INTERCEPTOR) and protects nothing. Remove it there, and put @Idempotent() on each handler that must run once, or on its class: it binds the interceptor itself.`,
-  );
+function boundToClass({ name, isBound }: ClassFacts): string | undefined {
+  return isBound ? boundAlone(name) : undefined;
 }
 
-/** @throws {@link IdempotencyOptionsError} for a class with the decorator and without handlers. */
-export function checkSomethingToProtect({ type, prototype }: HostClass): void {
-  if (idempotentOptions(type) === undefined || handlerNames(prototype).length > 0) return;
-  throw new IdempotencyOptionsError(
-    `@Idempotent() on ${type.name} protects request handlers, and the class has none. Put it on the methods that must run once, each with the option "key", a function of the method's arguments.`,
-  );
+function nothingToProtect({ name, options, methods }: ClassFacts): string | undefined {
+  if (options === undefined || methods.length > 0) return undefined;
+  return `@Idempotent() on ${name} protects request handlers, and the class has none. Put it on the methods that must run once, each with the option "key", a function of the method's arguments.`;
 }
 
-/** @throws {@link IdempotencyOptionsError} if the content of a form cannot be compared when its request arrives. */
-export function checkContent({ operation, options }: HttpRoute, handler: Handler): void {
-  const { fingerprint } = options;
-  const isCompared = fingerprint !== false && typeof fingerprint !== 'function';
-  if (isCompared && parsesFormsInside(handler)) {
-    throw new IdempotencyOptionsError(
-      `The form of ${operation} is parsed inside IdempotencyInterceptor, which then cannot compare its content. Put the file interceptor (@UseInterceptors(FileInterceptor(…)) or the like) below @Idempotent() (decorators apply from the bottom up), or set the option "fingerprint" to a function.`,
-    );
+/** It would run unprotected. */
+function unreached({ name, isReached }: HandlerFacts): string | undefined {
+  if (isReached) return undefined;
+  return `@Idempotent() on ${name} has no effect: a decorator above it replaced the method without copying its metadata, so Nest would run it unprotected, or not find it. Put @Idempotent() above that decorator (decorators apply from the bottom up), or make the decorator copy the metadata (Reflect.getMetadataKeys, Reflect.defineMetadata).`;
+}
+
+function undeclared(facts: HandlerFacts): string | undefined {
+  const { type, name, kinds, isProtected, isBound, reports } = facts;
+  if (reports) return undefined;
+  if (isProtected && kinds.length > 0) {
+    return `${name} inherits the interceptor of a protected base class, but not the decorator. Put @Idempotent() on ${type.name} too.`;
   }
+  return isBound ? boundAlone(name) : undefined;
 }
 
-/** Warnings of decorators without effect, which need not stop the start. */
-export function* warningsOf(own: readonly HostClass[], classes: HostClasses): Generator<string> {
-  // A class may be in several modules.
-  const warned = new Set<Handler>();
-  for (const host of own) {
-    for (const handler of protectedHandlers(host)) {
-      if (!isWithoutEffect(handler) || warned.has(handler)) continue;
-      warned.add(handler);
-      yield `@Idempotent() on ${classes.locationOf(host.type, handler)} has no effect: requests of a safe method change nothing and are never protected. Remove it, or use POST for a request that has an effect.`;
-    }
+/** Stored values are plain data, where `@Exclude()` hides nothing. The return value of an event's handler is not sent. */
+function serializedOutside({ facts, transport, options }: ProtectedRoute): string | undefined {
+  if (transport === 'http' || transport === 'call' || facts.isEvent) return undefined;
+  if (options.enabled === false || facts.serializesInside || !facts.serializesOutside) {
+    return undefined;
   }
-  for (const { type, prototype } of own) {
-    for (const target of [type, ...entriesOf(prototype).values()]) {
-      if (!hasOtherOptions(target) || warned.has(target)) continue;
-      warned.add(target);
-      const place = target === type ? type.name : nameOf(type, target);
-      yield `@Idempotent() is on ${place} more than once, with different options: the upper one counts, the others are ignored. Keep one of them.`;
-    }
-  }
+  return `${facts.name} returns its value to a ClassSerializerInterceptor through its record, as plain data: fields with @Exclude() would be exposed. Put @UseInterceptors(ClassSerializerInterceptor) on the method, above @Idempotent(); decorators apply from the bottom up.`;
 }
 
-/** Whether its own decorator is for requests of safe methods only. */
-function isWithoutEffect(handler: Handler): boolean {
-  const options = idempotentOptions(handler);
-  if (options === undefined || options.enabled === false) return false;
-  return isSafeRoute(handler) && kindsOf(handler).every((kind) => kind === 'http');
+/** The content of the form cannot be compared when its request arrives. */
+function formParsedInside(route: ProtectedRoute): string | undefined {
+  const { facts, transport, operation, options } = route;
+  const { enabled, fingerprint } = options;
+  const isCompared =
+    enabled !== false && fingerprint !== false && typeof fingerprint !== 'function';
+  if (transport !== 'http' || !isCompared || !facts.parsesFormsInside) return undefined;
+  return `The form of ${operation} is parsed inside IdempotencyInterceptor, which then cannot compare its content. Put the file interceptor (@UseInterceptors(FileInterceptor(…)) or the like) below @Idempotent() (decorators apply from the bottom up), or set the option "fingerprint" to a function.`;
 }
 
-/** Limits requests and authenticates none. Recognised by name: its package may be installed twice. */
-const THROTTLER = 'ThrottlerGuard';
+/** Its own decorator is for requests of safe methods only. */
+function withoutEffect(facts: HandlerFacts): string | undefined {
+  const { options, isSafe, kinds } = facts;
+  if (options === undefined || options.enabled === false) return undefined;
+  if (!isSafe || kinds.some((kind) => kind !== 'http')) return undefined;
+  return `@Idempotent() on ${locationOf(facts)} has no effect: requests of a safe method change nothing and are never protected. Remove it, or use POST for a request that has an effect.`;
+}
+
+/** Of a class or a handler. */
+function decoratedTwice(facts: ClassFacts | HandlerFacts): string | undefined {
+  if (!facts.hasOtherOptions) return undefined;
+  return `@Idempotent() is on ${facts.name} more than once, with different options: the upper one counts, the others are ignored. Keep one of them.`;
+}
 
 /**
- * Warnings of handlers with a guard whose unknown callers share one scope: that the guard names no caller, or one that
- * the library does not find, would go unnoticed.
- * @param isShared - whether unknown callers of a handler do.
+ * That a guard names no caller, or one that the library does not find, would go unnoticed where unknown callers share
+ * one scope. Messages have a consumer instead.
  */
-export function* sharedBehindGuards(
-  own: readonly HostClass[],
-  classes: HostClasses,
-  application: ApplicationConfig,
-  isShared: (type: Type, handler: Handler) => boolean,
-): Generator<string> {
-  const ofAll = globalGuards(application);
-  // A class may be in several modules.
-  const types = new Map(own.map((host) => [host.type, host]));
-  for (const [type, host] of types) {
-    for (const handler of protectedHandlers(host)) {
-      const guards = [...ofAll, ...guardsOf(type), ...guardsOf(handler)].map(classesOf);
-      const names = guards.flatMap((of) => (of.includes(THROTTLER) ? [] : (of[0] ?? [])));
-      if (names.length === 0 || !isShared(type, handler)) continue;
-      yield `${classes.locationOf(type, handler)} has a guard (${[...new Set(names)].join(', ')}) and the option "caller.anonymous": 'shared'. Requests that the guard lets through without a caller (an "id" or "sub" of their user, or what "caller.scope" returns) get each other's stored responses. Leave 'shared' out where the guard authenticates; keep it only on a public route whose responses any client may see.`;
-    }
-  }
-}
-
-function guardsOf(target: Handler): object[] {
-  return (Reflect.getMetadata(GUARDS_METADATA, target) ?? []) as object[];
-}
-
-function globalGuards(application: ApplicationConfig): object[] {
-  const requestScoped = application.getGlobalRequestGuards();
-  return [
-    ...application.getGlobalGuards(),
-    ...requestScoped.flatMap(({ metatype }) => metatype ?? []),
-  ];
-}
-
-/** What the routes of all transports have. */
-export interface DeclaredRoute {
-  readonly operation: string;
-  readonly options: Pick<ResolvedProtocolOptions, 'outcome'> & { readonly enabled?: unknown };
+function sharedBehindGuard(route: ProtectedRoute): string | undefined {
+  const { facts, transport, options } = route;
+  const isShared = options.enabled !== false && options.caller?.anonymous === 'shared';
+  if (transport === 'message' || !isShared || facts.guards.length === 0) return undefined;
+  return `${locationOf(facts)} has a guard (${[...new Set(facts.guards)].join(', ')}) and the option "caller.anonymous": 'shared'. Requests that the guard lets through without a caller (an "id" or "sub" of their user, or what "caller.scope" returns) get each other's stored responses. Leave 'shared' out where the guard authenticates; keep it only on a public route whose responses any client may see.`;
 }
 
 const SHORT_RETENTION_MS = 600_000;
 
 /** Warnings of outcomes that are gone before a client has given up: often seconds were meant. */
-export function* shortRetentions(routes: readonly DeclaredRoute[]): Generator<string> {
+function shortRetentions(routes: readonly ProtectedRoute[]): string[] {
   const short = new Map<number, string[]>();
   for (const { operation, options } of routes) {
     const { retention } = options.outcome;
@@ -158,7 +113,24 @@ export function* shortRetentions(routes: readonly DeclaredRoute[]): Generator<st
     if (retention >= SHORT_RETENTION_MS) continue;
     short.set(retention, [...(short.get(retention) ?? []), operation]);
   }
-  for (const [retention, operations] of short) {
-    yield `The option "outcome.retention" of ${operations.join(', ')} is ${String(retention / 1_000)} s: a retry after that runs the operation again. Write it with its unit, such as '24h', and longer than any client retries.`;
-  }
+  return [...short].map(
+    ([retention, operations]) =>
+      `The option "outcome.retention" of ${operations.join(', ')} is ${String(retention / 1_000)} s: a retry after that runs the operation again. Write it with its unit, such as '24h', and longer than any client retries.`,
+  );
+}
+
+/** The warnings of an application, each once. */
+export function warningsOf(
+  classes: readonly ClassFacts[],
+  routes: readonly ProtectedRoute[],
+): ReadonlySet<string> {
+  const methods = classes.flatMap((facts) => facts.methods);
+  // Several classes may inherit a handler.
+  const handlers = [...new Map(methods.map((facts) => [facts.handler, facts])).values()];
+  return new Set([
+    ...handlers.flatMap((facts) => withoutEffect(facts) ?? []),
+    ...[...classes, ...handlers].flatMap((facts) => decoratedTwice(facts) ?? []),
+    ...routes.flatMap((route) => sharedBehindGuard(route) ?? []),
+    ...shortRetentions(routes),
+  ]);
 }
