@@ -73,6 +73,12 @@ module.exports = {
       { pathNot: ['^lib/', '^node_modules/'], dependencyTypesNot: ['core'] },
     ),
     forbid(
+      'nest-internals-in-one-file',
+      'Names that Nest does not export are known to lib/nest/discovery/nest-metadata.ts alone.',
+      { path: '^lib/', pathNot: '^lib/nest/discovery/nest-metadata\\.ts$' },
+      { path: '^node_modules/@nestjs/', pathNot: '^node_modules/@nestjs/[^/]+/(dist/)?index\\.' },
+    ),
+    forbid(
       'client-stands-alone',
       'It runs in browsers, which have neither packages nor modules of Node.',
       { path: '^packages/client/lib/' },

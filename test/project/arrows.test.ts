@@ -102,6 +102,12 @@ const others: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'lib/nest/configured.ts': '../../rollup.config.js',
     'lib/nest/calling.ts': '../../packages/client/lib/index.js',
   },
+  'nest-internals-in-one-file': {
+    'lib/nest/registry/guarded.ts': '@nestjs/common/constants.js',
+    'lib/transports/http/routed.ts': '@nestjs/common/constants.js',
+    'lib/testing/routed.ts': '@nestjs/common/constants.js',
+    'lib/swagger/explored.ts': '@nestjs/core/router/router-explorer.js',
+  },
   'client-stands-alone': {
     'packages/client/lib/sharer.ts': '../../../lib/core/util/target.js',
     'packages/client/lib/user.ts': 'rxjs',
@@ -123,6 +129,7 @@ const others: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 };
 /** What looks like them, and is allowed. */
 const sound: Readonly<Record<string, string>> = {
+  'lib/nest/discovery/nest-metadata.ts': '@nestjs/common/constants.js',
   'packages/client/lib/index.ts': './target.js',
   'test/unit/client.ts': '../../packages/client/lib/index.js',
   'test/support/internals/core.ts': '../../../lib/core/util/target.js',
@@ -133,6 +140,8 @@ const sound: Readonly<Record<string, string>> = {
   'sample-app/demo/by-name.ts': '../src/by-name.js',
 };
 Object.assign(tree, {
+  'node_modules/@nestjs/common/constants.js': 'export {};\n',
+  'node_modules/@nestjs/core/router/router-explorer.js': 'export {};\n',
   'lib/stores/redis/index.ts': 'export {};\n',
   'lib/cli/main.ts': 'export {};\n',
   'packages/client/lib/target.ts': 'export {};\n',
