@@ -60,8 +60,6 @@ function isDynamic(entry: unknown): entry is DynamicModule {
   return typeof entry === 'object' && entry !== null && 'module' in entry;
 }
 
-type Module = ModulesContainer extends Map<string, infer Value> ? Value : never;
-
 /** The error for a module with `@Idempotent()` that does not see IdempotencyModule. */
 export function moduleMissing(
   modules: ModulesContainer,
@@ -86,7 +84,7 @@ export function moduleMissing(
 }
 
 /** Compares class names: two copies have different classes of the same name. */
-function isOfAnotherCopy({ metatype, providers }: Module, provided: Type): boolean {
+function isOfAnotherCopy({ metatype, providers }: NestModule, provided: Type): boolean {
   if (!metatype.name.startsWith('Idempotency')) return false;
   return [...providers.keys()].some(
     (token) => typeof token === 'function' && token.name === provided.name,
@@ -94,7 +92,7 @@ function isOfAnotherCopy({ metatype, providers }: Module, provided: Type): boole
 }
 
 /** The first method that the interceptor is bound to. */
-function boundMethod({ controllers, providers }: Module): string | undefined {
+function boundMethod({ controllers, providers }: NestModule): string | undefined {
   for (const { metatype } of [...controllers.values(), ...providers.values()]) {
     if (typeof metatype !== 'function' || metatype.prototype === undefined) continue;
     const bound = readClass(metatype as Type).methods.find(({ isBound }) => isBound);

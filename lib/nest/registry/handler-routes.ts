@@ -4,6 +4,7 @@ import type { Transport } from '../../core/record/events.js';
 import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { within } from '../../core/util/option-checks.js';
 import type { Level } from '../../core/util/option-schema.js';
+import { recoverableCall } from '../../transports/call/call-recovery.js';
 import type { ValueRoute } from '../../transports/call/value-route.js';
 import {
   graphqlRoute,
@@ -27,7 +28,7 @@ import {
 } from '../options/idempotency-options.js';
 import { OPTIONS_IN_USE } from '../options/idempotency.module-definition.js';
 import { HostClasses } from './host-classes.js';
-import { methodRoute, recoverableMethod, type MethodRoute } from './method-route.js';
+import { methodRoute, type MethodRoute } from './method-route.js';
 import { OperationNames } from './operation-names.js';
 import { check, HANDLER_CHECKS, ROUTE_CHECKS, type ProtectedRoute } from './start-checks.js';
 
@@ -106,7 +107,7 @@ export class HandlerRoutes {
   private methodRoute(facts: HandlerFacts): MethodRoute {
     const { name, options, classOptions } = facts;
     const route = methodRoute(name, this.options, classOptions, options as object);
-    return this.declared(facts, 'call', route, recoverableMethod(route));
+    return this.declared(facts, 'call', route, recoverableCall(route));
   }
 
   private declared<Route extends Pick<ProtectedRoute, 'operation' | 'options'>>(

@@ -1,10 +1,8 @@
 import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { OutcomePolicy } from '../../core/operation/outcome-policy.js';
-import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { IdempotencyOptionsError, type OperationRejectedError } from '../../core/util/errors.js';
 import { checkFunction, completeCopy } from '../../core/util/option-checks.js';
 import type { Call } from '../../transports/call/call.js';
-import { recoverableCall } from '../../transports/call/call-recovery.js';
 import { valueFormat, type OutcomeFormat } from '../../transports/call/outcome-format.js';
 import { maxOutcomeBytes } from '../../transports/call/value-route.js';
 import {
@@ -74,9 +72,4 @@ export function methodRoute(
     maxOutcomeBytes: maxOutcomeBytes(resolved.outcome),
     options: resolved,
   });
-}
-
-/** How records of a method are recovered without a call; `undefined` if it has no function for it. */
-export function recoverableMethod(route: MethodRoute): RecoverableOperation | undefined {
-  return recoverableCall(route);
 }

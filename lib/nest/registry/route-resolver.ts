@@ -44,9 +44,8 @@ export class RouteResolver {
     }
     const own = all.filter((host) => this.serves(host));
     for (const host of all) {
-      for (const facts of host.methods.filter(
-        ({ isProtected, reports }) => isProtected && reports,
-      )) {
+      for (const facts of host.methods) {
+        if (!facts.isProtected || !facts.reports) continue;
         if (own.includes(host)) this.resolve(facts);
         else this.names.reserveOther(facts);
       }
