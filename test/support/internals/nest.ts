@@ -1,3 +1,8 @@
+export {
+  readClass,
+  type ClassFacts,
+  type HandlerFacts,
+} from '../../../lib/nest/discovery/handler-facts.js';
 export { useFastPath } from '../../../lib/nest/fast-path.js';
 export { IdempotencyInterceptor } from '../../../lib/nest/idempotency.interceptor.js';
 export { LogReporter } from '../../../lib/nest/log-reporter.js';
@@ -12,3 +17,11 @@ export {
   type ResolvedOptions,
 } from '../../../lib/nest/options/idempotency-options.js';
 export { methodRoute } from '../../../lib/nest/registry/method-route.js';
+export {
+  check,
+  CLASS_CHECKS,
+  HANDLER_CHECKS,
+  ROUTE_CHECKS,
+  warningsOf,
+  type ProtectedRoute,
+} from '../../../lib/nest/registry/start-checks.js';
