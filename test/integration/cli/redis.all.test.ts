@@ -217,7 +217,7 @@ describe('On Sentinels, the doctor', () => {
     const found = await diagnose('--redis', sentinel!.url, '--sentinel', name);
     expect(found.complaints).toEqual({});
     expect(found.messageOf('role')).toBe('A primary with 2 replicas.');
-    await runServices(() => redisStore({ connection: group.connection }));
+    await runServices(() => redisStore({ connection: { ...group.connection } }));
     const later = await diagnose('--redis', sentinel!.url, '--sentinel', name);
     expect(later.messageOf('services')).toBe(TWO_SERVICES);
     const without = await diagnose('--redis', sentinel!.url);
