@@ -1,5 +1,5 @@
 import { recordKey, type RecordKey } from 'nestjs-idempotency/store';
-import { SERVICE } from '../../test/support/stores/named-for.js';
+import { SERVICE } from './worker/settings.js';
 import { CALLER } from './client.js';
 import type { Evidence } from './evidence.js';
 import type { Effect, EventLine } from './worker/lines.js';

@@ -25,7 +25,7 @@ export interface StartOptions extends Pick<
 const POLL_PAUSE_MS = 10;
 
 /** A machine that is busy with other tests is not to be mistaken for a store that is down. */
-const TIMEOUT = { commandTimeoutMs: 5_000, saveTimeoutMs: 10_000 };
+const TIMEOUT = { commandTimeout: 5_000, saveTimeout: 10_000 };
 
 /** Worker processes with one ledger, their clients, and the oracle over it all. */
 export class Lab {

@@ -31,7 +31,7 @@ export interface MessageLabOptions {
 const DELIVERY_LIMIT = 30;
 
 /** A machine that is busy with other tests is not to be mistaken for a store that is down. */
-const TIMEOUT = { commandTimeoutMs: 20_000, saveTimeoutMs: 20_000 };
+const TIMEOUT = { commandTimeout: 20_000, saveTimeout: 20_000 };
 
 /** As in `(node:123) MaxListenersExceededWarning: …`. */
 const NODE_WARNING = /(?<=^\(node:\d+\) ).*/gm;

@@ -3,7 +3,6 @@ import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { IdempotencyEvents, IdempotencyModule } from 'nestjs-idempotency';
-import { namedFor } from '../../../test/support/stores/named-for.js';
 import { CallerGuard } from './caller.guard.js';
 import { EffectsController } from './effects.controller.js';
 import { LineFile } from './line-file.js';
@@ -16,6 +15,7 @@ import { openStore } from './open-store.js';
 import { recordEvents } from './record-events.js';
 import {
   MISHAP_HEADER,
+  SERVICE,
   SETTINGS_VARIABLE,
   WORKER_SETTINGS,
   type ListeningMessage,
@@ -43,7 +43,7 @@ const app = await NestFactory.create<NestFastifyApplication>(
         ...options,
         ...(onTakeover && { lease: { ...options.lease, onTakeover: recover } }),
         store,
-        ...namedFor(store),
+        service: SERVICE,
         ...(transactional && { unitOfWork: transactional.unitOfWork }),
         ...(metrics && { telemetry: metrics.telemetry }),
       }),

@@ -2,6 +2,9 @@ import type { IdempotencyModuleOptions } from 'nestjs-idempotency';
 import type { OwnConnectionOptions } from 'nestjs-idempotency/redis';
 import type { MutantName } from './mutants.js';
 
+/** The module option `service` of all workers. */
+export const SERVICE = 'tests';
+
 /** Where the records of a worker are. */
 export type StoreSettings = RedisSettings | { readonly kind: 'postgres'; readonly url: string };
 

@@ -6,7 +6,6 @@ import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import multipart from '@fastify/multipart';
 import { EXPOSED_HEADERS, IdempotencyModule } from 'nestjs-idempotency';
 import { documentIdempotency } from 'nestjs-idempotency/swagger';
-import { namedFor } from '../../support/stores/named-for.js';
 import { CallerGuard } from './caller.guard.js';
 import { ControlController } from './control.controller.js';
 import type { Reply } from '../../support/http/reply.js';
@@ -40,7 +39,7 @@ export async function createApp({ platform, store, fastPath, traces }: AppSettin
   const module = {
     module: AppModule,
     imports: [
-      IdempotencyModule.forRoot({ store, ...namedFor(store), ...TIMEOUT, http: { fastPath } }),
+      IdempotencyModule.forRoot({ store, service: 'contract', ...TIMEOUT, http: { fastPath } }),
     ],
     controllers: [
       ControlController,

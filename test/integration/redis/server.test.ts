@@ -699,7 +699,7 @@ describe('redisStore rejects', () => {
     [{ waitReplicas: { timeout: 1 } }, '"waitReplicas.count" must be an integer from 1 to 10'],
     [
       { waitReplicas: { count: 1, timeout: 60_001 } },
-      '"waitReplicas.timeout" must be an integer from 1 to 60000, but it is 60001.',
+      `"waitReplicas.timeout" must be a duration from '1ms' to '1m'`,
     ],
     [{ host: 'x' }, '"host" is not an option of redisStore. It is an option of ioredis: '],
   ])('%j', (options, message) => {

@@ -4,11 +4,10 @@ import { NestFactory } from '@nestjs/core';
 import { Transport, type MicroserviceOptions } from '@nestjs/microservices';
 import type { AmqpConnectionManager } from 'amqp-connection-manager';
 import { IdempotencyEvents, IdempotencyModule } from 'nestjs-idempotency';
-import { namedFor } from '../../../../test/support/stores/named-for.js';
 import { LineFile } from '../../worker/line-file.js';
 import { ObservedStore } from '../../worker/observed-store.js';
 import { openStore } from '../../worker/open-store.js';
-import { SETTINGS_VARIABLE, WORKER_SETTINGS } from '../../worker/settings.js';
+import { SERVICE, SETTINGS_VARIABLE, WORKER_SETTINGS } from '../../worker/settings.js';
 import { ConsumingChannel } from './consuming-channel.js';
 import { EffectsController } from './effects.controller.js';
 import { noteEvents } from './note-events.js';
@@ -27,7 +26,7 @@ class ConsumerModule {}
 const app = await NestFactory.createMicroservice<MicroserviceOptions>(
   {
     module: ConsumerModule,
-    imports: [IdempotencyModule.forRoot({ ...options, store, ...namedFor(store) })],
+    imports: [IdempotencyModule.forRoot({ ...options, store, service: SERVICE })],
     controllers: [EffectsController],
     providers: [
       { provide: WORKER_SETTINGS, useValue: settings },

@@ -21,7 +21,7 @@ import {
 import { until } from '../../../support/waiting/until.js';
 
 const NAME = 'payments';
-const WAIT_REPLICAS = { count: 1, timeoutMs: 1_000 };
+const WAIT_REPLICAS = { count: 1, timeout: 1_000 };
 
 const single = useServer(() => RedisNode.start());
 const replica = useServer(() => RedisNode.start());
