@@ -1,9 +1,8 @@
 import { recordKey, type RecordKey } from 'nestjs-idempotency/store';
-import { SERVICE } from './worker/settings.js';
 import { CALLER } from './client.js';
 import type { Evidence } from './evidence.js';
 import type { Effect, EventLine } from './worker/lines.js';
-import { OPERATION } from './worker/settings.js';
+import { OPERATION, SERVICE } from './worker/settings.js';
 
 /** An operation that ran again, and which attempts were notified. */
 export interface ExtraExecution {

@@ -223,6 +223,8 @@ const PRICE = 'acknowledges-nothing.price';
 /** How to connect by one transport, and how a message carries its id on it. */
 interface TransportUnderTest {
   readonly options: MicroserviceOptions & ClientOptions;
+  /** Before each start. */
+  prepare?(): Promise<void>;
   /** @param id - `undefined` for a message without an id. */
   record(client: ClientProxy, data: unknown, id: string | undefined): unknown;
 }
@@ -268,12 +270,16 @@ const transports: Record<string, () => Promise<TransportUnderTest>> = {
           .build(),
     };
   },
-  TCP: async () => {
-    const port = await freePort();
-    return {
-      options: { transport: Transport.TCP, options: { host: '127.0.0.1', port } },
+  TCP: () => {
+    const address = { host: '127.0.0.1', port: 0 };
+    return Promise.resolve({
+      options: { transport: Transport.TCP, options: address },
+      // One that was free some time ago may have been taken.
+      prepare: async () => {
+        address.port = await freePort();
+      },
       record: withMetadata,
-    };
+    });
   },
 };
 
@@ -292,6 +298,7 @@ describe.each(Object.keys(transports))('on %s', (name) => {
     options: IdempotencyOptions = {},
     store = new FaultyStore(memoryStore()),
   ): Promise<FaultyStore> {
+    await transport.prepare?.();
     app = await startConsumer(transport.options, {
       controllers: [ordersOf({ placed: PLACED, price: PRICE }, handle, options)],
       options: { store },

@@ -172,18 +172,13 @@ describe('On a cluster, the doctor', () => {
     expect(found.messageOf('connection')).toContain('3 primaries');
   });
 
-  it.each([undefined, 'shared'])(
-    'lists the services with the key prefix %s',
-    async (keyPrefix) => {
-      const client = new Cluster(cluster.addresses);
-      afterTest(() => client.disconnect());
-      await runServices(() =>
-        redisStore({ client, ...(keyPrefix !== undefined && { keyPrefix }) }),
-      );
-      const given = keyPrefix === undefined ? [] : ['--key-prefix', keyPrefix];
-      expect((await diagnose('--redis', url(), ...given)).messageOf('services')).toBe(TWO_SERVICES);
-    },
-  );
+  it.each([undefined, 'shared'])('lists the services with the key prefix %s', async (keyPrefix) => {
+    const client = new Cluster(cluster.addresses);
+    afterTest(() => client.disconnect());
+    await runServices(() => redisStore({ client, ...(keyPrefix !== undefined && { keyPrefix }) }));
+    const given = keyPrefix === undefined ? [] : ['--key-prefix', keyPrefix];
+    expect((await diagnose('--redis', url(), ...given)).messageOf('services')).toBe(TWO_SERVICES);
+  });
 
   it('names the primary that is configured wrong', async () => {
     const [first] = cluster.nodes;

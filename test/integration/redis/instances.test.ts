@@ -485,7 +485,7 @@ describe('On a cluster', () => {
       const scripts = () => node.info('commandstats', 'cmdstat_evalsha');
       const before = await scripts();
       await until(async () => {
-        const options = { probe: 'write', maxAgeMs: 0, timeoutMs: TIMEOUT_MS } as const;
+        const options = { probe: 'write', maxAge: 0, timeout: TIMEOUT_MS } as const;
         expect(await health.check(options)).toMatchObject({ status: 'up', store: 'redis' });
         return (await scripts()) !== before;
       });
