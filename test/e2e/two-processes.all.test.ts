@@ -34,7 +34,8 @@ describe('two processes on one Redis', () => {
       LEDGER_FILE: ledger,
       PROVIDER_DELAY_MS: '20',
       // A busy machine must not look like a Redis that is down.
-      COMMAND_TIMEOUT_MS: '5000',
+      COMMAND_TIMEOUT: '5s',
+      SAVE_TIMEOUT: '10s',
     };
     apis = ['express', 'fastify'].map(
       (PLATFORM) => new ApiProcess({ ...settings, PLATFORM }, typescriptNodeOptions),

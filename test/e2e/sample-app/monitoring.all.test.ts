@@ -23,8 +23,8 @@ describe('what an operator of the sample app sees', () => {
           LEDGER_FILE: `${redis.dir}/ledger.jsonl`,
           PLATFORM,
           PROVIDER_DELAY_MS: '20',
-          LEASE_MS: '1000',
-          MAX_EXECUTION_MS: '2000',
+          LEASE: '1s',
+          MAX_EXECUTION: '2s',
         };
         const api = new ApiProcess(settings, typescriptNodeOptions);
         await api.untilListening();

@@ -56,10 +56,11 @@ describeInBrowser('the page of npm start', () => {
     demo = await startDemo({
       LEDGER_FILE: file,
       PROVIDER_DELAY_MS: '400',
-      LEASE_MS: '1500',
-      MAX_EXECUTION_MS: '5000',
+      LEASE: '1500ms',
+      MAX_EXECUTION: '5s',
       // A busy machine makes PostgreSQL slow. What is shown does not depend on it.
-      COMMAND_TIMEOUT_MS: '2000',
+      COMMAND_TIMEOUT: '2s',
+      SAVE_TIMEOUT: '4s',
     });
     browser = await launchChromium(chromium!);
   }, START_HOOK_MS);

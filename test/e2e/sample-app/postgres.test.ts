@@ -20,7 +20,7 @@ const SCHEMA = 'payments_sample';
 const TIMEOUT_MS = 20_000;
 const POLL_MS = 50;
 /** A busy machine must not look like a database that is down. */
-const LONG_TIMEOUTS = { STORE: 'postgres', COMMAND_TIMEOUT_MS: '5000' };
+const LONG_TIMEOUTS = { STORE: 'postgres', COMMAND_TIMEOUT: '5s', SAVE_TIMEOUT: '10s' };
 
 async function startApi(settings: Readonly<Record<string, string>>): Promise<ApiProcess> {
   const api = new ApiProcess({ ...LONG_TIMEOUTS, ...settings }, typescriptNodeOptions);
