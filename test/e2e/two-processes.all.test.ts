@@ -41,7 +41,7 @@ describe('two processes on one Redis', () => {
       (PLATFORM) => new ApiProcess({ ...settings, PLATFORM }, typescriptNodeOptions),
     );
     await Promise.all(apis.map((api) => api.untilListening()));
-  }, 20_000);
+  }, 60_000);
 
   afterAll(async () => {
     agent.destroy();

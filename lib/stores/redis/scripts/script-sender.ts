@@ -47,7 +47,6 @@ export class ScriptSender {
     readonly link: RedisLink,
     readonly form: ScriptForm,
     private readonly scripts: LuaScripts,
-    /** @internal */
     readonly large: LargeRecords,
   ) {}
 
