@@ -26,10 +26,9 @@ export class DelegatingStore extends IdempotencyStore {
     super();
   }
 
-  /** The store that no wrapper stands in front of. @internal */
-  get innermost(): IdempotencyStore {
-    const { store } = this;
-    return store instanceof DelegatingStore ? store.innermost : store;
+  /** The store without the wrappers in front of it. @internal */
+  static innermostOf(store: IdempotencyStore): IdempotencyStore {
+    return store instanceof DelegatingStore ? DelegatingStore.innermostOf(store.store) : store;
   }
 
   override get system(): string {

@@ -33,7 +33,7 @@ export class ServiceNote {
     private readonly warned: (warning: StoreWarning) => void,
   ) {
     // A wrapper may count or reject commands.
-    this.store = store instanceof DelegatingStore ? store.innermost : store;
+    this.store = DelegatingStore.innermostOf(store);
   }
 
   /** Writes the note, or warns, and schedules the next renewal. Never rejects. */
@@ -70,11 +70,12 @@ export class ServiceNote {
   private async write(): Promise<void> {
     const { store, service, clock } = this;
     const dueAt = clock.now() + TIMEOUT_MS;
+    const ofService = fingerprint([service]);
     for (let place = 0; place < NOTE_PLACES; place += 1) {
       const { kind } = await store.begin({
         recordKey: notePlace(place),
         token: newOwnerToken(clock),
-        fingerprint: fingerprint([service]),
+        fingerprint: ofService,
         leaseMs: LEASE_MS,
         maxExecutionMs: LEASE_MS,
         recordRetentionMs: KEPT_MS,

@@ -123,7 +123,7 @@ export async function tryStore(
   store: IdempotencyStore,
   clock: Clock = nodeClock,
 ): Promise<StoreWarning | undefined> {
-  const tried = store instanceof DelegatingStore ? store.innermost : store;
+  const tried = DelegatingStore.innermostOf(store);
   if (tried.system === 'memory') return undefined;
   const result = oneOfEach(new Trial(tried, TIMEOUT_MS, KEPT_MS, clock)).then(
     (warning) => ({ warning, error: undefined }),
