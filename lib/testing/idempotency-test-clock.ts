@@ -1,6 +1,6 @@
 import { clearTimeout, setTimeout } from 'node:timers';
 import type { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
-import { millisecondsOf, type Duration } from '../core/util/duration.js';
+import type { Duration } from '../core/util/duration.js';
 import { checkDuration } from '../core/util/option-checks.js';
 import type { DrivenClock } from './driven-clock.js';
 
@@ -26,8 +26,7 @@ export class IdempotencyTestClock {
    * @throws {@link IdempotencyOptionsError} for anything else.
    */
   async advance(by: Duration): Promise<void> {
-    checkDuration('by', by, '0ms', '3650d');
-    await this.clock.advance(Number(millisecondsOf(by)));
+    await this.clock.advance(checkDuration('by', by, '0ms', '3650d'));
   }
 
   /**
@@ -39,8 +38,7 @@ export class IdempotencyTestClock {
    * @throws {@link IdempotencyOptionsError} for an invalid `timeout`.
    */
   async runUntilIdle(timeout: Duration = '4s'): Promise<void> {
-    checkDuration('timeout', timeout, '1ms', '20d');
-    const timeoutMs = Number(millisecondsOf(timeout));
+    const timeoutMs = checkDuration('timeout', timeout, '1ms', '20d');
     const { clock, engine } = this;
     const wait = { isOver: false };
     const timer = real.setTimeout(() => (wait.isOver = true), timeoutMs);

@@ -4,7 +4,7 @@ import type { IsolationLevel } from '../transaction/unit-of-work.js';
 import { millisecondsOf, type Duration, type InMilliseconds } from '../util/duration.js';
 import {
   durationsFrom,
-  isDurationWithin,
+  durationWithin,
   throwOptionError,
   wrongResult,
   type OptionObserver,
@@ -212,8 +212,8 @@ export type ResolvedLimits = InMilliseconds<Required<Omit<LimitsOptions, PerHold
 type PerHolder = 'maxWaitersPerKey' | 'maxWaitersPerCaller' | 'maxAttemptsPerCaller';
 
 const RETENTION = { default: '24h', min: '1ms', max: '365d' } as const;
-const DEFAULT_RETENTION_MS = 86_400_000;
-const MAX_RETENTION_MS = 365 * DEFAULT_RETENTION_MS;
+const DEFAULT_RETENTION_MS = Number(millisecondsOf(RETENTION.default));
+const MAX_RETENTION_MS = Number(millisecondsOf(RETENTION.max));
 const MAX_EXECUTION = { default: '5m', min: '100ms', max: '24h' } as const;
 
 export const OUTCOME: Group<OutcomeOptions, ResolvedProtocolOptions['outcome']> = {
@@ -353,7 +353,7 @@ export function finishedRetentionMs(
   try {
     chosen = retention(summary);
     chosenMs = millisecondsOf(chosen) ?? Number(chosen);
-    if (!isDurationWithin(chosen, RETENTION.min, RETENTION.max)) {
+    if (durationWithin(chosen, RETENTION.min, RETENTION.max) === undefined) {
       const range = durationsFrom(RETENTION.min, RETENTION.max);
       throw wrongResult('outcome.retention', range, chosen);
     }

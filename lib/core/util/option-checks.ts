@@ -13,19 +13,29 @@ export function durationsFrom(min: DurationText, max: DurationText): string {
   return `a duration from '${min}' to '${max}' (a whole number and ms, s, m, h or d), or as many whole milliseconds`;
 }
 
-export function isDurationWithin(value: unknown, min: DurationText, max: DurationText): boolean {
+/** @returns milliseconds, or `undefined` for anything else. */
+export function durationWithin(
+  value: unknown,
+  min: DurationText,
+  max: DurationText,
+): number | undefined {
   const ms = millisecondsOf(value) ?? NaN;
-  return ms >= Number(millisecondsOf(min)) && ms <= Number(millisecondsOf(max));
+  return ms >= Number(millisecondsOf(min)) && ms <= Number(millisecondsOf(max)) ? ms : undefined;
 }
 
-/** A number in a string, as the environment gives it, is refused: it may mean seconds. */
+/**
+ * A number in a string, as the environment gives it, is refused: it may mean seconds.
+ * @returns milliseconds.
+ */
 export function checkDuration(
   option: string,
   value: unknown,
   min: DurationText,
   max: DurationText,
-): void {
-  if (!isDurationWithin(value, min, max)) throwOptionError(option, durationsFrom(min, max), value);
+): number {
+  return (
+    durationWithin(value, min, max) ?? throwOptionError(option, durationsFrom(min, max), value)
+  );
 }
 
 export function checkFunction(option: string, value: unknown): void {

@@ -18,8 +18,8 @@ import { throwProblem } from './problem.js';
 type PreparedRequest = ReceivedRequest | 'no_key' | 'no_caller';
 
 /**
- * Reads what identifies the operation's request, or returns why the options let the request run unprotected. Checks in this order: key
- * missing, key malformed, caller unknown, content not comparable.
+ * Reads what identifies the operation's request, or returns why the options let the request run unprotected. Checks
+ * in this order: key missing, key malformed, caller unknown, content not comparable.
  * @throws {@link IdempotencyProblem} if a check fails.
  */
 export function readRequest(
