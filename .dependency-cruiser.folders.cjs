@@ -3,80 +3,86 @@
  * above. So there is no circle of folders. A folder below another one has a row of its own; a file may stand for itself.
  */
 const folders = {
-  'core/util': '',
-  'core/record': 'core/util',
-  'core/meter': 'core/{util,record}',
-  'core/transaction': 'core/util',
-  'core/store': 'core/{util,record,transaction}',
-  'core/operation': 'core/{util,record,transaction}',
-  'core/telemetry': 'core/{util,record,meter}',
-  'core/engine': 'core/{util,record,transaction,store,operation,telemetry}',
-  'core/recovery': 'core/{util,record,store,operation,engine}',
+  'core/errors': '',
+  'core/util': 'core/errors',
+  'core/options': 'core/{errors,util}',
+  'core/record': 'core/{errors,options,util}',
+  'core/meter': 'core/{errors,util,record}',
+  'core/transaction': 'core/{errors,options,util}',
+  'core/store': 'core/{errors,options,util,record,transaction}',
+  'core/operation': 'core/{errors,options,util,record,transaction}',
+  'core/telemetry': 'core/{errors,util,record,meter}',
+  'core/engine': 'core/{errors,options,util,record,transaction,store,operation,telemetry}',
+  'core/recovery': 'core/{errors,options,util,record,store,operation,engine}',
 
-  'codecs/plain': 'core/util',
-  'codecs/json': 'core/{util,record} codecs/plain',
-  'codecs/messagepack': 'core/{util,record} codecs/plain',
+  'codecs/plain': 'core/errors',
+  'codecs/json': 'core/{errors,options,util,record} codecs/plain',
+  'codecs/messagepack': 'core/record codecs/plain',
 
-  'wrappers/breaker': 'core/{util,record,store}',
-  'stores/memory': 'core/{util,record,store}',
-  'stores/redis/link': 'core/util',
-  'stores/redis/ioredis': 'core/{util,store} stores/redis/link',
-  'stores/redis/scripts': 'core/{util,record,store} stores/redis/link',
-  'stores/redis': 'core/{util,record,store} stores/redis/{link,ioredis,scripts}',
-  'transactions/shared': 'core/{util,transaction}',
-  'stores/postgres/sql': 'core/util',
-  'stores/postgres/connection': 'core/util transactions/shared/sql-reply.ts stores/postgres/sql',
-  'stores/postgres/schema': 'core/util stores/postgres/{sql,connection}',
+  'wrappers/breaker': 'core/{errors,options,util,record,store}',
+  'stores/memory': 'core/{errors,options,util,record,store}',
+  'stores/redis/link': 'core/{errors,util}',
+  'stores/redis/ioredis': 'core/{errors,util,store} stores/redis/link',
+  'stores/redis/scripts': 'core/{errors,util,record,store} stores/redis/link',
+  'stores/redis': 'core/{errors,options,util,record,store} stores/redis/{link,ioredis,scripts}',
+  'transactions/shared': 'core/{errors,util,transaction}',
+  'stores/postgres/sql': 'core/options',
+  'stores/postgres/connection':
+    'core/{errors,util} transactions/shared/sql-reply.ts stores/postgres/sql',
+  'stores/postgres/schema': 'core/errors stores/postgres/{sql,connection}',
   'stores/postgres/statements':
-    'core/{util,record,transaction,store} transactions/shared stores/postgres/{sql,connection}',
-  'stores/postgres/cleanup': 'core/{util,store} stores/postgres/{sql,connection,statements}',
+    'core/{errors,util,record,transaction,store} transactions/shared stores/postgres/{sql,connection}',
+  'stores/postgres/cleanup':
+    'core/{errors,options,util,store} stores/postgres/{sql,connection,statements}',
   'stores/postgres':
-    'core/{util,record,store} stores/postgres/{sql,connection,schema,statements,cleanup}',
+    'core/{errors,options,util,record,store} stores/postgres/{sql,connection,schema,statements,cleanup}',
 
   transactions: 'core/transaction transactions/shared',
   'transactions/{drizzle,knex,kysely,pg,prisma,typeorm}':
-    'core/{util,transaction} transactions/shared',
+    'core/{errors,util,transaction} transactions/shared',
 
-  'transports/common': 'core/{util,record,operation}',
+  'transports/common': 'core/{errors,options,util,record,operation}',
   'transports/http/response': 'core/{util,record}',
-  'transports/http/content': 'core/{util,record} transports/common',
+  'transports/http/content': 'core/{errors,options,record} transports/common',
   'transports/http':
-    'core/{util,record,operation,telemetry,engine,recovery} transports/{common,http/content,http/response}',
+    'core/{errors,options,util,record,operation,telemetry,engine,recovery} transports/{common,http/content,http/response}',
   'transports/call':
-    'core/{util,record,operation,telemetry,engine,recovery} codecs/json transports/common',
+    'core/{errors,options,util,record,operation,telemetry,engine,recovery} codecs/json transports/common',
   'transports/message/source': 'core/util',
-  'transports/message/keys': 'core/{util,record} transports/message/source',
-  'transports/message/deliveries': 'core/{util,operation} transports/message/source',
+  'transports/message/keys': 'core/{errors,options,util,record} transports/message/source',
+  'transports/message/deliveries': 'core/{errors,util,operation} transports/message/source',
   'transports/message':
-    'core/{util,record,recovery} transports/{common,call} transports/message/{source,keys,deliveries}',
-  'transports/graphql': 'core/{util,record,operation,recovery} transports/{common,call}',
-  'transports/websocket': 'core/{util,record,recovery} transports/{common,call}',
+    'core/{errors,options,util,record,recovery} transports/{common,call} transports/message/{source,keys,deliveries}',
+  'transports/graphql': 'core/{errors,util,record,operation,recovery} transports/{common,call}',
+  'transports/websocket': 'core/{errors,options,util,record,recovery} transports/{common,call}',
 
-  'observability/health': 'core/{util,record,meter,store}',
+  'observability/health': 'core/{errors,options,util,record,meter,store}',
   'observability/metrics': 'core/meter',
 
   'nest/options':
-    'core/{util,record,transaction,store,operation,telemetry,recovery} codecs/json wrappers/breaker transports/{common,http,message}',
-  'nest/discovery': 'core/{util,record,operation} transports/{common,http,websocket} nest/options',
+    'core/{errors,options,record,transaction,store,operation,telemetry,recovery} codecs/json wrappers/breaker transports/{common,http,message}',
+  'nest/discovery':
+    'core/{errors,options,util,record,operation} transports/{common,http,websocket} nest/options',
   'nest/registry':
-    'core/{util,record,meter,operation,recovery} transports/{common,http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',
-  nest: 'core/{util,record,meter,store,operation,telemetry,engine,recovery} wrappers/breaker observability/health transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
+    'core/{errors,options,record,meter,operation,recovery} transports/{common,http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',
+  nest: 'core/{errors,options,util,record,meter,store,operation,telemetry,engine,recovery} wrappers/breaker observability/health transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
   'index.ts':
-    'core/{util,record,meter,store,operation,recovery} codecs/json observability/health transports/{common,http} nest nest/options',
+    'core/{errors,options,record,meter,store,operation,recovery} codecs/json observability/health transports/{common,http} nest nest/options',
 
-  'observability/terminus': 'core/util observability/health',
-  'observability/opentelemetry': 'core/{util,record,meter,telemetry} observability/metrics',
-  'observability/prometheus': 'core/{util,meter,telemetry} observability/metrics',
-  bullmq: 'core/util',
+  'observability/terminus': 'core/options observability/health',
+  'observability/opentelemetry':
+    'core/{errors,options,record,meter,telemetry} observability/metrics',
+  'observability/prometheus': 'core/{errors,options,meter,telemetry} observability/metrics',
+  bullmq: 'core/errors',
   'cli/doctor':
-    'core/{util,record,store,operation} stores/redis stores/redis/ioredis stores/postgres stores/postgres/{sql,connection}',
-  cli: 'core/util stores/postgres/sql stores/postgres/schema/migrations.ts cli/doctor',
-  swagger: 'core/{util,operation} transports/{common,http} nest/{discovery,registry}',
+    'core/{errors,util,record,store,operation} stores/redis stores/redis/ioredis stores/postgres stores/postgres/{sql,connection}',
+  cli: 'core/errors stores/postgres/sql stores/postgres/schema/migrations.ts cli/doctor',
+  swagger: 'core/{errors,operation} transports/{common,http} nest/{discovery,registry}',
   'testing/store/kit': 'core/{record,store}',
   'testing/store/cases': 'core/{record,store} testing/store/kit',
   'testing/store': 'testing/store/{kit,cases}',
   testing:
-    'core/{util,record,transaction,store,operation,engine} stores/memory transports/{common,http,http/response,call} nest nest/{options,discovery,registry}',
+    'core/{errors,options,util,record,transaction,store,operation,engine} stores/memory transports/{common,http,http/response,call} nest nest/{options,discovery,registry}',
 };
 
 /** The packages that lib imports, in which folders (`a/**`: a and what is below), and in which ways, if not in all. */

@@ -51,8 +51,8 @@ export {
   ValueNotStorableError,
   isIdempotencyError,
   type IdempotencyErrorCode,
-} from './core/util/errors.js';
-export type { Duration } from './core/util/duration.js';
+} from './core/errors/errors.js';
+export type { Duration } from './core/options/duration.js';
 export { ContentNotComparableError } from './core/record/canonical-json.js';
 export { IdempotencyProblem, type ProblemDocument } from './transports/http/problem.js';
 export { EXPOSED_HEADERS } from './transports/http/http-options.js';

@@ -1,5 +1,5 @@
 import { DelayedError, UnrecoverableError } from 'bullmq';
-import type { OperationRejectedError } from '../core/util/errors.js';
+import type { OperationRejectedError } from '../core/errors/errors.js';
 
 /** Minimum delay in milliseconds, whatever "retryAfterMs": a job is retried five times a second at the most. */
 const LEAST_DELAY_MS = 200;

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { isIdempotencyError } from '../core/util/errors.js';
+import { isIdempotencyError } from '../core/errors/errors.js';
 import { MIGRATIONS_USAGE, migrationsOf } from './migrations.js';
 import { DOCTOR_USAGE, UsageError } from './usage.js';
 

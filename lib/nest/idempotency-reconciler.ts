@@ -17,9 +17,9 @@ import {
 import type { RecoverableOperation } from '../core/recovery/recover-record.js';
 import { SingleRunner } from '../core/recovery/single-runner.js';
 import type { ClockTimer } from '../core/util/clock.js';
-import { asError, hasCode, IdempotencyOptionsError } from '../core/util/errors.js';
-import { checkFunction, throwOptionError, within } from '../core/util/option-checks.js';
-import { resolveGroup } from '../core/util/option-schema.js';
+import { asError, hasCode, IdempotencyOptionsError } from '../core/errors/errors.js';
+import { checkFunction, throwOptionError, within } from '../core/options/option-checks.js';
+import { resolveGroup } from '../core/options/option-schema.js';
 import { isDoneWithin, jittered } from '../core/util/time.js';
 import { recoverableCall } from '../transports/call/call-recovery.js';
 import { valueFormat } from '../transports/call/outcome-format.js';

@@ -10,7 +10,7 @@ import {
   isSettings,
   throwOptionError,
   within,
-} from '../core/util/option-checks.js';
+} from '../core/options/option-checks.js';
 import type { Call } from '../transports/call/call.js';
 import { CallTransport } from '../transports/call/call-transport.js';
 import { valueFormat } from '../transports/call/outcome-format.js';

@@ -5,7 +5,7 @@ import {
   IdempotencyOptionsError,
   OperationRejectedError,
   rejectionError,
-} from '../core/util/errors.js';
+} from '../core/errors/errors.js';
 import { atOnce } from '../core/util/maybe-async.js';
 import type { Call, CallResult } from '../transports/call/call.js';
 import { CallTransport, valueOf } from '../transports/call/call-transport.js';

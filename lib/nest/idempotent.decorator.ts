@@ -1,5 +1,5 @@
 import { UseInterceptors } from '@nestjs/common';
-import { IdempotencyOptionsError } from '../core/util/errors.js';
+import { IdempotencyOptionsError } from '../core/errors/errors.js';
 import { readClass } from './discovery/handler-facts.js';
 import { disguise, enter, operationOf, type Method } from './discovery/handler-report.js';
 import { markReportingEntry, setIdempotentOptions } from './discovery/idempotent.metadata.js';

@@ -1,7 +1,7 @@
 import type { LoggerService } from '@nestjs/common';
 import { severityOf, type IdempotencyEvent } from '../core/record/events.js';
 import type { IdempotencyEventReporter } from '../core/record/idempotency-events.js';
-import { typeName } from '../core/util/option-checks.js';
+import { typeName } from '../core/options/option-checks.js';
 
 /** Logs warnings, critical events and failing subscribers, which nothing else reports. */
 export class LogReporter implements IdempotencyEventReporter {

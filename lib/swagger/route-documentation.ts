@@ -1,5 +1,5 @@
 import { keepResponses } from '../core/operation/outcome-policy.js';
-import { REJECTIONS, type RejectionCode } from '../core/util/rejections.js';
+import { REJECTIONS, type RejectionCode } from '../core/errors/rejections.js';
 import { STATUS_HEADER } from '../transports/http/http-options.js';
 import type { HttpRoute } from '../transports/http/http-route.js';
 import { IdempotencyProblem, type ProblemDocument } from '../transports/http/problem.js';

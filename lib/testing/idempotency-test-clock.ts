@@ -1,7 +1,7 @@
 import { clearTimeout, setTimeout } from 'node:timers';
 import type { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
-import type { Duration } from '../core/util/duration.js';
-import { checkDuration } from '../core/util/option-checks.js';
+import type { Duration } from '../core/options/duration.js';
+import { checkDuration } from '../core/options/option-checks.js';
 import type { DrivenClock } from './driven-clock.js';
 
 /** Taken now: a test may replace the global ones, and their properties of the module. */

@@ -3,8 +3,8 @@ import type { IdempotencyContext } from '../core/operation/idempotency-context.j
 import type { LeaseLossReason } from '../core/record/events.js';
 import { recordKey } from '../core/record/record-key.js';
 import { givenScope, readScope, type Scope } from '../core/record/scope.js';
-import { NoTransactionError } from '../core/util/errors.js';
-import { checkNames } from '../core/util/option-checks.js';
+import { NoTransactionError } from '../core/errors/errors.js';
+import { checkNames } from '../core/options/option-checks.js';
 
 /** Options of {@link createIdempotencyContext}: each sets the context's property of the same name. */
 export interface IdempotencyTestContextOptions {

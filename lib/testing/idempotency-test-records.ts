@@ -10,7 +10,7 @@ import { newOwnerToken } from '../core/record/record-key.js';
 import type { Scope } from '../core/record/scope.js';
 import type { Begin, IdempotencyRecord } from '../core/store/idempotency-store.js';
 import type { Clock } from '../core/util/clock.js';
-import { hasCode } from '../core/util/errors.js';
+import { hasCode } from '../core/errors/errors.js';
 import { MemoryIdempotencyStore } from '../stores/memory/memory-idempotency-store.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
 import { decodeResponse } from '../transports/http/response/http-response.js';

@@ -11,8 +11,8 @@ import {
 import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { recordKey } from '../core/record/record-key.js';
 import { givenScope, readScope } from '../core/record/scope.js';
-import { errorTypeOf, IdempotencyOptionsError } from '../core/util/errors.js';
-import { resolve } from '../core/util/option-schema.js';
+import { errorTypeOf, IdempotencyOptionsError } from '../core/errors/errors.js';
+import { resolve } from '../core/options/option-schema.js';
 import { idempotentMethods, nameOf } from '../nest/discovery/handler-facts.js';
 import { idempotentOptions, type Handler } from '../nest/discovery/idempotent.metadata.js';
 import { METHOD_RUNNER } from '../nest/discovery/instances.js';

@@ -1,7 +1,7 @@
 import { newProbeKey } from '../../core/record/record-key.js';
 import type { StoreObserver, StoreWarning } from '../../core/store/idempotency-store.js';
 import { nodeClock } from '../../core/util/clock.js';
-import { hasCode, isIdempotencyError } from '../../core/util/errors.js';
+import { hasCode, isIdempotencyError } from '../../core/errors/errors.js';
 import { describeFailure } from '../../stores/postgres/connection/error-classification.js';
 import { endWithin, makeListeningClient, type OwnClient } from '../../stores/postgres/own-pool.js';
 import type { PostgresIdempotencyStore } from '../../stores/postgres/postgres-idempotency-store.js';

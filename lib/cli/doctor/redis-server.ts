@@ -1,4 +1,4 @@
-import { isIdempotencyError } from '../../core/util/errors.js';
+import { isIdempotencyError } from '../../core/errors/errors.js';
 import { evaluateInfo } from '../../stores/redis/start-checks.js';
 import { error, findingsOf, ok, orOk, warning, type Finding, type Place } from './finding.js';
 

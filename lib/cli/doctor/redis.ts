@@ -1,6 +1,6 @@
 import { newProbeKey } from '../../core/record/record-key.js';
 import { nodeClock } from '../../core/util/clock.js';
-import { hasCode, isIdempotencyError } from '../../core/util/errors.js';
+import { hasCode, isIdempotencyError } from '../../core/errors/errors.js';
 import { describeFailure } from '../../stores/redis/ioredis/error-classification.js';
 import { resolveCommonOptions } from '../../stores/redis/redis-store-options.js';
 import { keyStartOf } from '../../stores/redis/redis-idempotency-store.js';

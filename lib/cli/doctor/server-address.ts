@@ -1,4 +1,4 @@
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 
 /** The address of a server, without the user and the password of its URL. */
 export class ServerAddress {

@@ -1,7 +1,7 @@
 import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
-import { ValueNotStorableError } from '../../core/util/errors.js';
-import { choice, resolveOptions, type Schema } from '../../core/util/option-schema.js';
+import { ValueNotStorableError } from '../../core/errors/errors.js';
+import { choice, resolveOptions, type Schema } from '../../core/options/option-schema.js';
 import { plainForm, tagOf, type Format, type Textual, type Walk } from '../plain/plain-form.js';
 
 /** Options of {@link jsonCodec}. */

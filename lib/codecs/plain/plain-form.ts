@@ -1,5 +1,5 @@
 import { types } from 'node:util';
-import { ValueNotStorableError } from '../../core/util/errors.js';
+import { ValueNotStorableError } from '../../core/errors/errors.js';
 
 export type Members = Record<string, unknown>;
 

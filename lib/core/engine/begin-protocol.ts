@@ -10,7 +10,7 @@ import {
 } from '../record/record.js';
 import type { Acquisition, Begin, BeginReply } from '../store/idempotency-store.js';
 import type { Telemetries } from '../telemetry/telemetries.js';
-import { StoreUnavailableError } from '../util/errors.js';
+import { StoreUnavailableError } from '../errors/errors.js';
 import { ServerClock } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { EngineAttempt, LeasedEnding } from './attempt.js';

@@ -5,7 +5,7 @@ import type { WaitEnd } from '../record/events.js';
 import type { OwnerToken, RecordKey } from '../record/record.js';
 import type { StopWatching } from '../store/idempotency-store.js';
 import type { Clock } from '../util/clock.js';
-import { asError, hasCode, isIdempotencyError, isRejection } from '../util/errors.js';
+import { asError, hasCode, isIdempotencyError, isRejection } from '../errors/errors.js';
 import { jittered } from '../util/time.js';
 import {
   isInProgress,

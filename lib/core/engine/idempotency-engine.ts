@@ -9,7 +9,7 @@ import type { IdempotencyStore } from '../store/idempotency-store.js';
 import { Telemetries } from '../telemetry/telemetries.js';
 import type { UnitOfWork } from '../transaction/unit-of-work.js';
 import { nodeClock, type Clock } from '../util/clock.js';
-import { asError, hasCode } from '../util/errors.js';
+import { asError, hasCode } from '../errors/errors.js';
 import { DeadlineTimer } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { EngineAttempt, UnprotectedEnding } from './attempt.js';

@@ -3,7 +3,7 @@ import { inProgressRetentionMs, type ResolvedProtocolOptions } from '../operatio
 import type { LeaseLossReason } from '../record/events.js';
 import type { Lease } from '../record/record.js';
 import type { ExtendReply } from '../store/idempotency-store.js';
-import { StoreUnavailableError } from '../util/errors.js';
+import { StoreUnavailableError } from '../errors/errors.js';
 import type { DeadlineListener } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { checkedReply } from './checked-reply.js';

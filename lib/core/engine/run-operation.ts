@@ -8,11 +8,11 @@ import { ExecutionScope, recoveryOf, senderIn } from '../operation/execution-sco
 import type { OperationRequest } from '../operation/operation-request.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
 import type { OutcomeSummary } from '../operation/outcome-policy.js';
-import type { OptionObserver } from '../util/option-checks.js';
+import type { OptionObserver } from '../options/option-checks.js';
 import type { Services } from '../operation/recovery.js';
 import type { Outcome } from '../record/record.js';
 import type { ClockTimer } from '../util/clock.js';
-import type { RejectionCode } from '../util/rejections.js';
+import type { RejectionCode } from '../errors/rejections.js';
 import type { Decision } from './begin-protocol.js';
 import {
   INITIAL_STATE,

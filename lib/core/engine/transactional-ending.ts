@@ -5,7 +5,7 @@ import type { TransactionalRecords } from '../store/transactional-records.js';
 import type { TransactionEnd } from '../transaction/deferred-transaction.js';
 import { OperationTransaction } from '../transaction/operation-transaction.js';
 import type { OpenTransaction, UnitOfWork } from '../transaction/unit-of-work.js';
-import { asError, errorTypeOf, StoreUnavailableError } from '../util/errors.js';
+import { asError, errorTypeOf, StoreUnavailableError } from '../errors/errors.js';
 import { jitteredPause } from '../util/time.js';
 import { LeasedEnding, OWN, type AttemptEnding, type EngineAttempt, type When } from './attempt.js';
 import { extendLease } from './lease-keeper.js';

@@ -1,6 +1,6 @@
 import type { BreakerState, LeaseLossReason, Transport, WaitEnd } from '../record/events.js';
 import { STORE_COMMANDS } from '../record/idempotency-events.js';
-import { STORE_ERROR_TYPES } from '../util/errors.js';
+import { STORE_ERROR_TYPES } from '../errors/errors.js';
 import {
   INCIDENTS,
   REQUEST_RESULTS,

@@ -11,7 +11,7 @@ import type {
 import type { CountedSubject, StoreCommand } from '../record/idempotency-events.js';
 import { UNKNOWN_FENCE } from '../record/record.js';
 import { nodeClock, type Clock } from '../util/clock.js';
-import { storeErrorTypeOf, type StoreErrorType } from '../util/errors.js';
+import { storeErrorTypeOf, type StoreErrorType } from '../errors/errors.js';
 import { OPERATION, OUTCOME, RECONCILED, WAIT_END } from './attributes.js';
 import {
   commandAttributes,

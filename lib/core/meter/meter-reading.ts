@@ -8,7 +8,7 @@ import type {
   WaitEnd,
 } from '../record/events.js';
 import type { StoreCommand } from '../record/idempotency-events.js';
-import type { StoreErrorType } from '../util/errors.js';
+import type { StoreErrorType } from '../errors/errors.js';
 
 /**
  * What this process has counted since its start. What shows a problem is present from the start, at 0, for every known

@@ -1,5 +1,5 @@
 import type { StoreCommand } from '../record/idempotency-events.js';
-import type { StoreErrorType } from '../util/errors.js';
+import type { StoreErrorType } from '../errors/errors.js';
 
 const RECENT_SECONDS = 10;
 

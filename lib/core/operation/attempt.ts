@@ -1,7 +1,7 @@
 import type { RejectionReason } from '../record/events.js';
 import type { FinishedState, Outcome } from '../record/record.js';
 import type { Clock } from '../util/clock.js';
-import type { RejectionCode } from '../util/rejections.js';
+import type { RejectionCode } from '../errors/rejections.js';
 
 export interface FinalOutcome {
   readonly state: FinishedState;

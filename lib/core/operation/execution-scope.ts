@@ -5,7 +5,7 @@ import {
   IdempotencyOptionsError,
   NoIdempotencyContextError,
   NoTransactionError,
-} from '../util/errors.js';
+} from '../errors/errors.js';
 import type { Attempt, AttemptTransaction } from './attempt.js';
 import type { IdempotencyContext } from './idempotency-context.js';
 import type { OperationRequest } from './operation-request.js';

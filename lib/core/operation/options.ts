@@ -1,14 +1,14 @@
 import type { OutcomeCodec } from '../record/outcome-codec.js';
 import type { FinishedState } from '../record/record.js';
 import type { IsolationLevel } from '../transaction/unit-of-work.js';
-import { millisecondsOf, type Duration, type InMilliseconds } from '../util/duration.js';
+import { millisecondsOf, type Duration, type InMilliseconds } from '../options/duration.js';
 import {
   durationsFrom,
   durationWithin,
   throwOptionError,
   wrongResult,
   type OptionObserver,
-} from '../util/option-checks.js';
+} from '../options/option-checks.js';
 import {
   choice,
   flag,
@@ -20,7 +20,7 @@ import {
   resolveGroup,
   type Group,
   type Schema,
-} from '../util/option-schema.js';
+} from '../options/option-schema.js';
 import { keepResponses, type OutcomePolicy, type OutcomeSummary } from './outcome-policy.js';
 import type { Recover } from './recovery.js';
 

@@ -1,4 +1,4 @@
-import { wrongResult, type OptionObserver } from '../util/option-checks.js';
+import { wrongResult, type OptionObserver } from '../options/option-checks.js';
 
 /** An attempt's end, as `outcome.keep` and `outcome.retention` receive it. */
 export interface OutcomeSummary {

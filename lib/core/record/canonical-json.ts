@@ -1,6 +1,6 @@
 import { types } from 'node:util';
 import { configure } from 'safe-stable-stringify';
-import { IdempotencyError } from '../util/errors.js';
+import { IdempotencyError } from '../errors/errors.js';
 import { forget } from '../util/maybe-async.js';
 
 /** Maximum nesting of a compared value (contract C35). */

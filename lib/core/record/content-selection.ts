@@ -1,4 +1,4 @@
-import { isObject } from '../util/option-checks.js';
+import { isObject } from '../options/option-checks.js';
 import { isOpaque } from './canonical-json.js';
 
 /**

@@ -1,4 +1,4 @@
-import { isIdempotencyError } from '../util/errors.js';
+import { isIdempotencyError } from '../errors/errors.js';
 import type { FinishedState, RecordKey } from './record.js';
 
 /** How a request came in. */

@@ -1,5 +1,5 @@
 import { nodeClock, type Clock } from '../util/clock.js';
-import { errorTypeOf } from '../util/errors.js';
+import { errorTypeOf } from '../errors/errors.js';
 import { forget } from '../util/maybe-async.js';
 import {
   severityOf,

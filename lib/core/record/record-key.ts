@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Clock } from '../util/clock.js';
-import { IdempotencyOptionsError } from '../util/errors.js';
-import { classOf } from '../util/option-checks.js';
+import { IdempotencyOptionsError } from '../errors/errors.js';
+import { classOf } from '../options/option-checks.js';
 import type { OwnerToken, RecordKey } from './record.js';
 import {
   InvalidScope,

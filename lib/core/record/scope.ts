@@ -1,6 +1,6 @@
-import { IdempotencyOptionsError } from '../util/errors.js';
+import { IdempotencyOptionsError } from '../errors/errors.js';
 import { forget } from '../util/maybe-async.js';
-import { classOf } from '../util/option-checks.js';
+import { classOf } from '../options/option-checks.js';
 
 /**
  * One part of a scope, such as a tenant or a user: a non-empty string, a safe integer or a bigint. `7`, `7n` and `'7'` are

@@ -3,9 +3,9 @@ import { parseOrigin } from '../operation/operation-request.js';
 import type { Services } from '../operation/recovery.js';
 import type { ReconcileReport } from '../record/events.js';
 import type { AbandonedRecord } from '../store/idempotency-store.js';
-import type { Duration, InMilliseconds } from '../util/duration.js';
-import { IdempotencyOptionsError } from '../util/errors.js';
-import { duration, integer, type Group } from '../util/option-schema.js';
+import type { Duration, InMilliseconds } from '../options/duration.js';
+import { IdempotencyOptionsError } from '../errors/errors.js';
+import { duration, integer, type Group } from '../options/option-schema.js';
 import { jitteredPause } from '../util/time.js';
 import { recoverRecord, type RecoveryResult, type RecoverableOperation } from './recover-record.js';
 

@@ -3,10 +3,10 @@ import type { Attempt, Settlement } from '../operation/attempt.js';
 import { contextOf, executionScope, recoveryOf } from '../operation/execution-scope.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
-import type { OptionObserver } from '../util/option-checks.js';
+import type { OptionObserver } from '../options/option-checks.js';
 import type { Recover, Recovery, Services } from '../operation/recovery.js';
 import type { Outcome } from '../record/record.js';
-import { errorTypeOf } from '../util/errors.js';
+import { errorTypeOf } from '../errors/errors.js';
 
 /** What is needed to recover records of an operation without a request. */
 export interface RecoverableOperation {

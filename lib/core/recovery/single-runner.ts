@@ -3,7 +3,7 @@ import type { OperationRequest } from '../operation/operation-request.js';
 import { DEFAULT_LIMITS, type ResolvedProtocolOptions } from '../operation/options.js';
 import { commandsOnly, IdempotencyEvents } from '../record/idempotency-events.js';
 import { fingerprint } from '../record/fingerprint.js';
-import { StoreUnavailableError } from '../util/errors.js';
+import { StoreUnavailableError } from '../errors/errors.js';
 
 const MAX_RUN_MS = 3_600_000;
 /** A tombstone is only needed for late commands of the previous runner. */

@@ -5,7 +5,7 @@ import {
   isIdempotencyError,
   StoreOutcomeUnknownError,
   StoreUnavailableError,
-} from '../util/errors.js';
+} from '../errors/errors.js';
 import { jitteredPause } from '../util/time.js';
 import { compareAndSet, type RecordSnapshot } from './compare-and-set.js';
 import { IdempotencyStore } from './idempotency-store.js';

@@ -1,6 +1,6 @@
-import { IdempotencyOptionsError } from '../util/errors.js';
-import { typeName } from '../util/option-checks.js';
-import type { Field } from '../util/option-schema.js';
+import { IdempotencyOptionsError } from '../errors/errors.js';
+import { typeName } from '../options/option-checks.js';
+import type { Field } from '../options/option-schema.js';
 
 /** Rejects options that name no connection, or two: a `client` of the application excludes options of `own`. */
 export function checkConnection(store: string, given: object, own: readonly string[]): void {

@@ -16,7 +16,7 @@ export {
   type ReleasedRecord,
   type StoredRecord,
 } from '../record/record.js';
-export type { StoreErrorOptions } from '../util/errors.js';
+export type { StoreErrorOptions } from '../errors/errors.js';
 export { ConditionalStore, type LoadedRecord } from './conditional-store.js';
 export { DelegatingStore } from './delegating-store.js';
 export {

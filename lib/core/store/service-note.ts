@@ -1,7 +1,7 @@
 import { fingerprint } from '../record/fingerprint.js';
 import { newOwnerToken, notePlace } from '../record/record-key.js';
 import type { Clock, ClockTimer } from '../util/clock.js';
-import { asError } from '../util/errors.js';
+import { asError } from '../errors/errors.js';
 import { isDoneWithin, jittered } from '../util/time.js';
 import { DelegatingStore } from './delegating-store.js';
 import type { IdempotencyStore, StoreWarning } from './idempotency-store.js';

@@ -1,7 +1,7 @@
 import type { Fingerprint, Lease, RecordKey } from '../record/record.js';
 import { newOwnerToken, newProbeKey } from '../record/record-key.js';
 import { nodeClock, type Clock } from '../util/clock.js';
-import { asError, hasCode, StoreUnavailableError } from '../util/errors.js';
+import { asError, hasCode, StoreUnavailableError } from '../errors/errors.js';
 import { isDoneWithin } from '../util/time.js';
 import { DelegatingStore } from './delegating-store.js';
 import type { Begin, IdempotencyStore, StoreWarning } from './idempotency-store.js';

@@ -1,5 +1,5 @@
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
-import { IdempotencyOptionsError } from '../util/errors.js';
+import { IdempotencyOptionsError } from '../errors/errors.js';
 import { forget } from '../util/maybe-async.js';
 import type { SurroundedRequest, Surrounding, Telemetry, TelemetrySource } from './telemetry.js';
 

@@ -1,7 +1,7 @@
-import type { OptionObserver } from '../util/option-checks.js';
+import type { OptionObserver } from '../options/option-checks.js';
 import type { Clock } from '../util/clock.js';
-import { NoTransactionError } from '../util/errors.js';
-import { wrongResult } from '../util/option-checks.js';
+import { NoTransactionError } from '../errors/errors.js';
+import { wrongResult } from '../options/option-checks.js';
 import { isDoneWithin } from '../util/time.js';
 import { DeferredTransaction, type TransactionEnd } from './deferred-transaction.js';
 import type { IsolationLevel, OpenTransaction, UnitOfWork } from './unit-of-work.js';

@@ -1,5 +1,5 @@
 import { types } from 'node:util';
-import { IdempotencyOptionsError } from './errors.js';
+import { IdempotencyOptionsError } from '../errors/errors.js';
 
 /** A value, or a thenable of it: also promises of other realms and lazy query builders. */
 export type Awaitable<Value> = Value | PromiseLike<Value>;

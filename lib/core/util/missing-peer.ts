@@ -1,5 +1,5 @@
 import { types } from 'node:util';
-import { IdempotencyOptionsError } from './errors.js';
+import { IdempotencyOptionsError } from '../errors/errors.js';
 
 /**
  * The error to throw if an optional peer cannot be loaded: an {@link IdempotencyOptionsError} if it is not installed,

@@ -1,7 +1,7 @@
 import type { Type } from '@nestjs/common';
 import type { DiscoveryService } from '@nestjs/core';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { isObject } from '../../core/util/option-checks.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
+import { isObject } from '../../core/options/option-checks.js';
 import { idempotentMethods, isTestDouble, membersOf } from './handler-facts.js';
 import { entryOf, type Handler } from './idempotent.metadata.js';
 import { kindsOf } from './nest-metadata.js';

@@ -1,6 +1,6 @@
 import type { DynamicModule, ForwardReference, Type } from '@nestjs/common';
 import { ModuleRef, type ModulesContainer } from '@nestjs/core';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { readClass } from './handler-facts.js';
 
 type Import = Type | DynamicModule | ForwardReference | Promise<DynamicModule>;

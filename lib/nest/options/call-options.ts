@@ -1,6 +1,6 @@
 import { PROTOCOL, type ProtocolOptions } from '../../core/operation/options.js';
 import type { ScopePart } from '../../core/record/scope.js';
-import type { OperationRejectedError } from '../../core/util/errors.js';
+import type { OperationRejectedError } from '../../core/errors/errors.js';
 
 /**
  * Options of `@Idempotent()` on a method that is not a handler. Their groups merge

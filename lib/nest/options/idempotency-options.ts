@@ -16,9 +16,9 @@ import {
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type { Telemetry } from '../../core/telemetry/telemetry.js';
 import type { UnitOfWork } from '../../core/transaction/unit-of-work.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { completeCopy, throwOptionError, within } from '../../core/util/option-checks.js';
-import { of, pathsIn, resolve, type Level, type Schema } from '../../core/util/option-schema.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
+import { completeCopy, throwOptionError, within } from '../../core/options/option-checks.js';
+import { of, pathsIn, resolve, type Level, type Schema } from '../../core/options/option-schema.js';
 import { REQUEST, type RequestOptions } from '../../transports/common/request-options.js';
 import {
   HTTP,

@@ -2,8 +2,8 @@ import { Inject, Injectable, type Type } from '@nestjs/common';
 import { IdempotencyMeter } from '../../core/meter/idempotency-meter.js';
 import type { Transport } from '../../core/record/events.js';
 import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
-import { within } from '../../core/util/option-checks.js';
-import type { Level } from '../../core/util/option-schema.js';
+import { within } from '../../core/options/option-checks.js';
+import type { Level } from '../../core/options/option-schema.js';
 import { recoverableCall } from '../../transports/call/call-recovery.js';
 import type { ValueRoute } from '../../transports/call/value-route.js';
 import {

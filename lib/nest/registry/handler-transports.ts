@@ -1,6 +1,6 @@
 import { Injectable, type CallHandler, type ExecutionContext, type Type } from '@nestjs/common';
 import type { Observable } from 'rxjs';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { GraphqlTransport } from '../../transports/graphql/graphql-transport.js';
 import { HttpTransport } from '../../transports/http/http-transport.js';
 import { MessageTransport } from '../../transports/message/message-transport.js';

@@ -1,7 +1,7 @@
 import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { OutcomePolicy } from '../../core/operation/outcome-policy.js';
-import { IdempotencyOptionsError, type OperationRejectedError } from '../../core/util/errors.js';
-import { checkFunction, completeCopy } from '../../core/util/option-checks.js';
+import { IdempotencyOptionsError, type OperationRejectedError } from '../../core/errors/errors.js';
+import { checkFunction, completeCopy } from '../../core/options/option-checks.js';
 import type { Call } from '../../transports/call/call.js';
 import { valueFormat, type OutcomeFormat } from '../../transports/call/outcome-format.js';
 import { maxOutcomeBytes } from '../../transports/call/value-route.js';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { locationOf, type HandlerFacts } from '../discovery/handler-facts.js';
 
 /** The form of a class name made by Nest's `mixin()`. */

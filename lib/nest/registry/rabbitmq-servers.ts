@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { canonicalJson } from '../../core/record/canonical-json.js';
 import type { ConsumerStopReason } from '../../core/record/events.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { markEvent } from '../../transports/message/deliveries/delivery.js';
 import { AckInterceptor } from '../../transports/message/deliveries/rabbitmq-delivery.js';
 import type {

@@ -1,6 +1,6 @@
 import { Injectable, Logger } from '@nestjs/common';
 import { DiscoveryService } from '@nestjs/core';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import type { HandlerFacts } from '../discovery/handler-facts.js';
 import { reportWrappers } from '../discovery/handler-report.js';
 import { isIdempotencyInterceptor } from '../discovery/idempotent.metadata.js';

@@ -1,6 +1,6 @@
 import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { Transport } from '../../core/record/events.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import type { ResolvedRequestOptions } from '../../transports/common/request-options.js';
 import { locationOf, type ClassFacts, type HandlerFacts } from '../discovery/handler-facts.js';
 

@@ -1,8 +1,8 @@
 import type { IdempotencyMeter } from '../../core/meter/idempotency-meter.js';
 import type { BreakerState } from '../../core/record/events.js';
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
-import type { Duration, InMilliseconds } from '../../core/util/duration.js';
-import { choice, duration, resolveOptions, type Schema } from '../../core/util/option-schema.js';
+import type { Duration, InMilliseconds } from '../../core/options/duration.js';
+import { choice, duration, resolveOptions, type Schema } from '../../core/options/option-schema.js';
 import {
   healthErrorType,
   SharedProbe,

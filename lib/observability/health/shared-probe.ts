@@ -1,5 +1,5 @@
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
-import { storeErrorTypeOf, type StoreErrorType } from '../../core/util/errors.js';
+import { storeErrorTypeOf, type StoreErrorType } from '../../core/errors/errors.js';
 import { nodeClock } from '../../core/util/clock.js';
 import { isDoneWithin } from '../../core/util/time.js';
 import type { StoreProbe } from './store-probes.js';

@@ -12,7 +12,7 @@ import {
 import type { DurationRecorder } from '../../core/meter/idempotency-meter.js';
 import { METRICS, PROCESS_INSTRUMENTS, type Metric } from '../../core/meter/instruments.js';
 import type { TelemetrySource } from '../../core/telemetry/telemetry.js';
-import { flag, type Defaulted, type Group } from '../../core/util/option-schema.js';
+import { flag, type Defaulted, type Group } from '../../core/options/option-schema.js';
 import { MeterGroup, unnamed } from '../metrics/meter-group.js';
 import { SCOPE } from './scope.generated.js';
 

@@ -6,7 +6,7 @@ import {
   resolveOptions,
   type Defaulted,
   type Schema,
-} from '../../core/util/option-schema.js';
+} from '../../core/options/option-schema.js';
 import { METRICS_OPTIONS, startMetrics, type OpenTelemetryMetricsOptions } from './metrics.js';
 import { OwnSpan } from './own-span.js';
 import { SpanWriter } from './span-writer.js';

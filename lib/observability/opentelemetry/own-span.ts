@@ -11,7 +11,7 @@ import {
   type TracerProvider,
 } from '@opentelemetry/api';
 import type { SurroundedRequest, Surrounding } from '../../core/telemetry/telemetry.js';
-import { errorTypeOf } from '../../core/util/errors.js';
+import { errorTypeOf } from '../../core/errors/errors.js';
 import { ATTRIBUTE } from './attributes.js';
 import { SCOPE } from './scope.generated.js';
 

@@ -1,8 +1,13 @@
 import { register, type Metric as PromMetric, type Registry } from 'prom-client';
 import { METRICS } from '../../core/meter/instruments.js';
 import type { Telemetry } from '../../core/telemetry/telemetry.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { of, resolveOptions, type Defaulted, type Schema } from '../../core/util/option-schema.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
+import {
+  of,
+  resolveOptions,
+  type Defaulted,
+  type Schema,
+} from '../../core/options/option-schema.js';
 import { MeterGroup, type ReadMeter } from '../metrics/meter-group.js';
 import { Collector, prometheusName } from './collector.js';
 

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
-import type { InMilliseconds } from '../../core/util/duration.js';
-import { choice, resolveOptions, type Schema } from '../../core/util/option-schema.js';
+import type { InMilliseconds } from '../../core/options/duration.js';
+import { choice, resolveOptions, type Schema } from '../../core/options/option-schema.js';
 import {
   HEALTH_OPTIONS,
   IdempotencyHealth,

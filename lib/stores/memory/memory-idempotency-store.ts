@@ -7,7 +7,7 @@ import { Openings } from '../../core/store/openings.js';
 import * as transitions from '../../core/store/record-transitions.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
 import { NodeClock, type Clock } from '../../core/util/clock.js';
-import { StoreUnavailableError } from '../../core/util/errors.js';
+import { StoreUnavailableError } from '../../core/errors/errors.js';
 import { Watchers } from '../../core/store/watchers.js';
 import {
   integer,
@@ -16,7 +16,7 @@ import {
   resolveOptions,
   type Defaulted,
   type Schema,
-} from '../../core/util/option-schema.js';
+} from '../../core/options/option-schema.js';
 import { ExpiryQueue, type Expiring } from './expiry-queue.js';
 
 /** Options of {@link memoryStore}. */

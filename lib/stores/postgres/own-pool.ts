@@ -1,4 +1,4 @@
-import { asError } from '../../core/util/errors.js';
+import { asError } from '../../core/errors/errors.js';
 import { missingPeer } from '../../core/util/missing-peer.js';
 import { requirePeer } from '../../core/util/peers.js';
 import type { StoreWarning } from '../../core/store/idempotency-store.js';

@@ -6,7 +6,7 @@ import type * as Store from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import * as transitions from '../../core/store/record-transitions.js';
 import type { TransactionalRecords } from '../../core/store/transactional-records.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import {
   deleteExpired,
   type DeleteExpired,

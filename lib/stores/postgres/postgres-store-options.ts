@@ -1,11 +1,11 @@
 import { checkConnection, secret, url } from '../../core/store/connection-options.js';
-import { isSettings } from '../../core/util/option-checks.js';
+import { isSettings } from '../../core/options/option-checks.js';
 import {
   flag,
   resolveOptions,
   type Defaulted,
   type Schema,
-} from '../../core/util/option-schema.js';
+} from '../../core/options/option-schema.js';
 import {
   DELETION,
   type DeletionOptions,

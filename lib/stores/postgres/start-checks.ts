@@ -1,5 +1,5 @@
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
-import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/util/errors.js';
+import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/errors/errors.js';
 import { Deadline } from './connection/deadline.js';
 import { MIGRATIONS } from './schema/migrations.js';
 import { ON_PRIMARY, sqlStatement, type SqlStatement } from './sql/sql-statements.js';

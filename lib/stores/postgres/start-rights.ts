@@ -1,4 +1,4 @@
-import { hasCode, StoreConfigurationError } from '../../core/util/errors.js';
+import { hasCode, StoreConfigurationError } from '../../core/errors/errors.js';
 import type { Deadline } from './connection/deadline.js';
 import { policyRemedy } from './connection/error-classification.js';
 import { ON_PRIMARY, sqlStatement } from './sql/sql-statements.js';

@@ -3,7 +3,7 @@ import { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type * as Store from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import { nodeClock } from '../../core/util/clock.js';
-import { StoreUnavailableError, type ValueNotStorableError } from '../../core/util/errors.js';
+import { StoreUnavailableError, type ValueNotStorableError } from '../../core/errors/errors.js';
 import type { PublishCommand, RedisLink } from './link/redis-link.js';
 import { RedisSession, type SessionSettings } from './redis-session.js';
 import { resolveCommonOptions, type CommonOptions } from './redis-store-options.js';

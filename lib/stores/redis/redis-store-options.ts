@@ -1,12 +1,12 @@
 import { checkConnection, secret, url } from '../../core/store/connection-options.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { millisecondsOf, type Duration } from '../../core/util/duration.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
+import { millisecondsOf, type Duration } from '../../core/options/duration.js';
 import {
   checkDuration,
   checkInteger,
   checkNames,
   isSettings,
-} from '../../core/util/option-checks.js';
+} from '../../core/options/option-checks.js';
 import {
   flag,
   isFunction,
@@ -14,7 +14,7 @@ import {
   resolveOptions,
   type Defaulted,
   type Schema,
-} from '../../core/util/option-schema.js';
+} from '../../core/options/option-schema.js';
 import type { RedisClient, RedisConnectionOptions } from './ioredis/client-types.js';
 import type { RequiredReplicas } from './link/redis-link.js';
 

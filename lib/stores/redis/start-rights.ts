@@ -1,6 +1,6 @@
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { nodeClock } from '../../core/util/clock.js';
-import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/util/errors.js';
+import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/errors/errors.js';
 import type { RedisLink } from './link/redis-link.js';
 import { isReplyTo } from './link/reply-order.js';
 import { replyCode, withoutArguments } from './link/send-failure.js';

@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg';
 import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { CheckedOutClient } from '../shared/checked-out-client.js';
 import { isPgPool } from '../shared/pg-pool.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';

@@ -1,7 +1,7 @@
 import type { Knex } from 'knex';
 import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { runGuarded } from '../shared/guarded-handle.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
 import type { SqlTransaction, TransactionValue } from '../shared/sql-transaction.js';

@@ -1,5 +1,5 @@
 import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { CheckedOutClient } from '../shared/checked-out-client.js';
 import { isPgPool, type PgPool, type PgTransaction } from '../shared/pg-pool.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';

@@ -1,5 +1,5 @@
 import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
-import { StoreReplyMismatchedError } from '../../core/util/errors.js';
+import { StoreReplyMismatchedError } from '../../core/errors/errors.js';
 import { beginWithin, TransactionAbortedError, TransactionOverError } from './guarded-handle.js';
 import type { PgConnection, PgPool, PgResult } from './pg-pool.js';
 

@@ -1,5 +1,5 @@
 import { UnitOfWork, type TransactionOptions } from '../../core/transaction/unit-of-work.js';
-import type { IdempotencyErrorCode } from '../../core/util/errors.js';
+import type { IdempotencyErrorCode } from '../../core/errors/errors.js';
 import type { SqlTransaction } from './sql-transaction.js';
 
 /**

@@ -1,5 +1,5 @@
 import { asBuffer } from '../../core/util/as-buffer.js';
-import { StoreReplyMismatchedError } from '../../core/util/errors.js';
+import { StoreReplyMismatchedError } from '../../core/errors/errors.js';
 import { newNonce } from '../../core/util/nonce.js';
 import type { SqlTransaction, TransactionValue } from './sql-transaction.js';
 

@@ -1,5 +1,5 @@
 import type { IsolationLevel, TransactionOptions } from '../../core/transaction/unit-of-work.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { beginWithin, runGuarded } from '../shared/guarded-handle.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
 import type { SqlTransaction, TransactionValue } from '../shared/sql-transaction.js';

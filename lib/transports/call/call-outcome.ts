@@ -9,7 +9,7 @@ import {
   rejectionError,
   ValueNotStorableError,
   type OperationRejectedError,
-} from '../../core/util/errors.js';
+} from '../../core/errors/errors.js';
 import { atOnce, forget } from '../../core/util/maybe-async.js';
 
 /** Version of a call's outcome header; it also distinguishes it from other transports' headers. */

@@ -1,6 +1,6 @@
 import { asksToKeep } from '../../core/operation/outcome-policy.js';
 import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
-import { ValueNotStorableError } from '../../core/util/errors.js';
+import { ValueNotStorableError } from '../../core/errors/errors.js';
 import type { Call } from './call.js';
 import { VALUE_NOT_KEPT } from './call-outcome.js';
 import type { OutcomeFormat } from './outcome-format.js';

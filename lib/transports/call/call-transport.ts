@@ -14,8 +14,12 @@ import type { Services } from '../../core/operation/recovery.js';
 import type { Outcome } from '../../core/record/record.js';
 import type { GuardedSurrounding } from '../../core/telemetry/telemetries.js';
 import type { Clock } from '../../core/util/clock.js';
-import { hasCode, OperationRejectedError, ValueNotStorableError } from '../../core/util/errors.js';
-import type { OptionObserver } from '../../core/util/option-checks.js';
+import {
+  hasCode,
+  OperationRejectedError,
+  ValueNotStorableError,
+} from '../../core/errors/errors.js';
+import type { OptionObserver } from '../../core/options/option-checks.js';
 import { jitteredPause } from '../../core/util/time.js';
 import type { Bypass, Call, CallResult } from './call.js';
 import { rejectedResult } from './rejection-errors.js';

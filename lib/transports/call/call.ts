@@ -1,7 +1,7 @@
 import type { ReceivedRequest } from '../../core/operation/operation-request.js';
 import type { OutcomePolicy } from '../../core/operation/outcome-policy.js';
 import type { Transport, UnprotectedReason } from '../../core/record/events.js';
-import type { OperationRejectedError } from '../../core/util/errors.js';
+import type { OperationRejectedError } from '../../core/errors/errors.js';
 import type { OutcomeFormat } from './outcome-format.js';
 
 /** One call of an operation that takes and returns values. */

@@ -1,7 +1,7 @@
-import type { OptionObserver } from '../../core/util/option-checks.js';
+import type { OptionObserver } from '../../core/options/option-checks.js';
 import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import type { Outcome } from '../../core/record/record.js';
-import type { ValueNotStorableError } from '../../core/util/errors.js';
+import type { ValueNotStorableError } from '../../core/errors/errors.js';
 import {
   decodeOutcome,
   encodeEmissions,

@@ -4,8 +4,8 @@ import {
   OperationRejectedError,
   rejectionError,
   ValueNotStorableError,
-} from '../../core/util/errors.js';
-import type { RejectionCode } from '../../core/util/rejections.js';
+} from '../../core/errors/errors.js';
+import type { RejectionCode } from '../../core/errors/rejections.js';
 import type { CallResult } from './call.js';
 import type { ThrownValues } from './outcome-format.js';
 

@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { Scope } from '../../core/record/scope.js';
-import { rejectionError } from '../../core/util/errors.js';
+import { rejectionError } from '../../core/errors/errors.js';
 import { askOptionLater } from '../common/ask-option.js';
 import { payloadFingerprint, type PayloadFingerprint } from '../common/payload-fingerprint.js';
 import type { ResolvedRequestOptions } from '../common/request-options.js';

@@ -1,7 +1,7 @@
 import { IntrinsicException, type ExecutionContext } from '@nestjs/common';
-import { IdempotencyOptionsError, isIdempotencyError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError, isIdempotencyError } from '../../core/errors/errors.js';
 import { atOnce, forget, isThenable, type Awaitable } from '../../core/util/maybe-async.js';
-import { classOf } from '../../core/util/option-checks.js';
+import { classOf } from '../../core/options/option-checks.js';
 import type { ResolvedRequestOptions } from './request-options.js';
 
 /** Remedies for a function that threw because it found nothing. */

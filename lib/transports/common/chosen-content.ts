@@ -7,7 +7,7 @@ import {
   isOpaque,
   type Container,
 } from '../../core/record/canonical-json.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { isThenable } from '../../core/util/maybe-async.js';
 
 /**

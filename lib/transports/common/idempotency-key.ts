@@ -1,5 +1,5 @@
 import { atOnce } from '../../core/util/maybe-async.js';
-import { wrongResult } from '../../core/util/option-checks.js';
+import { wrongResult } from '../../core/options/option-checks.js';
 
 /** How the key's header field is parsed: see {@link KeyOptions.syntax}. */
 export type KeySyntax = 'lenient' | 'strict' | 'uuid' | ((key: string) => boolean);

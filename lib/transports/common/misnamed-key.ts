@@ -1,4 +1,4 @@
-import { editDistance } from '../../core/util/option-checks.js';
+import { editDistance } from '../../core/options/option-checks.js';
 
 /** What most services call it. */
 const USUAL = 'idempotencykey';

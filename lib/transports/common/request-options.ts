@@ -1,8 +1,8 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { OutcomeOptions, ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { ScopePart } from '../../core/record/scope.js';
-import type { InMilliseconds } from '../../core/util/duration.js';
-import { checkNames, isSettings, throwOptionError } from '../../core/util/option-checks.js';
+import type { InMilliseconds } from '../../core/options/duration.js';
+import { checkNames, isSettings, throwOptionError } from '../../core/options/option-checks.js';
 import {
   checkList,
   choice,
@@ -14,7 +14,7 @@ import {
   type Group,
   type Place,
   type Schema,
-} from '../../core/util/option-schema.js';
+} from '../../core/options/option-schema.js';
 import type { KeySyntax } from './idempotency-key.js';
 import type { RequestContent } from './request-content.js';
 

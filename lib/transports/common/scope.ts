@@ -6,8 +6,8 @@ import {
   SCOPE_RULE,
   type Scope,
 } from '../../core/record/scope.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { classOf } from '../../core/util/option-checks.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
+import { classOf } from '../../core/options/option-checks.js';
 import type { ResolvedRequestOptions } from './request-options.js';
 
 const EXAMPLE =

@@ -5,7 +5,7 @@ import {
   IdempotencyOptionsError,
   OperationRejectedError,
   ValueNotStorableError,
-} from '../../core/util/errors.js';
+} from '../../core/errors/errors.js';
 import type { ThrownValues } from '../call/outcome-format.js';
 
 /** An error for the client: GraphQL copies its `extensions`, and Nest does not log it, as with HTTP's exceptions. */

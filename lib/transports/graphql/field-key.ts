@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { selectMembers } from '../../core/record/content-selection.js';
-import { rejectionError } from '../../core/util/errors.js';
+import { rejectionError } from '../../core/errors/errors.js';
 import { askKey, askOption } from '../common/ask-option.js';
 import { fieldLines } from '../common/header-fields.js';
 import { isOfSyntax, keyInLines, type ParsedKey } from '../common/idempotency-key.js';

@@ -1,5 +1,5 @@
 import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { recoverableHandler } from '../call/call-recovery.js';
 import { valueFormat } from '../call/outcome-format.js';
 import { valueRoute, type ValueRoute } from '../call/value-route.js';

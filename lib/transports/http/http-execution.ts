@@ -6,7 +6,7 @@ import type { Attempt, Settlement } from '../../core/operation/attempt.js';
 import type { ExecutionScope } from '../../core/operation/execution-scope.js';
 import { asksToKeep, type OutcomeSummary } from '../../core/operation/outcome-policy.js';
 import type { Outcome } from '../../core/record/record.js';
-import type { RejectionCode } from '../../core/util/rejections.js';
+import type { RejectionCode } from '../../core/errors/rejections.js';
 import { replayOf } from './http-replay.js';
 import type { HttpRoute } from './http-route.js';
 import { IdempotencyProblem } from './problem.js';

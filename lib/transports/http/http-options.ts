@@ -1,6 +1,6 @@
 import type { LimitsOptions } from '../../core/operation/options.js';
-import { throwOptionError } from '../../core/util/option-checks.js';
-import { checkList, flag, of, type Group } from '../../core/util/option-schema.js';
+import { throwOptionError } from '../../core/options/option-checks.js';
+import { checkList, flag, of, type Group } from '../../core/options/option-schema.js';
 import {
   checkFieldName,
   OF_HANDLERS,

@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { Reply } from '../../core/engine/run-operation.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
-import type { RejectionCode } from '../../core/util/rejections.js';
+import type { RejectionCode } from '../../core/errors/rejections.js';
 import type { HttpRoute } from './http-route.js';
 import { decodeResponse, type RecordedResponse } from './response/http-response.js';
 import type { ResponseSink, Replacement } from './response/response-sink.js';

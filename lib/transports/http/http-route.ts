@@ -1,5 +1,5 @@
 import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { requestFingerprint, type RequestFingerprint } from './content/request-fingerprint.js';
 import type { ResolvedHttpOptions } from './http-options.js';
 import type { ProblemContext } from './problem.js';

@@ -5,7 +5,7 @@ import { entryOf, type Entry } from '../../core/engine/run-operation.js';
 import type { Services } from '../../core/operation/recovery.js';
 import type { UnprotectedReason } from '../../core/record/events.js';
 import type { GuardedSurrounding } from '../../core/telemetry/telemetries.js';
-import { hasCode, IdempotencyOptionsError } from '../../core/util/errors.js';
+import { hasCode, IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { SymbolSlot } from '../../core/util/symbol-slot.js';
 import { isEnabled, isUnprotectedMethod } from '../common/ask-option.js';
 import { misnamedKey } from '../common/misnamed-key.js';

@@ -1,6 +1,6 @@
 import { HttpException } from '@nestjs/common';
-import type { IdempotencyErrorCode } from '../../core/util/errors.js';
-import { REJECTIONS, type RejectionCode } from '../../core/util/rejections.js';
+import type { IdempotencyErrorCode } from '../../core/errors/errors.js';
+import { REJECTIONS, type RejectionCode } from '../../core/errors/rejections.js';
 import type { HttpExchange } from './http-exchange.js';
 import type { RecordedResponse } from './response/http-response.js';
 

@@ -4,7 +4,7 @@ import { isAwaited } from '../../core/operation/options.js';
 import { ContentNotComparableError } from '../../core/record/canonical-json.js';
 import type { Fingerprint } from '../../core/record/record.js';
 import type { Scope } from '../../core/record/scope.js';
-import { hasCode } from '../../core/util/errors.js';
+import { hasCode } from '../../core/errors/errors.js';
 import { whenReady } from '../../core/util/maybe-async.js';
 import { askKey, askOption, askOptionLater } from '../common/ask-option.js';
 import { fieldLines } from '../common/header-fields.js';

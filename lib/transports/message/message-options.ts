@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
-import type { Duration, InMilliseconds } from '../../core/util/duration.js';
-import { choice, duration, isText, of, type Group } from '../../core/util/option-schema.js';
+import type { Duration, InMilliseconds } from '../../core/options/duration.js';
+import { choice, duration, isText, of, type Group } from '../../core/options/option-schema.js';
 import { OF_HANDLERS } from '../common/request-options.js';
 
 /** Whether a message whose handling failed is requeued or dead-lettered. */

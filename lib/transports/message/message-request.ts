@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { Scope } from '../../core/record/scope.js';
-import { IdempotencyOptionsError, rejectionError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError, rejectionError } from '../../core/errors/errors.js';
 import { checkedKey } from '../call/value-route.js';
 import { askKey } from '../common/ask-option.js';
 import type { ResolvedRequestOptions, ScopeResult } from '../common/request-options.js';

@@ -1,7 +1,7 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { Observable, type Subscriber } from 'rxjs';
 import type { Clock } from '../../core/util/clock.js';
-import { OperationRejectedError } from '../../core/util/errors.js';
+import { OperationRejectedError } from '../../core/errors/errors.js';
 import type { CallTransport } from '../call/call-transport.js';
 import type { RejectionMapper } from '../call/rejection-errors.js';
 import { deliveryOf, pauseDelivery, type Delivery } from './deliveries/delivery.js';

@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { canonicalJson } from '../../core/record/canonical-json.js';
-import { isObject } from '../../core/util/option-checks.js';
+import { isObject } from '../../core/options/option-checks.js';
 import type { Bypass, Call } from '../call/call.js';
 import { emissionsFormat, type ThrownValues } from '../call/outcome-format.js';
 import { callerScope, checkedKey, type ValueRoute } from '../call/value-route.js';

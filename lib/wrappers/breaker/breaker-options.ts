@@ -1,5 +1,5 @@
-import type { Duration, InMilliseconds } from '../../core/util/duration.js';
-import { duration, integer, type Group } from '../../core/util/option-schema.js';
+import type { Duration, InMilliseconds } from '../../core/options/duration.js';
+import { duration, integer, type Group } from '../../core/options/option-schema.js';
 
 /** When the circuit breaker around the store opens, and when it probes the store. */
 export interface BreakerOptions {

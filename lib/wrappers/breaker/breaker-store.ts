@@ -5,7 +5,7 @@ import { nodeClock } from '../../core/util/clock.js';
 import { DelegatingStore } from '../../core/store/delegating-store.js';
 import type * as Store from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
-import { asError, StoreUnavailableError } from '../../core/util/errors.js';
+import { asError, StoreUnavailableError } from '../../core/errors/errors.js';
 import type { ResolvedBreakerOptions } from './breaker-options.js';
 import { Circuit, type OpossumConstructor } from './circuit.js';
 

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import type { BreakerState } from '../../core/record/events.js';
-import { asError, hasCode, isRejection } from '../../core/util/errors.js';
+import { asError, hasCode, isRejection } from '../../core/errors/errors.js';
 import { missingPeer } from '../../core/util/missing-peer.js';
 import { requirePeer } from '../../core/util/peers.js';
 import type { ResolvedBreakerOptions } from './breaker-options.js';

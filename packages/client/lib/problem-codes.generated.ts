@@ -1,4 +1,4 @@
-// Made from lib/core/util/rejections.ts by "npm run texts": change the table there.
+// Made from lib/core/errors/rejections.ts by "npm run texts": change the table there.
 
 /** The server's problem codes, and whether a retry of the same request may succeed. */
 export const PROBLEM_RETRYABLE = {

@@ -6,12 +6,12 @@ export {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
   ValueNotStorableError,
-} from '../../../lib/core/util/errors.js';
+} from '../../../lib/core/errors/errors.js';
 export {
   REJECTIONS,
   type Rejection,
   type RejectionCode,
-} from '../../../lib/core/util/rejections.js';
+} from '../../../lib/core/errors/rejections.js';
 export { nodeClock, type Clock, type ClockTimer } from '../../../lib/core/util/clock.js';
 export { missingPeer } from '../../../lib/core/util/missing-peer.js';
 export {
@@ -19,7 +19,7 @@ export {
   resolveGroup,
   type Group,
   type Schema,
-} from '../../../lib/core/util/option-schema.js';
+} from '../../../lib/core/options/option-schema.js';
 export { SymbolSlot } from '../../../lib/core/util/symbol-slot.js';
 export {
   DeadlineTimer,
@@ -99,7 +99,7 @@ export {
   parseOrigin,
   type OperationRequest,
 } from '../../../lib/core/operation/operation-request.js';
-export { millisecondsOf, type InMilliseconds } from '../../../lib/core/util/duration.js';
+export { millisecondsOf, type InMilliseconds } from '../../../lib/core/options/duration.js';
 export {
   DEFAULT_LIMITS,
   finishedRetentionMs,

@@ -1,4 +1,4 @@
-import type { Duration, InMilliseconds } from '../../../core/util/duration.js';
+import type { Duration, InMilliseconds } from '../../../core/options/duration.js';
 import {
   duration,
   integer,
@@ -7,7 +7,7 @@ import {
   resolveOptions,
   type Defaulted,
   type Schema,
-} from '../../../core/util/option-schema.js';
+} from '../../../core/options/option-schema.js';
 import { Deadline } from '../connection/deadline.js';
 import type { SqlStatement } from '../sql/sql-statements.js';
 import type { TableName } from '../sql/table-name.js';

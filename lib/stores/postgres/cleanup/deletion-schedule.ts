@@ -1,5 +1,5 @@
 import type { StoreWarning } from '../../../core/store/idempotency-store.js';
-import { asError } from '../../../core/util/errors.js';
+import { asError } from '../../../core/errors/errors.js';
 import { forget } from '../../../core/util/maybe-async.js';
 import { nodeClock } from '../../../core/util/clock.js';
 import { isDoneWithin, jittered } from '../../../core/util/time.js';

@@ -2,7 +2,7 @@ import {
   StoreConfigurationError,
   StoreOutcomeUnknownError,
   StoreUnavailableError,
-} from '../../../core/util/errors.js';
+} from '../../../core/errors/errors.js';
 import { nodeClock } from '../../../core/util/clock.js';
 import { jitteredPause } from '../../../core/util/time.js';
 

@@ -1,4 +1,4 @@
-import { asError, StoreReplyMismatchedError } from '../../../core/util/errors.js';
+import { asError, StoreReplyMismatchedError } from '../../../core/errors/errors.js';
 import { newNonce } from '../../../core/util/nonce.js';
 import { NONCE_QUERY, replyWords } from '../../../transactions/shared/sql-reply.js';
 import {

@@ -2,7 +2,7 @@ import {
   asError,
   StoreConfigurationError,
   StoreUnavailableError,
-} from '../../../core/util/errors.js';
+} from '../../../core/errors/errors.js';
 import { classifyFailure, describeFailure } from '../connection/error-classification.js';
 import type {
   PostgresConnection,

@@ -5,7 +5,7 @@ import {
   resolveOptions,
   type Defaulted,
   type Schema,
-} from '../../../core/util/option-schema.js';
+} from '../../../core/options/option-schema.js';
 
 /** The table of the records. */
 export interface TableOptions {

@@ -6,7 +6,7 @@ import {
   isSqlTransaction,
   type SqlTransaction,
 } from '../../../transactions/shared/sql-transaction.js';
-import { StoreConfigurationError } from '../../../core/util/errors.js';
+import { StoreConfigurationError } from '../../../core/errors/errors.js';
 import { Deadline } from '../connection/deadline.js';
 import type { SqlStatements } from '../sql/sql-statements.js';
 import { completionValues, leaseValues } from './record-row.js';

@@ -1,4 +1,4 @@
-import { hasCode, asError, StoreConfigurationError } from '../../../core/util/errors.js';
+import { hasCode, asError, StoreConfigurationError } from '../../../core/errors/errors.js';
 import { nodeClock } from '../../../core/util/clock.js';
 import { jitteredPause } from '../../../core/util/time.js';
 import type { Deadline } from '../connection/deadline.js';

@@ -1,4 +1,4 @@
-import { IdempotencyOptionsError } from '../../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../../core/errors/errors.js';
 import type {
   Arguments,
   Keys,

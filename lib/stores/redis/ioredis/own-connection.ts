@@ -1,5 +1,5 @@
 import type { StoreWarning } from '../../../core/store/idempotency-store.js';
-import { IdempotencyOptionsError } from '../../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../../core/errors/errors.js';
 import { forget } from '../../../core/util/maybe-async.js';
 import { missingPeer } from '../../../core/util/missing-peer.js';
 import { requirePeer } from '../../../core/util/peers.js';

@@ -1,4 +1,4 @@
-import { hasCode } from '../../../core/util/errors.js';
+import { hasCode } from '../../../core/errors/errors.js';
 import type { Arguments, Keys, ReplyReceiver, RequiredReplicas } from '../link/redis-link.js';
 import type { ReplyOrder } from '../link/reply-order.js';
 import { TooFewReplicasError } from '../link/send-failure.js';

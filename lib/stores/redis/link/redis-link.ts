@@ -1,4 +1,4 @@
-import type { StoreReplyMismatchedError } from '../../../core/util/errors.js';
+import type { StoreReplyMismatchedError } from '../../../core/errors/errors.js';
 import type { ReplyOrder } from './reply-order.js';
 import type { LinkFailure } from './send-failure.js';
 

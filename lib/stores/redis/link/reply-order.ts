@@ -1,6 +1,6 @@
 // Not the global ones, which tests fake.
 import { setImmediate, setTimeout } from 'node:timers';
-import { StoreReplyMismatchedError } from '../../../core/util/errors.js';
+import { StoreReplyMismatchedError } from '../../../core/errors/errors.js';
 import { newNonce } from '../../../core/util/nonce.js';
 
 const CHECK_PAUSE_MS = 5;

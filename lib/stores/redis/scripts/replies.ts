@@ -14,7 +14,7 @@ import type {
   ReleaseReply,
 } from '../../../core/store/idempotency-store.js';
 import { withNote } from '../../../core/store/record-transitions.js';
-import { StoreConfigurationError } from '../../../core/util/errors.js';
+import { StoreConfigurationError } from '../../../core/errors/errors.js';
 import { NO_ORIGIN } from './script-arguments.js';
 
 /**

@@ -2,7 +2,7 @@ import { isAscii } from 'node:buffer';
 import type { Lease } from '../../../core/record/record.js';
 import type * as Store from '../../../core/store/idempotency-store.js';
 import { asBuffer } from '../../../core/util/as-buffer.js';
-import { ValueNotStorableError } from '../../../core/util/errors.js';
+import { ValueNotStorableError } from '../../../core/errors/errors.js';
 import type { RedisArgument } from '../link/redis-link.js';
 
 /** Stored in place of an origin if begin had none. */

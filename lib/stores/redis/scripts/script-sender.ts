@@ -5,7 +5,7 @@ import {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
   type ValueNotStorableError,
-} from '../../../core/util/errors.js';
+} from '../../../core/errors/errors.js';
 import { newNonce } from '../../../core/util/nonce.js';
 import { DeadlineTimer, jitteredPause, type DeadlineListener } from '../../../core/util/time.js';
 import type { RedisLink } from '../link/redis-link.js';

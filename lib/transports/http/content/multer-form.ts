@@ -1,5 +1,5 @@
 import { ContentNotComparableError } from '../../../core/record/canonical-json.js';
-import { isObject } from '../../../core/util/option-checks.js';
+import { isObject } from '../../../core/options/option-checks.js';
 import type { Form, FormFile, ParsedRequest } from './form.js';
 
 /** A file from multer, with any storage. */

@@ -8,7 +8,7 @@ import {
 import { selectMembers } from '../../../core/record/content-selection.js';
 import { fingerprint, NO_FINGERPRINT } from '../../../core/record/fingerprint.js';
 import type { Fingerprint } from '../../../core/record/record.js';
-import { IdempotencyOptionsError } from '../../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../../core/errors/errors.js';
 import { askOption } from '../../common/ask-option.js';
 import { chosenContent } from '../../common/chosen-content.js';
 import { fieldValue } from '../../common/header-fields.js';

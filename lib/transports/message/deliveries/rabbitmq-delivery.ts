@@ -1,7 +1,7 @@
 import { errorMonitor, setMaxListeners } from 'node:events';
 import { Logger } from '@nestjs/common';
 import { executionScope } from '../../../core/operation/execution-scope.js';
-import { IdempotencyOptionsError } from '../../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../../core/errors/errors.js';
 import { forget } from '../../../core/util/maybe-async.js';
 import { SymbolSlot } from '../../../core/util/symbol-slot.js';
 import type { RabbitMqChannel, RabbitMqMessage } from '../source/rpc-context.js';

@@ -1,7 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { asBuffer } from '../../../core/util/as-buffer.js';
-import { OperationRejectedError } from '../../../core/util/errors.js';
-import { throwOptionError } from '../../../core/util/option-checks.js';
+import { OperationRejectedError } from '../../../core/errors/errors.js';
+import { throwOptionError } from '../../../core/options/option-checks.js';
 import { rpcSource, type RpcSource } from '../source/rpc-context.js';
 
 /**

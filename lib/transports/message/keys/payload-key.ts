@@ -8,7 +8,7 @@ import {
 } from '../../../core/record/canonical-json.js';
 import { selectMembers } from '../../../core/record/content-selection.js';
 import { digest } from '../../../core/record/fingerprint.js';
-import { checkNames, isObject, throwOptionError } from '../../../core/util/option-checks.js';
+import { checkNames, isObject, throwOptionError } from '../../../core/options/option-checks.js';
 import { patternOf } from '../source/rpc-context.js';
 import { keyText, unreadableKey, type MessageKey } from './message-id.js';
 

@@ -12,7 +12,7 @@ import type { TextModule } from './option-texts.js';
 export function errorTexts(): TextModule[] {
   const classes = errorClasses();
   const known = new Set([...Object.keys(REJECTIONS), ...classes.map(({ code }) => code)]);
-  const missing = codesOf('lib/core/util/errors.ts', 'IdempotencyErrorCode').filter(
+  const missing = codesOf('lib/core/errors/errors.ts', 'IdempotencyErrorCode').filter(
     ({ code }) => !known.has(code),
   );
   if (missing.length > 0)

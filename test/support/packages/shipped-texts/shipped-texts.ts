@@ -51,7 +51,7 @@ function problemCodes(): TextModule {
   );
   return {
     path: 'packages/client/lib/problem-codes.generated.ts',
-    source: `// Made from lib/core/util/rejections.ts by "npm run texts": change the table there.
+    source: `// Made from lib/core/errors/rejections.ts by "npm run texts": change the table there.
 
 /** The server's problem codes, and whether a retry of the same request may succeed. */
 export const PROBLEM_RETRYABLE = {

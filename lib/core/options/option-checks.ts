@@ -1,6 +1,6 @@
 import { millisecondsOf, type DurationText } from './duration.js';
-import { IdempotencyOptionsError } from './errors.js';
-import { forget, isThenable } from './maybe-async.js';
+import { IdempotencyOptionsError } from '../errors/errors.js';
+import { forget, isThenable } from '../util/maybe-async.js';
 
 export function checkInteger(option: string, value: unknown, min: number, max: number): void {
   if (!Number.isSafeInteger(value) || (value as number) < min || (value as number) > max) {
