@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type Socket } from 'node:net';
+import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { migrate, PostgresIdempotencyStore, postgresStore } from 'nestjs-idempotency/postgres';
 import type { Fingerprint } from 'nestjs-idempotency/store';
@@ -13,6 +13,7 @@ import {
   StoreUnavailableError,
   ValueNotStorableError,
 } from '../../support/internals/core.js';
+import { afterTest } from '../../support/jest/after-test.js';
 import { rejection } from '../../support/nest/calling-app.js';
 import { findPgBouncer } from '../../support/postgres/pgbouncer-server.js';
 import type { TestedPoolConfig } from '../../support/postgres/postgres-pool.js';
@@ -259,6 +260,11 @@ describe('connections', () => {
         (address: URL) => (address.search = '?sslrootcert=/nonexistent/x'),
         'Check sslcert, sslkey and sslrootcert of the URL',
       ],
+      [
+        'a directory in place of a file',
+        (address: URL) => (address.search = '?sslrootcert=/'),
+        'Check sslcert, sslkey and sslrootcert of the URL',
+      ],
     ])('%s', async (_, spoil, remedy) => {
       const address = new URL(url);
       spoil(address);
@@ -277,6 +283,22 @@ describe('connections', () => {
         'in a read-only transaction',
       );
     });
+  });
+
+  it.each([
+    ['resets', (socket: Socket) => socket.resetAndDestroy()],
+    ['ends', (socket: Socket) => socket.end()],
+  ])('A server that %s each connection is unavailable, not misconfigured', async (_, refuse) => {
+    const refusing = createServer((socket) => {
+      socket.on('error', () => undefined).once('data', () => refuse(socket));
+    }).listen(0, '127.0.0.1');
+    afterTest(() => void refusing.close());
+    await once(refusing, 'listening');
+    const { port } = refusing.address() as AddressInfo;
+    const store = ownStore(throughPort(url, port));
+    const attempt = store.begin(beginCommand({ timeoutMs: 500 }));
+    await expect(attempt).rejects.toThrow(StoreUnavailableError);
+    expect(await store.open()).toEqual([expect.objectContaining({ code: 'postgres_unreachable' })]);
   });
 
   describe('A deadlock or a serialization failure', () => {

@@ -107,9 +107,10 @@ function classifyConnectFailure(error: unknown): SendFailure {
   return isPassword || isFileError(error) ? 'misconfigured' : 'not_executed';
 }
 
-/** Of a file that the URL names, not of a socket. */
+/** Of a file that the URL names. What else fails in `read` is a socket; a directory opens, and cannot be read. */
 function isFileError(error: Error): boolean {
-  return 'syscall' in error && (error.syscall === 'open' || error.syscall === 'read');
+  if (!('syscall' in error)) return false;
+  return error.syscall === 'open' || ('code' in error && error.code === 'EISDIR');
 }
 
 /** Termination (57P01 and the like) may occur between commit and reply; so may any error that is not listed. */
