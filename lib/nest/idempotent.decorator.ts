@@ -90,8 +90,8 @@ function protectClass(controller: new () => unknown, options: IdempotencyOptions
 function reportingEntry(method: Method, prototype: object, name: string | symbol): Method {
   const reporting: Method = function (...args) {
     const run = () => method.apply(this, args);
-    const operation = operationOf(reporting);
     if (!isDecorated(this)) checkCalled(this, name, reporting);
+    const operation = operationOf(reporting);
     if (operation === undefined) {
       // Called from outside its own pipeline, a handler is a plain method.
       return isDeclared(reporting, prototype, name)

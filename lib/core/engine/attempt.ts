@@ -265,13 +265,12 @@ export class EngineAttempt implements KeptAttempt {
 
   /** @param stored - its own outcome, if that is stored. */
   end(lastly: AttemptEnd, stored?: Outcome): void {
-    const { keeper, services, request, isProtected } = this;
+    const { keeper, services, request, isProtected, elapsedMs: durationMs } = this;
     keeper.stop();
     services.attempts.ended(this);
     const how = stored === undefined ? (this.endsAs ?? lastly) : lastly;
     // Without protection, the operation's start is the attempt's first event.
     if (!isProtected && how === 'not_started') return;
-    const { elapsedMs: durationMs } = this;
     const { events } = services;
     if (!events.wants('ended')) {
       events.counter.ended(request, how, durationMs, isProtected);

@@ -1,6 +1,6 @@
 import type { Attempt } from '../operation/attempt.js';
 import { originOf, type OperationRequest } from '../operation/operation-request.js';
-import { inProgressRetentionMs, isAwaited, unfinishedRetentionMs } from '../operation/options.js';
+import { inProgressRetentionMs, unfinishedRetentionMs } from '../operation/options.js';
 import type { RejectionReason } from '../record/events.js';
 import {
   UNKNOWN_FENCE,
@@ -199,7 +199,7 @@ export class BeginProtocol {
     try {
       const command = {
         tombstoneMs: unfinishedRetentionMs(options),
-        notify: isAwaited(options),
+        notify: options.duplicates.mode === 'wait',
         // No request waits for it, and it may need a new connection.
         timeoutMs: options.storeErrors.saveTimeout,
       };
@@ -223,6 +223,7 @@ export class BeginProtocol {
     const { options, recordKey, fingerprint } = request;
     const { duration: leaseMs, maxExecution: maxExecutionMs } = options.lease;
     const { commandTimeout: commandTimeoutMs } = options.storeErrors;
+    const origin = hasRecovery(request) ? originOf(request, this.service) : undefined;
     return this.services.store.begin({
       recordKey,
       token,
@@ -232,7 +233,7 @@ export class BeginProtocol {
       recordRetentionMs: inProgressRetentionMs(options),
       notAfter: this.serverClock.notAfter(commandTimeoutMs, now),
       onExpiredLease,
-      origin: hasRecovery(request) ? originOf(request, this.service) : undefined,
+      origin,
       note: this.telemetry.traceOf?.(),
       timeoutMs: commandTimeoutMs,
     });

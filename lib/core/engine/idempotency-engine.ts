@@ -1,5 +1,5 @@
 import type { OperationRequest, ReceivedRequest } from '../operation/operation-request.js';
-import { isAwaited, type ResolvedLimits } from '../operation/options.js';
+import { type ResolvedLimits } from '../operation/options.js';
 import { invalidRequestReason, type Transport, type UnprotectedReason } from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import { UNKNOWN_FENCE, type OwnerToken } from '../record/record.js';
@@ -76,11 +76,15 @@ export class IdempotencyEngine {
     } catch (error) {
       decision = this.withoutStore(request, token, asError(error));
     }
-    if (decision.kind === 'reject' && isInProgress(decision) && isAwaited(request.options)) {
+    if (
+      decision.kind === 'reject' &&
+      isInProgress(decision) &&
+      request.options.duplicates.mode === 'wait'
+    ) {
       decision = await this.duplicateWaiters.wait(request, token);
     }
     attempts.leave();
-    this.report(request, decision);
+    if (decision.kind !== 'run') this.report(request, decision);
     return decision;
   }
 
@@ -159,8 +163,7 @@ export class IdempotencyEngine {
     return { kind: 'run', attempt };
   }
 
-  private report(request: OperationRequest, decision: Decision): void {
-    if (decision.kind === 'run') return;
+  private report(request: OperationRequest, decision: Exclude<Decision, { kind: 'run' }>): void {
     const { events } = this;
     const isReplay = decision.kind === 'replay';
     if (!events.wants(isReplay ? 'replayed' : 'rejected')) {

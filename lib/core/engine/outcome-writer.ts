@@ -1,6 +1,6 @@
 import type { FinalOutcome } from '../operation/attempt.js';
 import type { OperationRequest } from '../operation/operation-request.js';
-import { isAwaited, unfinishedRetentionMs } from '../operation/options.js';
+import { unfinishedRetentionMs } from '../operation/options.js';
 import type { Lease } from '../record/record.js';
 import type { CompleteReply, ReleaseReply } from '../store/idempotency-store.js';
 import type { TransactionalRecords } from '../store/transactional-records.js';
@@ -32,7 +32,7 @@ export function sendComplete(
   now?: number,
 ): Promise<CompleteReply | undefined> {
   const { fingerprint, options } = writer.request;
-  const notify = isAwaited(options);
+  const notify = options.duplicates.mode === 'wait';
   const send = (timeoutMs: number) =>
     writer.services.store.complete(writer.lease, {
       state,
@@ -68,7 +68,7 @@ export async function completeOnceFree(
 export function sendRelease(writer: Writer, giveUpAt: number): Promise<ReleaseReply | undefined> {
   const { options } = writer.request;
   const tombstoneMs = unfinishedRetentionMs(options);
-  const notify = isAwaited(options);
+  const notify = options.duplicates.mode === 'wait';
   const send = (timeoutMs: number) =>
     writer.services.store.release(writer.lease, { tombstoneMs, notify, timeoutMs });
   return untilReplied(writer, 'release', giveUpAt, send);

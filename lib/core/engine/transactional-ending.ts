@@ -1,5 +1,4 @@
 import type { AttemptTransaction, FinalOutcome, Settlement } from '../operation/attempt.js';
-import { isAwaited } from '../operation/options.js';
 import type { ReleaseReply } from '../store/idempotency-store.js';
 import type { TransactionalRecords } from '../store/transactional-records.js';
 import type { TransactionEnd } from '../transaction/deferred-transaction.js';
@@ -247,7 +246,7 @@ export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
   private committed(final: FinalOutcome, when: When = 'in time'): Settlement {
     const { attempt } = this;
     const { options } = attempt.request;
-    if (isAwaited(options)) {
+    if (options.duplicates.mode === 'wait') {
       const { commandTimeout: timeoutMs } = options.storeErrors;
       this.records.committed(attempt.lease, { timeoutMs });
     }

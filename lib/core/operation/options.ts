@@ -321,11 +321,6 @@ function checkCodec(option: string, codec: unknown): void {
   if (!isCodec) throwOptionError(option, 'an OutcomeCodec, such as jsonCodec()', typeof codec);
 }
 
-/** Whether duplicates may wait for the end of an attempt and must be notified. */
-export function isAwaited({ duplicates }: Pick<ResolvedProtocolOptions, 'duplicates'>): boolean {
-  return duplicates.mode === 'wait';
-}
-
 type Retention = Pick<ResolvedProtocolOptions, 'outcome'>;
 
 export function unfinishedRetentionMs({ outcome: { retention } }: Retention): number {

@@ -15,24 +15,19 @@ export function fingerprint(parts: readonly (string | Uint8Array)[]): Fingerprin
 
 /** The same digest in full (43 characters), for lookups, where another caller could aim at a collision. */
 export function digest(parts: readonly (string | Uint8Array)[]): string {
-  return parts.every(isText) ? hashText(parts) : hashMixed(parts);
-}
-
-function isText(part: string | Uint8Array): part is string {
-  return typeof part === 'string';
-}
-
-// One call with one string is faster than a hash object, and most content is text.
-function hashText(parts: readonly string[]): string {
+  // One call with one string is faster than a hash object, and most content is text.
   let text = '';
-  for (const part of parts) text += tagged(part);
+  for (const part of parts) {
+    if (typeof part !== 'string') return hashMixed(parts);
+    text += tagged(part);
+  }
   return hash('sha256', text, 'base64url');
 }
 
 function hashMixed(parts: readonly (string | Uint8Array)[]): string {
   const sha256 = createHash('sha256');
   for (const part of parts) {
-    if (isText(part)) sha256.update(tagged(part));
+    if (typeof part === 'string') sha256.update(tagged(part));
     else sha256.update(`b${String(part.length)}:`).update(part);
   }
   return sha256.digest('base64url');

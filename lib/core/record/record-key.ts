@@ -88,7 +88,9 @@ export function notePlace(place: number): RecordKey {
  * Prefixes type and length: concatenations stay unambiguous. JSON escapes lone surrogates, which UTF-8 would conflate.
  */
 export function tagged(text: string): string {
-  return text.isWellFormed() ? prefixed('s', text) : prefixed('j', JSON.stringify(text));
+  return text.isWellFormed()
+    ? `s${String(text.length)}:${text}`
+    : prefixed('j', JSON.stringify(text));
 }
 
 /** The same for a part of any type: 7, 7n and "7" differ. */

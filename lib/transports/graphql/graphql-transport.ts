@@ -1,6 +1,5 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { defer, lastValueFrom, type Observable } from 'rxjs';
-import { isAwaited } from '../../core/operation/options.js';
 import { valueOf, type CallTransport } from '../call/call-transport.js';
 import { toFieldError } from './field-error.js';
 import { misnamedIn } from './field-key.js';
@@ -29,7 +28,7 @@ export class GraphqlTransport {
     const field = fieldOf(context);
     // Only a caller that waits can disconnect meanwhile.
     const clientDisconnect = clientDisconnectOf(
-      isAwaited(route.options) ? field.request : undefined,
+      route.options.duplicates.mode === 'wait' ? field.request : undefined,
     );
     const run = () => valueFrom(next);
     try {

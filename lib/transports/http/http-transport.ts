@@ -182,9 +182,12 @@ export class HttpTransport {
   ): Promise<RequestPlan> {
     // Caught here, because a chained catch() costs each request another promise.
     try {
-      if (!isEnabled(context, route.operation, route.options)) return bypass('disabled');
+      const { operation, options } = route;
+      if (options.enabled !== true && !isEnabled(context, operation, options)) {
+        return bypass('disabled');
+      }
       // A marker set by middleware or `@Header()` would also mark rejections.
-      if (!exchange.rawResponse.headersSent) exchange.removeHeader(route.options.http.replayHeader);
+      if (!exchange.rawResponse.headersSent) exchange.removeHeader(options.http.replayHeader);
       const reading = readRequest(context, exchange, route);
       const received = reading instanceof Promise ? await reading : reading;
       if (received === 'no_key') this.findMisnamedKey(exchange, route);

@@ -1,6 +1,5 @@
 import { Logger, type ExecutionContext } from '@nestjs/common';
 import type { ReceivedRequest } from '../../core/operation/operation-request.js';
-import { isAwaited } from '../../core/operation/options.js';
 import { ContentNotComparableError } from '../../core/record/canonical-json.js';
 import type { Fingerprint } from '../../core/record/record.js';
 import type { Scope } from '../../core/record/scope.js';
@@ -54,7 +53,7 @@ function receivedRequest(
   key: string,
   fingerprint: Fingerprint,
 ): ReceivedRequest {
-  const waiting = isAwaited(options) ? waitOptionsOf(exchange) : undefined;
+  const waiting = options.duplicates.mode === 'wait' ? waitOptionsOf(exchange) : undefined;
   return {
     fingerprint,
     operation,

@@ -1,14 +1,24 @@
+import { nodeClock } from '../../../core/util/clock.js';
 import type { RedisLink, ReplyReceiver } from '../link/redis-link.js';
 import type { LinkFailure } from '../link/send-failure.js';
 import type { LuaScript, LuaScripts } from './lua-scripts.js';
 import type { Asked, Question } from './question.js';
 import { kindOf, type LargeReply, type ScriptReply } from './replies.js';
-import {
-  LARGEST,
-  stagedRecord,
-  type ScriptArguments,
-  type StagedRecord,
-} from './script-arguments.js';
+import { LARGEST, type CompleteArguments, type ScriptArguments } from './script-arguments.js';
+
+/** A finished record before it replaces the one in progress. */
+interface StagedRecord {
+  readonly token: string;
+  readonly parts: readonly Buffer[];
+  /** Of lua/complete-large.lua, after the nonce. */
+  readonly args: readonly string[];
+}
+
+/** More than the first two lines of most records have: saves the count for small ones. */
+const LONGEST_START = 256;
+
+/** As long as an instant in ms is until the year 2286. */
+const NO_INSTANT = '0'.repeat(13);
 
 /**
  * Stores and reads large records by SET and GET: a script would copy the body several times. Both require two commands
@@ -31,15 +41,19 @@ export class LargeRecords {
     this.script = scripts['complete-large'];
   }
 
-  /** @param args - of lua/complete.lua. @returns undefined if that one stores the record. */
-  staged(key: string, args: ScriptArguments, timeoutMs: number): Question | undefined {
+  /**
+   * @param args - of lua/complete.lua.
+   * @param dueAt - monotonic.
+   * @returns undefined if that one stores the record.
+   */
+  staged(key: string, args: ScriptArguments, dueAt: number): Question | undefined {
     const { link, script, largest } = this;
     const record = this.canStage ? stagedRecord(args, largest) : undefined;
     if (record === undefined) return undefined;
     const name = stagedName(this.stagedStart, link.keyPrefix, key, record.token);
     if (name === undefined) return undefined;
     // Nothing is left of it then, if the process ends between both commands.
-    const expiryMs = Math.max(1, Math.ceil(timeoutMs));
+    const expiryMs = Math.max(1, Math.ceil(dueAt - nodeClock.now()));
     return new StagedComplete(link, script, [key, name], record, expiryMs, (failure) =>
       this.rejected(failure),
     );
@@ -54,6 +68,25 @@ export class LargeRecords {
   private rejected({ kind }: LinkFailure): void {
     if (kind === 'misconfigured' || kind === 'unknown') this.canStage = false;
   }
+}
+
+/**
+ * The record that lua/complete.lua would write for a first attempt without a note, with zeros for the instant of its
+ * expiry.
+ * @param args - of that script.
+ * @returns undefined if it has at most `largest` bytes.
+ */
+function stagedRecord(args: ScriptArguments, largest: number): StagedRecord | undefined {
+  const [, start, letter, retention, content, header, body, ...publish] = args as CompleteArguments;
+  if (header.length + body.length + LONGEST_START < largest) return undefined;
+  const [fence = '', token = ''] = start.slice(2).split(' ');
+  const [fingerprint = ''] = content.split(' ', 1);
+  const head = Buffer.from(
+    `2${letter}${fence} ${token} 1 0 ${fingerprint}\n${NO_INSTANT}\n${header}\n`,
+  );
+  if (head.length + body.length <= largest) return undefined;
+  const parts = [head, typeof body === 'string' ? Buffer.from(body) : body];
+  return { token, parts, args: [retention, ...publish] };
 }
 
 /**

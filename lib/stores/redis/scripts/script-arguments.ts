@@ -77,39 +77,6 @@ export type CompleteArguments = [
   ...publish: string[],
 ];
 
-/** A finished record before it replaces the one in progress. */
-export interface StagedRecord {
-  readonly token: string;
-  readonly parts: readonly Buffer[];
-  /** Of lua/complete-large.lua, after the nonce. */
-  readonly args: readonly string[];
-}
-
-/** More than the first two lines of most records have: saves the count for small ones. */
-const LONGEST_START = 256;
-
-/**
- * The record that lua/complete.lua would write for a first attempt without a note, with zeros for the instant of its
- * expiry.
- * @param args - of that script.
- * @returns undefined if it has at most `largest` bytes.
- */
-export function stagedRecord(args: ScriptArguments, largest: number): StagedRecord | undefined {
-  const [, start, letter, retention, content, header, body, ...publish] = args as CompleteArguments;
-  if (header.length + body.length + LONGEST_START < largest) return undefined;
-  const [fence = '', token = ''] = start.slice(2).split(' ');
-  const [fingerprint = ''] = content.split(' ', 1);
-  const head = Buffer.from(
-    `2${letter}${fence} ${token} 1 0 ${fingerprint}\n${NO_INSTANT}\n${header}\n`,
-  );
-  if (head.length + body.length <= largest) return undefined;
-  const parts = [head, typeof body === 'string' ? Buffer.from(body) : body];
-  return { token, parts, args: [retention, ...publish] };
-}
-
-/** As long as an instant in ms is until the year 2286. */
-const NO_INSTANT = '0'.repeat(13);
-
 export function releaseArguments(
   lease: Lease,
   { tombstoneMs }: Store.Release,

@@ -65,7 +65,7 @@ export class ScriptSender {
     return new Promise((resolve, reject) => {
       const sending = new Sending(this, script, [key], args, dueAt, read, resolve, reject);
       if (script === this.scripts.complete) {
-        sending.question = this.large.staged(key, args, dueAt - nodeClock.now());
+        sending.question = this.large.staged(key, args, dueAt);
       }
       sending.send();
     });
