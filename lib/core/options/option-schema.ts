@@ -44,13 +44,19 @@ export interface Group<Given, Resolved> {
   readonly check?: (resolved: Resolved) => void;
 }
 
-/** A field for each option, with a default if the resolved option always has a value. */
+/** A field for each option, with a default if the resolved option always has a value; a group for one with a switch. */
 export type Fields<Given, Resolved> = {
-  readonly [Name in keyof Given]-?: FieldOf<
+  readonly [Name in keyof Given]-?: MemberOf<
     Exclude<Given[Name], undefined>,
     Name extends keyof Resolved ? Resolved[Name] : undefined
   >;
 };
+
+type MemberOf<Given, Resolved> = true extends Given
+  ? [Settings<Given>] extends [never]
+    ? FieldOf<Given, Resolved>
+    : Group<Settings<Given>, Exclude<Resolved, false | undefined>>
+  : FieldOf<Given, Resolved>;
 
 type FieldOf<Given, Resolved> = Field<Given> &
   (undefined extends Resolved
@@ -75,9 +81,14 @@ export type Schema<Given, Resolved> = {
       >;
 };
 
-type AnyGroup = Group<Readonly<Record<string, unknown>>, Readonly<Record<string, unknown>>>;
+interface AnyGroup extends Omit<Group<Settings<unknown>, Record<string, unknown>>, 'fields'> {
+  readonly fields: AnySchema;
+  readonly shorthand?: string;
+}
 
-type AnySchema = Readonly<Record<string, Field<unknown> | AnyGroup>>;
+interface AnySchema {
+  readonly [name: string]: Field<unknown> | AnyGroup;
+}
 
 /** The options given in one place. */
 export interface Level {
@@ -200,13 +211,23 @@ export function resolve<Given, Resolved>(
 ): Resolved {
   const entries = schema as unknown as AnySchema;
   for (const level of levels) checkLevel(entries, level);
+  const objects = levels.map(({ given }) => given as Record<string, unknown>);
+  return Object.freeze(merged('', entries, objects)) as Resolved;
+}
+
+function merged(
+  prefix: string,
+  entries: AnySchema,
+  objects: readonly Record<string, unknown>[],
+): Record<string, unknown> {
   const resolved: Record<string, unknown> = {};
-  for (const [name, entry] of Object.entries(entries)) {
-    const values = levels.map(({ given }) => (given as Record<string, unknown>)[name]);
-    if ('fields' in entry) resolved[name] = mergedGroup(name, entry, values);
-    else set(resolved, name, entry, name, [entry.default, ...values]);
+  for (const [own, entry] of Object.entries(entries)) {
+    const name = prefix + own;
+    const values = objects.map((object) => object[own]);
+    if ('fields' in entry) resolved[own] = mergedGroup(name, entry, values);
+    else set(resolved, own, entry, name, [entry.default, ...values]);
   }
-  return Object.freeze(resolved) as Resolved;
+  return resolved;
 }
 
 /** `Options` with a default for each of `Names`. */
@@ -247,20 +268,14 @@ function mergedGroup(
     if (!isOn || (isSwitched && value === true)) continue;
     if (isSettings(value)) objects.push(value);
     else if (shorthand !== undefined) {
-      fields[shorthand]?.check(name, value);
+      (fields[shorthand] as Field<unknown> | undefined)?.check(name, value);
       objects.push({ [shorthand]: value });
     } else {
       const words = isSwitched ? 'true, false or ' : canBeOff ? 'false or ' : '';
       throwOptionError(name, `${words}an object with settings`, value);
     }
   }
-  const resolved: Record<string, unknown> = {};
-  for (const [own, field] of Object.entries(fields)) {
-    set(resolved, own, field, `${name}.${own}`, [
-      field.default,
-      ...objects.map((object) => object[own]),
-    ]);
-  }
+  const resolved = merged(`${name}.`, fields, objects);
   check?.(resolved);
   return isOn && Object.freeze(resolved);
 }
@@ -284,13 +299,19 @@ function set(
 
 /** The options that can be given in a place, by their paths: `lease`, `lease.duration`. */
 export function pathsIn(schema: object, place: Place): string[] {
-  return Object.entries(schema as AnySchema)
-    .filter(([, { places }]) => places?.includes(place) ?? true)
-    .flatMap(([name, entry]) => [name, ...('fields' in entry ? pathsOf(name, entry) : [])]);
+  return pathsOf('', schema as AnySchema, place);
 }
 
-function pathsOf(name: string, { fields }: AnyGroup): string[] {
-  return Object.keys(fields).map((own) => `${name}.${own}`);
+function pathsOf(prefix: string, entries: AnySchema, place: Place): string[] {
+  return namesOf(entries, place).flatMap((name) => {
+    const entry = entries[name] as AnySchema[string];
+    const path = prefix + name;
+    return [path, ...('fields' in entry ? pathsOf(`${path}.`, entry.fields, place) : [])];
+  });
+}
+
+function namesOf(entries: AnySchema, place: Place): string[] {
+  return Object.keys(entries).filter((name) => entries[name]?.places?.includes(place) ?? true);
 }
 
 /** Rejects unknown names: for a misspelt one, the default would silently apply. */
@@ -307,20 +328,25 @@ function checkLevel(schema: AnySchema, { what, place, given, others = [], remedi
       return remedies?.get(name) ?? suggestion(name, paths, known);
     },
   });
-  for (const [name, value] of Object.entries(given)) {
-    const entry = schema[name];
-    if (entry === undefined || !('fields' in entry) || !isSettings(value)) continue;
-    const own = pathsOf(name, entry);
-    const inGroup = new Set(own);
-    const full = Object.fromEntries(Object.keys(value).map((each) => [`${name}.${each}`, true]));
-    checkNames(what, full, inGroup, {
-      get: (path) => {
-        const each = path.slice(name.length + 1);
-        const bare = withoutUnit(each);
-        const isElsewhere = paths.some((other) => other.endsWith(`.${bare}`) || other === bare);
-        const near = nearestNames(each, own).length > 0 || !isElsewhere;
-        return remedies?.get(each) ?? suggestion(each, near ? own : paths, inGroup);
-      },
-    });
-  }
+  const checkGroups = (prefix: string, entries: AnySchema, values: object): void => {
+    for (const [name, value] of Object.entries(values)) {
+      const entry = entries[name];
+      if (entry === undefined || !('fields' in entry) || !isSettings(value)) continue;
+      const path = `${prefix}${name}.`;
+      const own = namesOf(entry.fields, place).map((each) => path + each);
+      const inGroup = new Set(own);
+      const full = Object.fromEntries(Object.keys(value).map((each) => [path + each, true]));
+      checkNames(what, full, inGroup, {
+        get: (unknown) => {
+          const each = unknown.slice(path.length);
+          const bare = withoutUnit(each);
+          const isElsewhere = paths.some((other) => other.endsWith(`.${bare}`) || other === bare);
+          const near = nearestNames(each, own).length > 0 || !isElsewhere;
+          return remedies?.get(each) ?? suggestion(each, near ? own : paths, inGroup);
+        },
+      });
+      checkGroups(path, entry.fields, value);
+    }
+  };
+  checkGroups('', schema, given);
 }

@@ -15,6 +15,7 @@ export {
 export { nodeClock, type Clock, type ClockTimer } from '../../../lib/core/util/clock.js';
 export { missingPeer } from '../../../lib/core/util/missing-peer.js';
 export {
+  pathsIn,
   resolve,
   resolveGroup,
   type Group,

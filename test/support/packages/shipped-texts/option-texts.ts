@@ -109,10 +109,15 @@ function declaredOptions(): Declared[] {
     });
   };
   const all = TOP.flatMap((name) => membersOf(name, '', OPTIONS as Record<string, Entry>));
-  for (const { path, node } of [...all, ...all.flatMap(({ fields }) => fields)]) {
+  for (const { path, node } of all.flatMap(withFields)) {
     if (bodyOf(node).length === 0) throw new Error(`The option "${path}" has no description.`);
   }
   return all;
+}
+
+/** The option, and those in it. */
+function withFields(option: Declared): Declared[] {
+  return [option, ...option.fields.flatMap(withFields)];
 }
 
 function optionsIn(file: string): Declared[] {
@@ -163,7 +168,8 @@ function rangeOf({ entry: { range } }: Declared): string {
 
 /** A file of lib, with the default and the range at the end of each option's comment. */
 function withDefaults(path: string, options: readonly Declared[]): string {
-  const own = [...options, ...options.flatMap(({ fields }) => fields)]
+  const own = options
+    .flatMap(withFields)
     .filter(({ file }) => file === path)
     .sort((one, other) => other.node.pos - one.node.pos);
   let source = readFileSync(join(projectRoot, path), 'utf8');
@@ -223,7 +229,7 @@ function withTable(options: readonly Declared[]): string {
     ...groups.flatMap((group) => [
       `## \`${group.path}\``,
       `${described(group)} Where: ${placesOf(group)}.`,
-      table(group.fields),
+      table(group.fields.flatMap(withFields)),
     ]),
   ];
   return `${before ?? ''}${MARKERS[0]}\n\n<!-- prettier-ignore-start -->\n\n${parts.join('\n\n')}\n\n<!-- prettier-ignore-end -->\n\n${MARKERS[1]}${after ?? ''}`;
@@ -240,7 +246,8 @@ function table(options: readonly Declared[]): string {
   const head = ['Option', 'Type', 'Default', 'Range', ...(isGrouped ? [] : ['Where']), 'Meaning'];
   const rows = options.map((option) => {
     const { entry, node, path } = option;
-    const text = entry.defaultText ?? `\`${inSource(entry.default)}\``;
+    const text = entry.defaultText ?? `\`${defaultOf(option) ?? ''}\``;
+    const where = isGrouped && entry.places !== undefined ? ` Where: ${placesOf(option)}.` : '';
     const type = node.type?.getText().replace(/\s+/g, ' ') ?? '';
     return [
       `\`${path.slice(path.indexOf('.') + 1)}\``,
@@ -248,7 +255,7 @@ function table(options: readonly Declared[]): string {
       text,
       rangeOf(option),
       ...(isGrouped ? [] : [placesOf(option)]),
-      inBrief(described(option), 120),
+      inBrief(described(option), 120) + where,
     ];
   });
   return [head, head.map(() => '---'), ...rows]

@@ -19,6 +19,7 @@ import {
   OUTCOME,
   type OutcomeSummary,
   parseOrigin,
+  pathsIn,
   PROTOCOL,
   type ProtocolOptions,
   RECONCILE,
@@ -537,6 +538,69 @@ describe('option schema', () => {
       ['planted.size', 1],
       ['planted.size', 2],
     ]);
+  });
+
+  describe('a group in a group', () => {
+    interface Tree extends Planted {
+      readonly fence?: boolean | { readonly height?: number; readonly paint?: string };
+    }
+
+    interface Trees {
+      readonly tree?: Tree;
+    }
+
+    const field = (byDefault: number) => ({ default: byDefault, check });
+    const trees: Schema<
+      Trees,
+      { tree: { size: number; fence: false | { height: number; paint: string } } }
+    > = {
+      tree: {
+        fields: {
+          size: { ...field(1), places: ['module'] },
+          fence: {
+            fields: { height: field(2), paint: { default: 'green', check } },
+            isSwitched: true,
+          },
+        },
+      },
+    };
+    const at = (place: 'module' | 'method', tree: object) => ({
+      what: `the ${place}`,
+      place,
+      given: { tree },
+    });
+
+    it('is switched by itself, and merges field by field', () => {
+      const inBlue = at('module', { size: 3, fence: { paint: 'blue' } });
+      expect(resolve(trees, [])).toEqual({ tree: { size: 1, fence: false } });
+      expect(resolve(trees, [inBlue, at('method', { fence: { height: 4 } })])).toEqual({
+        tree: { size: 3, fence: { height: 4, paint: 'blue' } },
+      });
+      const off = [inBlue, at('method', { fence: false })];
+      expect(resolve(trees, off)).toEqual({ tree: { size: 3, fence: false } });
+      expect(resolve(trees, [...off, at('method', { fence: true })])).toEqual({
+        tree: { size: 3, fence: { height: 2, paint: 'blue' } },
+      });
+    });
+
+    it('is named by its path', () => {
+      const wrong = () => resolve(trees, [at('method', { fence: 'high' })]);
+      expect(wrong).toThrow('"tree.fence" must be true, false or an object with settings');
+      const unknown = () => resolve(trees, [at('method', { fence: { colour: 'blue' } })]);
+      expect(unknown).toThrow(
+        '"tree.fence.colour" is not an option of the method. Valid options: tree.fence.height, tree.fence.paint.',
+      );
+    });
+
+    it('a field is refused where its group may stand and the field may not', () => {
+      expect(pathsIn(trees, 'method')).toEqual([
+        ...['tree', 'tree.fence', 'tree.fence.height', 'tree.fence.paint'],
+      ]);
+      expect(pathsIn(trees, 'module')).toContain('tree.size');
+      const misplaced = () => resolve(trees, [at('method', { size: 3 })]);
+      expect(misplaced).toThrow('"tree.size" is not an option of the method.');
+      expect(resolve(trees, [at('module', { size: 3 })]).tree.size).toBe(3);
+    });
   });
 });
 
