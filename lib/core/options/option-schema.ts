@@ -86,9 +86,7 @@ interface AnyGroup extends Omit<Group<Settings<unknown>, Record<string, unknown>
   readonly shorthand?: string;
 }
 
-interface AnySchema {
-  readonly [name: string]: Field<unknown> | AnyGroup;
-}
+type AnySchema = Readonly<Record<string, Field<unknown> | AnyGroup>>;
 
 /** The options given in one place. */
 export interface Level {
@@ -303,15 +301,14 @@ export function pathsIn(schema: object, place: Place): string[] {
 }
 
 function pathsOf(prefix: string, entries: AnySchema, place: Place): string[] {
-  return namesOf(entries, place).flatMap((name) => {
-    const entry = entries[name] as AnySchema[string];
+  return entriesAt(place, entries).flatMap(([name, entry]) => {
     const path = prefix + name;
     return [path, ...('fields' in entry ? pathsOf(`${path}.`, entry.fields, place) : [])];
   });
 }
 
-function namesOf(entries: AnySchema, place: Place): string[] {
-  return Object.keys(entries).filter((name) => entries[name]?.places?.includes(place) ?? true);
+function entriesAt(place: Place, entries: AnySchema): [string, AnySchema[string]][] {
+  return Object.entries(entries).filter(([, { places }]) => places?.includes(place) ?? true);
 }
 
 /** Rejects unknown names: for a misspelt one, the default would silently apply. */
@@ -333,7 +330,7 @@ function checkLevel(schema: AnySchema, { what, place, given, others = [], remedi
       const entry = entries[name];
       if (entry === undefined || !('fields' in entry) || !isSettings(value)) continue;
       const path = `${prefix}${name}.`;
-      const own = namesOf(entry.fields, place).map((each) => path + each);
+      const own = entriesAt(place, entry.fields).map(([each]) => path + each);
       const inGroup = new Set(own);
       const full = Object.fromEntries(Object.keys(value).map((each) => [path + each, true]));
       checkNames(what, full, inGroup, {
