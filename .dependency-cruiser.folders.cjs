@@ -7,6 +7,7 @@ const folders = {
   'core/util': 'core/errors',
   'core/options': 'core/{errors,util}',
   'core/record': 'core/{errors,options,util}',
+  'core/payload': 'core/{errors,options,util,record}',
   'core/meter': 'core/{errors,util,record}',
   'core/transaction': 'core/{errors,options,util}',
   'core/store': 'core/{errors,options,util,record,transaction}',
@@ -67,7 +68,7 @@ const folders = {
     'core/{errors,options,record,meter,operation,recovery} transports/{common,http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',
   nest: 'core/{errors,options,util,record,meter,store,operation,telemetry,engine,recovery} wrappers/breaker observability/health transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
   'index.ts':
-    'core/{errors,options,record,meter,store,operation,recovery} codecs/json observability/health transports/{common,http} nest nest/options',
+    'core/{errors,options,record,payload,meter,store,operation,recovery} codecs/json observability/health transports/{common,http} nest nest/options',
 
   'observability/terminus': 'core/options observability/health',
   'observability/opentelemetry':

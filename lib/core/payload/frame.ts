@@ -1,0 +1,273 @@
+import { isUtf8 } from 'node:buffer';
+import type { Outcome } from '../record/record.js';
+import { asBuffer } from '../util/as-buffer.js';
+import { UnreadableOutcome } from './unreadable-outcome.js';
+
+/** The header of an outcome whose body is a frame. No transport's header is so short. */
+export const FRAME_HEADER = '2';
+
+const VERSION = 0x02;
+
+const COMPRESSION = 0b00_0011;
+const SEALED = 0b00_0100;
+const POINTER = 0b00_1000;
+const DICTIONARY = 0b01_0000;
+const RESERVED = 0b1110_0000;
+
+/** In the order of their codes in the flags; code 0 is none. */
+export const ALGORITHMS = ['deflate', 'brotli', 'zstd'] as const;
+
+export type Algorithm = (typeof ALGORITHMS)[number];
+
+export const SALT_BYTES = 8;
+export const NONCE_BYTES = 12;
+export const TAG_BYTES = 16;
+export const CHECKSUM_BYTES = 4;
+
+/** What a compressed content can have in clear: the largest body that is stored, and a header. */
+export const MAX_CLEAR_BYTES = 67_108_864 + 1_048_576;
+
+export const KEY_ID = /^[A-Za-z0-9._-]{1,32}$/;
+
+/** How the content of a frame is stored. */
+export interface FrameHead {
+  readonly seal?: SealHead;
+  readonly compression?: CompressionHead;
+  /** Whether a {@link BlobPointer} stands in the place of the body. */
+  readonly isPointer: boolean;
+}
+
+export interface SealHead {
+  readonly keyId: string;
+  readonly salt: Uint8Array;
+  readonly nonce: Uint8Array;
+}
+
+export interface CompressionHead {
+  readonly algorithm: Algorithm;
+  /** The length of the content before it was compressed: what a reader inflates at most, and exactly. */
+  readonly clearBytes: number;
+  readonly dictionary?: DictionaryHead;
+}
+
+export interface DictionaryHead {
+  readonly id: number;
+  /** The beginning of its SHA-256: deflate would give wrong bytes with a wrong dictionary. */
+  readonly checksum: Uint8Array;
+}
+
+/**
+ * The head of a frame. All integers are big-endian.
+ *
+ * ```
+ * u8 version (2), u8 flags: bits 0–1 compression (1 deflate, 2 brotli, 3 zstd), 2 sealed, 3 pointer, 4 dictionary
+ * [sealed]     u8 n, n ASCII bytes of the key's id, 8 bytes of salt, 12 bytes of nonce
+ * [compressed] u32 clear length of the content
+ * [dictionary] u8 id, 4 bytes of its checksum
+ * ```
+ *
+ * The content follows to the end: `seal(compress(u32 n, n bytes of the transport's header, body))`. Sealed, it ends with
+ * a tag of 16 bytes.
+ */
+export function encodeHead({ seal, compression, isPointer }: FrameHead): Buffer {
+  const code = compression === undefined ? 0 : 1 + ALGORITHMS.indexOf(compression.algorithm);
+  const flags =
+    code |
+    (seal === undefined ? 0 : SEALED) |
+    (isPointer ? POINTER : 0) |
+    (compression?.dictionary === undefined ? 0 : DICTIONARY);
+  const parts: Uint8Array[] = [Buffer.of(VERSION, flags)];
+  if (seal !== undefined) {
+    const id = Buffer.from(seal.keyId, 'ascii');
+    parts.push(Buffer.of(id.length), id, seal.salt, seal.nonce);
+  }
+  if (compression !== undefined) {
+    const { clearBytes, dictionary } = compression;
+    parts.push(u32(clearBytes));
+    if (dictionary !== undefined) parts.push(Buffer.of(dictionary.id), dictionary.checksum);
+  }
+  return Buffer.concat(parts);
+}
+
+export interface Frame {
+  readonly head: FrameHead;
+  /** The bytes of the head, which the seal authenticates. */
+  readonly headBytes: Buffer;
+  readonly content: Buffer;
+}
+
+/** @throws {@link UnreadableOutcome} for all that {@link encodeHead} does not write. */
+export function decodeFrame(body: Uint8Array): Frame {
+  const bytes = new Reader(body);
+  const version = bytes.u8();
+  const flags = bytes.u8();
+  const code = flags & COMPRESSION;
+  const hasDictionary = (flags & DICTIONARY) !== 0;
+  // Only deflate takes a dictionary in every version of Node.
+  const isKnown = version === VERSION && (flags & RESERVED) === 0 && (!hasDictionary || code === 1);
+  if (!isKnown) throw new UnreadableOutcome('format');
+  const seal = (flags & SEALED) === 0 ? undefined : readSeal(bytes);
+  const algorithm = ALGORITHMS[code - 1];
+  const compression =
+    algorithm === undefined ? undefined : readCompression(bytes, algorithm, hasDictionary);
+  const headBytes = bytes.read();
+  return {
+    head: {
+      ...(seal && { seal }),
+      ...(compression && { compression }),
+      isPointer: (flags & POINTER) !== 0,
+    },
+    headBytes,
+    content: bytes.rest(),
+  };
+}
+
+function readSeal(bytes: Reader): SealHead {
+  const keyId = bytes.take(bytes.u8()).toString('latin1');
+  if (!KEY_ID.test(keyId)) throw new UnreadableOutcome('format');
+  return { keyId, salt: bytes.take(SALT_BYTES), nonce: bytes.take(NONCE_BYTES) };
+}
+
+function readCompression(
+  bytes: Reader,
+  algorithm: Algorithm,
+  hasDictionary: boolean,
+): CompressionHead {
+  const clearBytes = bytes.u32();
+  if (clearBytes > MAX_CLEAR_BYTES) throw new UnreadableOutcome('format');
+  if (!hasDictionary) return { algorithm, clearBytes };
+  const id = bytes.u8();
+  if (id === 0) throw new UnreadableOutcome('format');
+  return { algorithm, clearBytes, dictionary: { id, checksum: bytes.take(CHECKSUM_BYTES) } };
+}
+
+/** The transport's header and the body in one. */
+export function encodeContent({ header, body }: Outcome): Buffer {
+  const headerBytes = Buffer.byteLength(header);
+  const content = Buffer.allocUnsafe(4 + headerBytes + body.length);
+  content.writeUInt32BE(headerBytes);
+  content.write(header, 4);
+  content.set(body, 4 + headerBytes);
+  return content;
+}
+
+/** @throws {@link UnreadableOutcome} */
+export function decodeContent(content: Uint8Array): Outcome {
+  const bytes = new Reader(content);
+  const header = bytes.take(bytes.u32());
+  if (!isUtf8(header)) throw new UnreadableOutcome('format');
+  return { header: header.toString(), body: bytes.rest() };
+}
+
+/** Where a body is that is not in the record, and how a reader sees that it is whole. */
+export interface BlobPointer {
+  /** The id of the store that has it: 1 to 16 characters of `a-z`, `0-9` and `-`. */
+  readonly store: string;
+  readonly name: string;
+  /** Of the body, in clear. */
+  readonly clearBytes: number;
+  /** Of the blob, as it is stored. */
+  readonly storedBytes: number;
+  /** Of the body, in clear. */
+  readonly sha256: Uint8Array;
+  /** In how many bytes each the body is encrypted. */
+  readonly segmentBytes: number;
+  /** Of this blob only, if it is encrypted. */
+  readonly key?: Uint8Array;
+}
+
+const STORE_ID = /^[a-z0-9-]{1,16}$/;
+const SHA256_BYTES = 32;
+const KEY_BYTES = 32;
+
+/**
+ * ```
+ * u8 n, n bytes of the store's id; u16 n, n bytes of the name; u48 clear bytes; u48 stored bytes; 32 bytes of SHA-256;
+ * u32 bytes of a segment; [encrypted] 32 bytes of key
+ * ```
+ */
+export function encodePointer(pointer: BlobPointer): Buffer {
+  const { store, name, clearBytes, storedBytes, sha256, segmentBytes, key } = pointer;
+  const nameBytes = Buffer.from(name);
+  const head = Buffer.alloc(3 + store.length);
+  head.writeUInt8(store.length);
+  head.write(store, 1, 'ascii');
+  head.writeUInt16BE(nameBytes.length, 1 + store.length);
+  const sizes = Buffer.alloc(12);
+  sizes.writeUIntBE(clearBytes, 0, 6);
+  sizes.writeUIntBE(storedBytes, 6, 6);
+  return Buffer.concat([
+    ...[head, nameBytes, sizes, sha256, u32(segmentBytes)],
+    ...(key === undefined ? [] : [key]),
+  ]);
+}
+
+/** @throws {@link UnreadableOutcome} */
+export function decodePointer(body: Uint8Array): BlobPointer {
+  const bytes = new Reader(body);
+  const store = bytes.take(bytes.u8()).toString('latin1');
+  const name = bytes.take(bytes.u16());
+  const pointer = {
+    store,
+    name: name.toString(),
+    clearBytes: bytes.u48(),
+    storedBytes: bytes.u48(),
+    sha256: bytes.take(SHA256_BYTES),
+    segmentBytes: bytes.u32(),
+  };
+  const key = bytes.rest();
+  const isKey = key.length === KEY_BYTES || key.length === 0;
+  if (!STORE_ID.test(store) || name.length === 0 || !isUtf8(name) || !isKey) {
+    throw new UnreadableOutcome('format');
+  }
+  return key.length === 0 ? pointer : { ...pointer, key };
+}
+
+function u32(value: number): Buffer {
+  const bytes = Buffer.allocUnsafe(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
+}
+
+/** Bytes that a store returned: of any length, and anything may be in them. */
+class Reader {
+  private readonly bytes: Buffer;
+  private at = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = asBuffer(bytes);
+  }
+
+  take(count: number): Buffer {
+    const end = this.at + count;
+    if (end > this.bytes.length) throw new UnreadableOutcome('format');
+    const taken = this.bytes.subarray(this.at, end);
+    this.at = end;
+    return taken;
+  }
+
+  u8(): number {
+    return this.take(1).readUInt8();
+  }
+
+  u16(): number {
+    return this.take(2).readUInt16BE();
+  }
+
+  u32(): number {
+    return this.take(4).readUInt32BE();
+  }
+
+  u48(): number {
+    return this.take(6).readUIntBE(0, 6);
+  }
+
+  /** What was read so far. */
+  read(): Buffer {
+    return this.bytes.subarray(0, this.at);
+  }
+
+  rest(): Buffer {
+    return this.bytes.subarray(this.at);
+  }
+}

@@ -1,0 +1,152 @@
+import { types } from 'node:util';
+import { isSettings, throwOptionError } from '../options/option-checks.js';
+import { choice, integer, of, type Group } from '../options/option-schema.js';
+import {
+  dictionaryOf,
+  isAvailable,
+  type Dictionaries,
+  type Dictionary,
+  type ResolvedCompressionOptions,
+} from './compression.js';
+import { ALGORITHMS } from './frame.js';
+import { checkSecretKeys, type SecretKeys } from './secret-keys.js';
+
+/** How outcomes are compressed. */
+export interface CompressionOptions {
+  /**
+   * `'deflate'` is read by every version of Node; `'brotli'` too, and makes what is larger than 16 KB smaller. `'zstd'` is
+   * the fastest, and needs Node 22.15 or later in every process that reads the store. Records say how they are compressed:
+   * a change of this option leaves all of them readable.
+   * @defaultValue 'deflate'
+   */
+  readonly algorithm?: 'deflate' | 'brotli' | 'zstd';
+  /** Smaller outcomes are not compressed: header and body, in bytes. @defaultValue 1_024, from 64 to 67_108_864 */
+  readonly thresholdBytes?: number;
+  /**
+   * How much time is spent for a smaller result: up to 9 with `'deflate'`, 11 with `'brotli'`, 22 with `'zstd'`.
+   * @defaultValue 1, from 1 to 22
+   */
+  readonly level?: number;
+}
+
+/** Texts that outcomes have in common, so that also small ones become smaller. */
+export interface DictionariesOptions {
+  /**
+   * The id of the dictionary with which outcomes are compressed from now on; without it, dictionaries only read. Add one
+   * in all processes first, and set this then.
+   */
+  readonly write?: number;
+  /** By an id from 1 to 255: 1 to 32,768 bytes, of which the end is best. An id is never given to another dictionary. */
+  readonly byId: Readonly<Record<number, Uint8Array>>;
+}
+
+/** How outcomes are stored: compressed, encrypted. */
+export interface PayloadOptions {
+  /**
+   * Compresses outcomes, where that makes them smaller by an eighth; what is compact already is recognised by its first 4
+   * KB. `true` for the defaults. With encryption, the length of a record then depends on its content: `false` for
+   * operations of which one caller chooses a part of the response, another part of which is a secret of somebody else.
+   * @defaultValue false
+   */
+  readonly compression?: boolean | CompressionOptions;
+  /**
+   * Dictionaries for `compression` with `'deflate'`. Keep one as long as records that need it: their retention.
+   * @defaultValue none
+   */
+  readonly dictionaries?: DictionariesOptions;
+  /**
+   * Encrypts outcomes by AES-256-GCM with the keys of `secrets`, each bound to its record, state and content. Encrypted
+   * outcomes are read whatever this says.
+   * @defaultValue `true` where `secrets` are given
+   */
+  readonly encryption?: boolean;
+  /**
+   * The keys of encryption: `staticKeys({ current, keys })`, `envelopeKeys({ current, wrapped, unwrap })` for a KMS, or an
+   * object of your own. Add a new key in all processes before it becomes `current` in one.
+   * @defaultValue none: nothing is encrypted
+   */
+  readonly secrets?: SecretKeys;
+}
+
+export interface ResolvedPayloadOptions {
+  readonly compression: false | ResolvedCompressionOptions;
+  readonly dictionaries?: Dictionaries;
+  /** `undefined` where the keys decide. */
+  readonly encryption?: boolean;
+  readonly secrets?: SecretKeys;
+}
+
+const MAX_LEVEL = { deflate: 9, brotli: 11, zstd: 22 } as const;
+
+/** Deflate looks back no further. */
+const MAX_DICTIONARY_BYTES = 32_768;
+
+const COMPRESSION: Group<CompressionOptions, ResolvedCompressionOptions> = {
+  fields: {
+    algorithm: {
+      ...choice(ALGORITHMS, { default: 'deflate' }),
+      check: (option, value) => {
+        choice(ALGORITHMS, { default: 'deflate' }).check(option, value);
+        if (isAvailable(value as (typeof ALGORITHMS)[number])) return;
+        const has = `an algorithm that Node ${process.version} has: 'deflate' or 'brotli'. 'zstd' needs Node 22.15 or later in every process that uses the store`;
+        throwOptionError(option, has, value);
+      },
+    },
+    thresholdBytes: integer({ default: 1_024, min: 64, max: 67_108_864 }),
+    level: integer({ default: 1, min: 1, max: 22 }),
+  },
+  isSwitched: true,
+  check: ({ algorithm, level }) => {
+    if (level <= MAX_LEVEL[algorithm]) return;
+    const range = `at most ${MAX_LEVEL[algorithm]} with "${algorithm}"`;
+    throwOptionError('payload.compression.level', range, level);
+  },
+};
+
+export const PAYLOAD: Group<PayloadOptions, ResolvedPayloadOptions> = {
+  fields: {
+    compression: COMPRESSION,
+    dictionaries: {
+      defaultText: 'none',
+      places: ['module'],
+      check: (option, given) => void dictionariesOf(option, given),
+      read: (given) => dictionariesOf('payload.dictionaries', given),
+    },
+    encryption: of('true or false', (value) => typeof value === 'boolean', {
+      defaultText: '`true` where `secrets` are given',
+    }),
+    secrets: {
+      defaultText: 'none: nothing is encrypted',
+      places: ['module'],
+      check: checkSecretKeys,
+    },
+  },
+  places: ['module', 'class', 'method'],
+  check: ({ encryption, secrets }) => {
+    if (encryption !== true || secrets !== undefined) return;
+    throwOptionError('payload.encryption', 'false where "payload.secrets" are not given', true);
+  },
+};
+
+function dictionariesOf(option: string, given: unknown): Dictionaries {
+  const { write, byId, ...others } = isSettings(given) ? given : {};
+  if (!isSettings(byId) || Object.keys(others).length > 0) {
+    throwOptionError(option, 'an object with "byId" and, for writers, "write"', given);
+  }
+  const dictionaries = new Map<number, Dictionary>();
+  for (const [name, bytes] of Object.entries(byId)) {
+    const id = Number(name);
+    const length = types.isUint8Array(bytes) ? bytes.length : 0;
+    const isId = Number.isInteger(id) && id >= 1 && id <= 255;
+    if (!isId || length === 0 || length > MAX_DICTIONARY_BYTES) {
+      const each = `a Uint8Array of 1 to ${MAX_DICTIONARY_BYTES} bytes, by an id from 1 to 255`;
+      throwOptionError(`${option}.byId`, each, `${name}: ${length} bytes`);
+    }
+    dictionaries.set(id, dictionaryOf(id, Uint8Array.from(bytes as Uint8Array)));
+  }
+  const chosen = dictionaries.get(write as number);
+  if (write !== undefined && chosen === undefined) {
+    throwOptionError(`${option}.write`, 'the id of a dictionary in "byId"', write);
+  }
+  return { write: chosen, byId: dictionaries };
+}

@@ -1,0 +1,23 @@
+/**
+ * Why a stored outcome cannot be read. `key`: its encryption key is not known here. `integrity`: it was changed, or moved
+ * from another record. `format`: it is no valid frame. `dictionary`: the dictionary of its compression is not known here,
+ * or is another one. `algorithm`: this version of Node cannot decompress it.
+ */
+export type UnreadableReason = 'key' | 'integrity' | 'format' | 'dictionary' | 'algorithm';
+
+const MESSAGES: Readonly<Record<UnreadableReason, string>> = {
+  key: 'The stored outcome is encrypted with a key that this process does not have.',
+  integrity: 'The stored outcome was changed, or belongs to another record.',
+  format: 'The stored outcome is no valid frame.',
+  dictionary: 'The stored outcome is compressed with a dictionary that this process does not have.',
+  algorithm: 'The stored outcome is compressed by an algorithm that this version of Node lacks.',
+};
+
+/** There is an outcome, so the operation must not run again; but this process cannot read it. */
+export class UnreadableOutcome extends Error {
+  override readonly name = 'UnreadableOutcome';
+
+  constructor(readonly reason: UnreadableReason) {
+    super(MESSAGES[reason]);
+  }
+}

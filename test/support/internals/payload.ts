@@ -1,0 +1,26 @@
+export {
+  ALGORITHMS,
+  decodeContent,
+  decodeFrame,
+  decodePointer,
+  encodeContent,
+  encodeHead,
+  encodePointer,
+  FRAME_HEADER,
+  type Algorithm,
+  type BlobPointer,
+  type FrameHead,
+} from '../../../lib/core/payload/frame.js';
+export {
+  compress,
+  dictionaryOf,
+  inflate,
+  isAvailable,
+  NO_DICTIONARIES,
+} from '../../../lib/core/payload/compression.js';
+export {
+  OutcomeTransform,
+  UnreadableOutcome,
+  type OutcomeBinding,
+} from '../../../lib/core/payload/outcome-transform.js';
+export { PAYLOAD, type ResolvedPayloadOptions } from '../../../lib/core/payload/payload-options.js';

@@ -1,0 +1,389 @@
+import { createSecretKey, type KeyObject } from 'node:crypto';
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { type SecretKeys, staticKeys } from 'nestjs-idempotency';
+import { StandingClock } from '../../support/clocks/standing-clock.js';
+import type { Outcome } from '../../support/internals/core.js';
+import {
+  ALGORITHMS,
+  decodeFrame,
+  FRAME_HEADER,
+  isAvailable,
+  OutcomeTransform,
+  type OutcomeBinding,
+  UnreadableOutcome,
+} from '../../support/internals/payload.js';
+import { BINDING, equal, keyOf, KEYS, opened, optionsOf, orders, reasonOf } from './support.js';
+
+const HOUR_MS = 3_600_000;
+
+const sealOf = ({ body }: Outcome) => decodeFrame(body).head.seal!;
+const saltOf = (packed: Outcome) => Buffer.from(sealOf(packed).salt).toString('hex');
+
+/** Keys that change, and a source that can fail. */
+class Source implements SecretKeys {
+  loads = 0;
+  current = 'k1';
+  keys = new Map<string, KeyObject>([['k1', createSecretKey(keyOf(1))]]);
+  answer: (signal: AbortSignal) => Promise<void> = () => Promise.resolve();
+
+  async load(signal: AbortSignal) {
+    this.loads += 1;
+    await this.answer(signal);
+    // As a KMS would: new objects each time.
+    const keys = [...this.keys].map(([id, key]) => [id, createSecretKey(key.export())] as const);
+    return { current: this.current, keys: new Map(keys) };
+  }
+}
+
+describe('an encrypted outcome', () => {
+  const outcome = orders(2);
+
+  it('is the same after it, and shows nothing of itself', async () => {
+    const { pack, unpack } = await opened(KEYS);
+    const packed = await pack(outcome);
+    expect(packed.header).toBe(FRAME_HEADER);
+    expect(Buffer.from(packed.body).toString('latin1')).not.toMatch(/status|ord_|EUR|paid/);
+    expect(equal(await unpack(packed), outcome)).toBe(true);
+  });
+
+  it.each([
+    ['', {}],
+    [', and compressed', { compression: { thresholdBytes: 64 } }],
+  ])('is not read with any single bit changed%s', async (_, given) => {
+    const { pack, unpack } = await opened(
+      staticKeys({ current: 'k1', keys: { k1: keyOf(1), k0: keyOf(0), k3: keyOf(3) } }),
+      given,
+    );
+    const { header, body } = await pack(outcome);
+    const reasons = new Set<string>();
+    for (let bit = 0; bit < body.length * 8; bit += 1) {
+      const changed = Buffer.from(body);
+      changed[bit >> 3]! ^= 1 << (bit & 7);
+      reasons.add(await reasonOf(() => unpack({ header, body: changed })));
+    }
+    expect(reasons).toEqual(new Set(['format', 'key', 'integrity']));
+  });
+
+  it.each([
+    ['', {}],
+    [', and compressed', { compression: { thresholdBytes: 64 } }],
+  ])('is not read at any other length%s', async (_, given) => {
+    const { pack, unpack } = await opened(KEYS, given);
+    const { header, body } = await pack(outcome);
+    for (let length = 0; length < body.length; length += 1) {
+      const cut = { header, body: body.subarray(0, length) };
+      expect(['format', 'integrity']).toContain(await reasonOf(() => unpack(cut)));
+    }
+    const longer = { header, body: Buffer.concat([body, Buffer.of(0)]) };
+    expect(await reasonOf(() => unpack(longer))).toBe('integrity');
+  });
+
+  it.each<[keyof OutcomeBinding, string]>([
+    ['recordKey', 'b'.repeat(43)],
+    ['state', 'failed'],
+    ['fingerprint', 'g'.repeat(22)],
+    ['fingerprint', '-'],
+  ])('is not read with another %s', async (field, value) => {
+    const { pack, unpack } = await opened(KEYS);
+    const packed = await pack(outcome);
+    const other = { ...BINDING, [field]: value };
+    expect(await reasonOf(() => unpack(packed, other))).toBe('integrity');
+  });
+
+  it('is not read with the parts of its binding divided elsewhere', async () => {
+    const { pack, unpack } = await opened(KEYS);
+    const bindingOf = (recordKey: string, fingerprint: string) =>
+      ({ recordKey, state: 'completed', fingerprint }) as OutcomeBinding;
+    const packed = await pack(outcome, bindingOf('a', 's9:completeds1:b'));
+    const moved = bindingOf('as9:completeds17:', 'b');
+    expect(await reasonOf(() => unpack(packed, moved))).toBe('integrity');
+  });
+
+  it('is in clear where a route says so, and is read with keys and without', async () => {
+    const { pack, unpack } = await opened(KEYS, { encryption: false });
+    expect(await pack(outcome)).toBe(outcome);
+    expect(await unpack(outcome)).toBe(outcome);
+  });
+
+  it('cannot be read without keys', async () => {
+    const packed = await (await opened(KEYS)).pack(outcome);
+    const { unpack } = await opened();
+    expect(await reasonOf(() => unpack(packed))).toBe('key');
+  });
+
+  it('is never written in clear before the keys are there', () => {
+    const transform = new OutcomeTransform(KEYS, new StandingClock());
+    const options = optionsOf({ secrets: KEYS });
+    expect(() => transform.pack(outcome, BINDING, options)).toThrow('not loaded yet');
+  });
+
+  it('has an error that shows neither key nor content', async () => {
+    const { pack, unpack } = await opened(KEYS);
+    const { header, body } = await pack(outcome);
+    const error: unknown = await unpack({ header, body: body.subarray(0, 60) }).catch(
+      (reason: unknown) => reason,
+    );
+    const { message, reason } = error as UnreadableOutcome;
+    expect(reason).toBe('integrity');
+    expect(message).toBe('The stored outcome was changed, or belongs to another record.');
+  });
+});
+
+describe('the key that a process derives', () => {
+  const outcome = orders(1);
+
+  it('is its own, and others read what it wrote', async () => {
+    const [one, other] = [await opened(KEYS), await opened(KEYS)];
+    const packed = await one.pack(outcome);
+    expect(saltOf(packed)).not.toBe(saltOf(await other.pack(outcome)));
+    expect(equal(await other.unpack(packed), outcome)).toBe(true);
+  });
+
+  it('is used with a nonce once', async () => {
+    const { pack } = await opened(KEYS);
+    const nonces = new Set<string>();
+    for (let count = 0; count < 2_000; count += 1) {
+      nonces.add(Buffer.from(sealOf(await pack(outcome)).nonce).toString('hex'));
+    }
+    expect(nonces.size).toBe(2_000);
+  });
+
+  it('is renewed after an hour', async () => {
+    const clock = new StandingClock();
+    const { pack, unpack } = await opened(KEYS, {}, clock);
+    const first = await pack(outcome);
+    await clock.advance(HOUR_MS - 1);
+    expect(saltOf(await pack(outcome))).toBe(saltOf(first));
+    await clock.advance(1);
+    expect(saltOf(await pack(outcome))).not.toBe(saltOf(first));
+    expect(equal(await unpack(first), outcome)).toBe(true);
+  });
+
+  it('is renewed after 2^28 outcomes', async () => {
+    const { transform, pack } = await opened(KEYS);
+    const first = saltOf(await pack(outcome));
+    const state = transform['sealing']!['sealingKey']!;
+    expect(state.sealsLeft).toBe(2 ** 28 - 1);
+    state.sealsLeft = 1;
+    expect(saltOf(await pack(outcome))).toBe(first);
+    expect(saltOf(await pack(outcome))).not.toBe(first);
+  });
+
+  it('is kept by readers, of a limited number of processes', async () => {
+    const reader = await opened(KEYS);
+    const derived = reader.transform['sealing']!['derived'];
+    const packed: Outcome[] = [];
+    for (let process = 0; process < 3; process += 1) {
+      packed.push(await (await opened(KEYS)).pack(outcome));
+    }
+    for (const each of [...packed, ...packed]) await reader.unpack(each);
+    expect(derived.size).toBe(3);
+    const [oldest] = derived.keys();
+    const { body } = packed[0]!;
+    const saltAt = Buffer.from(body).indexOf(Buffer.from(sealOf(packed[0]!).salt));
+    for (let other = 0; other < 4_096; other += 1) {
+      const changed = Buffer.from(body);
+      changed.writeUInt32BE(other, saltAt);
+      await reasonOf(() => reader.unpack({ header: FRAME_HEADER, body: changed }));
+    }
+    expect(derived.size).toBe(4_096);
+    expect(derived.has(oldest!)).toBe(false);
+  });
+});
+
+describe('the rotation of keys', () => {
+  const outcome = orders(1);
+  const [old, added] = [keyOf(1), keyOf(2)];
+  const before = staticKeys({ current: 'old', keys: { old } });
+  const readersFirst = staticKeys({ current: 'old', keys: { old, new: added } });
+  const writers = staticKeys({ current: 'new', keys: { old, new: added } });
+  const after = staticKeys({ current: 'new', keys: { new: added } });
+
+  it('leaves each outcome readable in each step that follows its own', async () => {
+    const steps = [];
+    for (const keys of [before, readersFirst, writers, after]) steps.push(await opened(keys));
+    for (const [at, { pack }] of steps.entries()) {
+      const packed = await pack(outcome);
+      // Two steps run side by side, as processes are replaced one by one.
+      for (const { unpack } of steps.slice(Math.max(0, at - 1), at + 2)) {
+        expect(equal(await unpack(packed), outcome)).toBe(true);
+      }
+    }
+  });
+
+  it('in the wrong order ends with an unknown key', async () => {
+    const packed = await (await opened(writers)).pack(outcome);
+    const { unpack } = await opened(before);
+    expect(await reasonOf(() => unpack(packed))).toBe('key');
+  });
+
+  it('does not take a key for another one that has its id', async () => {
+    const packed = await (await opened(before)).pack(outcome);
+    const { unpack } = await opened(staticKeys({ current: 'old', keys: { old: added } }));
+    expect(await reasonOf(() => unpack(packed))).toBe('integrity');
+  });
+});
+
+describe('keys that are loaded again', () => {
+  const outcome = orders(1);
+  const MINUTES_MS = 300_000;
+
+  async function withSource() {
+    const [source, clock] = [new Source(), new StandingClock()];
+    return { source, clock, ...(await opened(source, {}, clock)) };
+  }
+
+  it('are so at a use, at most every five minutes, in the background', async () => {
+    const { source, clock, pack, unpack } = await withSource();
+    const first = await pack(outcome);
+    await clock.advance(MINUTES_MS - 1);
+    await unpack(first);
+    expect(source.loads).toBe(1);
+    await clock.advance(1);
+    // Nobody waits for it.
+    source.answer = () => new Promise(() => undefined);
+    expect(saltOf(await pack(outcome))).toBe(saltOf(first));
+    await Promise.all([pack(outcome), unpack(first)]);
+    expect(source.loads).toBe(2);
+  });
+
+  it('that are the same leave what is derived from them in use', async () => {
+    const { source, clock, pack } = await withSource();
+    const first = await pack(outcome);
+    for (let times = 0; times < 3; times += 1) {
+      await clock.advance(MINUTES_MS);
+      expect(saltOf(await pack(outcome))).toBe(saltOf(first));
+    }
+    expect(source.loads).toBe(4);
+  });
+
+  it('encrypt by the new one', async () => {
+    const { source, clock, pack } = await withSource();
+    await pack(outcome);
+    source.keys.set('k2', createSecretKey(keyOf(2)));
+    source.current = 'k2';
+    await clock.advance(MINUTES_MS);
+    await pack(outcome);
+    await clock.advance(0);
+    expect(sealOf(await pack(outcome)).keyId).toBe('k2');
+  });
+
+  it('let an outcome wait whose key is not known yet', async () => {
+    const { source, clock, unpack } = await withSource();
+    const keys = { k1: keyOf(1), k2: keyOf(2) };
+    const packed = await (await opened(staticKeys({ current: 'k2', keys }))).pack(outcome);
+    source.keys.set('k2', createSecretKey(keyOf(2)));
+    expect(await reasonOf(() => unpack(packed))).toBe('key');
+    await clock.advance(MINUTES_MS);
+    expect(equal(await unpack(packed), outcome)).toBe(true);
+    expect(source.loads).toBe(2);
+  });
+
+  it('stay in use when that fails, which is reported once per attempt', async () => {
+    const { source, clock, pack, unpack, stale } = await withSource();
+    const packed = await pack(outcome);
+    const down = new Error('the KMS is down');
+    source.answer = () => Promise.reject(down);
+    for (const times of [1, 2]) {
+      await clock.advance(MINUTES_MS);
+      expect(equal(await unpack(packed), outcome)).toBe(true);
+      await clock.advance(0);
+      expect(equal(await unpack(await pack(outcome)), outcome)).toBe(true);
+      expect(stale).toEqual(Array.from({ length: times }, () => down));
+    }
+  });
+
+  it('stay in use when what is loaded is no set of keys', async () => {
+    const { source, clock, pack, unpack, stale } = await withSource();
+    const packed = await pack(outcome);
+    source.current = 'gone';
+    await clock.advance(MINUTES_MS);
+    await unpack(packed);
+    await clock.advance(0);
+    expect(stale).toMatchObject([{ code: 'idempotency_options_invalid' }]);
+    expect(sealOf(await pack(outcome)).keyId).toBe('k1');
+  });
+
+  it('are given up after ten seconds', async () => {
+    const { source, clock, pack, stale } = await withSource();
+    let given: AbortSignal | undefined;
+    source.answer = (signal) => new Promise(() => void (given = signal));
+    await clock.advance(MINUTES_MS);
+    await pack(outcome);
+    await clock.advance(9_999);
+    expect([given?.aborted, stale.length]).toEqual([false, 0]);
+    await clock.advance(1);
+    expect([given?.aborted, stale.length]).toEqual([true, 1]);
+  });
+
+  it('are not waited for after the end', async () => {
+    const { source, clock, transform, pack, stale } = await withSource();
+    let given: AbortSignal | undefined;
+    source.answer = (signal) => new Promise(() => void (given = signal));
+    await clock.advance(MINUTES_MS);
+    await pack(outcome);
+    transform.close();
+    await clock.advance(2 * MINUTES_MS);
+    await pack(outcome);
+    expect([given?.aborted, stale, source.loads, clock.timerCount]).toEqual([true, [], 2, 0]);
+  });
+
+  it('fail the start with the error of their source', async () => {
+    const down = new Error('the KMS is down');
+    const load = () => Promise.reject(down);
+    const transform = new OutcomeTransform({ load }, new StandingClock());
+    await expect(transform.open()).rejects.toBe(down);
+  });
+
+  it('have their own interval', async () => {
+    const [source, clock] = [
+      Object.assign(new Source(), { refresh: '1m' as const }),
+      new StandingClock(),
+    ];
+    const { pack } = await opened(source, {}, clock);
+    await clock.advance(60_000);
+    await pack(outcome);
+    expect(source.loads).toBe(2);
+  });
+});
+
+describe('any outcome', () => {
+  const bodies = fc.oneof(
+    fc.uint8Array({ maxLength: 300 }),
+    fc.string({ unit: 'grapheme', maxLength: 300 }).map((text) => Buffer.from(text)),
+    fc
+      .tuple(fc.uint8Array({ maxLength: 40 }), fc.nat(60))
+      .map(([part, times]) => Buffer.concat(Array.from({ length: times }, () => part))),
+  );
+  const outcomes = fc.record({
+    header: fc.oneof(
+      fc.constantFrom(FRAME_HEADER, '', '{"status":201}'),
+      fc.string({ unit: 'grapheme' }),
+    ),
+    body: bodies,
+  });
+
+  it('is the same with every way to store it', async () => {
+    const transforms = await Promise.all(
+      [undefined, KEYS].flatMap((keys) => [
+        opened(keys),
+        ...ALGORITHMS.filter(isAvailable).map((algorithm) =>
+          opened(keys, {
+            compression: { algorithm, thresholdBytes: 64 },
+            dictionaries: { write: 1, byId: { 1: orders(2).body } },
+          }),
+        ),
+      ]),
+    );
+    const which = fc.nat(transforms.length - 1);
+    await fc.assert(
+      fc.asyncProperty(outcomes, which, async (outcome, at) => {
+        const { pack, unpack } = transforms[at]!;
+        const packed = await pack(outcome);
+        expect(equal(await unpack(packed), outcome)).toBe(true);
+      }),
+      { numRuns: 10_000 },
+    );
+  });
+});
