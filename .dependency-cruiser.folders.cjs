@@ -11,9 +11,9 @@ const folders = {
   'core/meter': 'core/{errors,util,record}',
   'core/transaction': 'core/{errors,options,util}',
   'core/store': 'core/{errors,options,util,record,transaction}',
-  'core/operation': 'core/{errors,options,util,record,transaction}',
+  'core/operation': 'core/{errors,options,util,record,payload,transaction}',
   'core/telemetry': 'core/{errors,util,record,meter}',
-  'core/engine': 'core/{errors,options,util,record,transaction,store,operation,telemetry}',
+  'core/engine': 'core/{errors,options,util,record,payload,transaction,store,operation,telemetry}',
   'core/recovery': 'core/{errors,options,util,record,store,operation,engine}',
 
   'codecs/plain': 'core/errors',
@@ -61,12 +61,12 @@ const folders = {
   'observability/metrics': 'core/meter',
 
   'nest/options':
-    'core/{errors,options,record,transaction,store,operation,telemetry,recovery} codecs/json wrappers/breaker transports/{common,http,message}',
+    'core/{errors,options,record,payload,transaction,store,operation,telemetry,recovery} codecs/json wrappers/breaker transports/{common,http,message}',
   'nest/discovery':
     'core/{errors,options,util,record,operation} transports/{common,http,websocket} nest/options',
   'nest/registry':
     'core/{errors,options,record,meter,operation,recovery} transports/{common,http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',
-  nest: 'core/{errors,options,util,record,meter,store,operation,telemetry,engine,recovery} wrappers/breaker observability/health transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
+  nest: 'core/{errors,options,util,record,payload,meter,store,operation,telemetry,engine,recovery} wrappers/breaker observability/health transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
   'index.ts':
     'core/{errors,options,record,payload,meter,store,operation,recovery} codecs/json observability/health transports/{common,http} nest nest/options',
 

@@ -31,7 +31,6 @@ export { IdempotencyMeter } from './core/meter/idempotency-meter.js';
 export type { MeterReading } from './core/meter/meter-reading.js';
 export { IdempotencyStore } from './core/store/idempotency-store.js';
 export { IdempotencyHealth } from './observability/health/idempotency-health.js';
-export type { PayloadOptions } from './core/payload/payload-options.js';
 export { envelopeKeys, staticKeys, type SecretKeys } from './core/payload/secret-keys.js';
 export type { Recover, Recovery } from './core/operation/recovery.js';
 export {

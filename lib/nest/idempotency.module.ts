@@ -2,7 +2,9 @@ import { Logger, Module, type DynamicModule, type InjectionToken } from '@nestjs
 import { DiscoveryModule, ModuleRef } from '@nestjs/core';
 import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import { IdempotencyMeter } from '../core/meter/idempotency-meter.js';
+import { OutcomeTransform } from '../core/payload/outcome-transform.js';
 import type { Services } from '../core/operation/recovery.js';
+import { errorTypeOf } from '../core/errors/errors.js';
 import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { IdempotencyStore } from '../core/store/idempotency-store.js';
 import { Telemetries } from '../core/telemetry/telemetries.js';
@@ -103,9 +105,12 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
         meter: IdempotencyMeter,
         clock: Clock,
       ) => {
-        const { limits, service } = resolveModuleOptions(options);
+        const { limits, service, secrets, outcome } = resolveModuleOptions(options);
         const { store, unitOfWork, telemetry = [] } = options;
         const telemetries = new Telemetries(telemetry, events);
+        const keysStale = (error: unknown) => {
+          events.emit({ type: 'keys_stale', error, errorType: errorTypeOf(error) });
+        };
         const engine = new IdempotencyEngine(
           store,
           events,
@@ -114,6 +119,7 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
           telemetries,
           clock,
           service,
+          new OutcomeTransform(secrets, clock, keysStale, outcome.dictionaries),
         );
         meter.readFrom(engine);
         return engine;

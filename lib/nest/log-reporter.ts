@@ -1,5 +1,5 @@
 import type { LoggerService } from '@nestjs/common';
-import { severityOf, type IdempotencyEvent } from '../core/record/events.js';
+import { severityOf, type IdempotencyEvent, type UnreadableReason } from '../core/record/events.js';
 import type { IdempotencyEventReporter } from '../core/record/idempotency-events.js';
 import { typeName } from '../core/options/option-checks.js';
 
@@ -27,6 +27,12 @@ export class LogReporter implements IdempotencyEventReporter {
         return;
       case 'reply_mismatched':
         this.mismatch.warn(`${event.type}: ${event.error.message}`);
+        return;
+      case 'keys_stale':
+        this.logger.warn(`keys_stale: ${KEYS_STALE} (${event.errorType ?? 'no error'})`);
+        return;
+      case 'outcome_unreadable':
+        this.logger.error(`${lineOf(event)}: ${UNREADABLE[event.reason]}`);
         return;
       case 'option_failed':
         this.optionFailed(event);
@@ -81,6 +87,20 @@ const MAX_KNOWN = 1_000;
 
 const failed = (option: string, instead: string) =>
   `The function given as the option "${option}" failed, when the operation had run. ${instead}`;
+
+const KEYS_STALE =
+  'the keys of "secrets" could not be loaded again. Those of the last time are used';
+
+/** What to do. */
+const UNREADABLE: Readonly<Record<UnreadableReason, string>> = {
+  key: 'this process has no key of its id. Give it to "secrets" of every process, and keep it until the outcomes that it encrypted have expired',
+  dictionary:
+    'this process has no such dictionary. Give it to "outcome.compression.dictionaries" of the module, and keep it until the outcomes that it compressed have expired',
+  algorithm:
+    'this version of Node cannot decompress it. Use an algorithm that the Node of every process has',
+  integrity: 'it is damaged, or was written for another record. Look who else writes to the store',
+  format: 'it is damaged, or was written by a later version of this package',
+};
 
 /** What failed, and the safe side that was taken. */
 const AFTER_EFFECT: Readonly<Record<string, string>> = {

@@ -5,12 +5,19 @@ import type { HttpRoute } from '../transports/http/http-route.js';
 import { IdempotencyProblem, type ProblemDocument } from '../transports/http/problem.js';
 import type { Headers, Own, Parameter, Response, Schema } from './merge.js';
 
+/** Whether the route's outcomes are stored in another form, which a process may be unable to read. */
+function isPacked({ options: { outcome, secrets } }: HttpRoute): boolean {
+  return outcome.compression !== false || secrets !== undefined;
+}
+
 /** When a problem can occur on a route. Those that are not listed always can. */
 const OCCURRENCE: Partial<Record<RejectionCode, (route: HttpRoute) => boolean>> = {
   idempotency_key_missing: ({ options }) => options.key.required,
   idempotency_caller_unknown: ({ options }) => options.caller.anonymous === 'reject',
   idempotency_content_invalid: ({ options }) => options.fingerprint !== false,
   idempotency_outcome_unknown: ({ options }) => options.lease.onTakeover === 'reject',
+  idempotency_outcome_unreadable: isPacked,
+  idempotency_outcome_unavailable: isPacked,
   // Another operation under the principal's key may compare.
   idempotency_key_reused: ({ options }) =>
     options.fingerprint !== false || options.key.uniqueFor === 'principal',

@@ -37,8 +37,8 @@ const ENGINE = [
     ],
     [
       'a replay of a failure counts as that of a success',
-      "return { kind: 'replay', state: reply.kind, outcome",
-      "return { kind: 'replay', state: 'completed', outcome",
+      "return { kind: 'replay', state, outcome, trace };",
+      "return { kind: 'replay', state: 'completed', outcome, trace };",
     ],
     [
       'a shutting down process still begins',
@@ -228,8 +228,8 @@ const WRITER = [
     ],
     [
       'the caller of a superseded attempt gets its own outcome',
-      "return { kind: 'other', state, outcome };",
-      'return OWN;',
+      ": { kind: 'other', state, outcome };",
+      ': OWN;',
     ],
     [
       'a superseded attempt is not reported',

@@ -1,4 +1,5 @@
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
+import type { OutcomeTransform } from '../payload/outcome-transform.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';
 import type { Clock } from '../util/clock.js';
 import type { DeadlineTimer } from '../util/time.js';
@@ -11,4 +12,5 @@ export interface AttemptServices {
   readonly clock: Clock;
   readonly deadlines: DeadlineTimer;
   readonly attempts: LocalAttempts;
+  readonly outcomes: OutcomeTransform;
 }

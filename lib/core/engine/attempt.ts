@@ -6,13 +6,15 @@ import type {
   IdempotencyEvent,
   LeaseLossReason,
 } from '../record/events.js';
-import { bytesOf, type Lease, type Outcome } from '../record/record.js';
+import { FRAME_HEADER } from '../payload/outcome-transform.js';
+import { bytesOf, type FinishedState, type Lease, type Outcome } from '../record/record.js';
 import type { Acquisition, CompleteReply } from '../store/idempotency-store.js';
 import type { Clock } from '../util/clock.js';
 import type { AttemptServices } from './attempt-services.js';
 import { LeaseKeeper } from './lease-keeper.js';
 import type { KeptAttempt } from './local-attempts.js';
 import { completeOnceFree, sendComplete, sendRelease } from './outcome-writer.js';
+import { packed, unpacked } from './packed-outcomes.js';
 
 export const OWN: Settlement = { kind: 'own' };
 
@@ -113,7 +115,12 @@ export class EngineAttempt implements KeptAttempt {
   }
 
   complete(final: FinalOutcome): Promise<Settlement> {
-    return this.ending.complete(final);
+    const { compression, encryption } = this.request.options.outcome;
+    const isPacked =
+      compression !== false || (encryption !== false && this.services.outcomes.canEncrypt);
+    return isPacked
+      ? packed(this, final).then((stored) => this.ending.complete(stored))
+      : this.ending.complete(final);
   }
 
   release(): Promise<void> {
@@ -193,7 +200,9 @@ export class EngineAttempt implements KeptAttempt {
         const isSuperseded = state === 'completed';
         this.emit(isSuperseded ? 'superseded' : 'outcome_diverged');
         this.end(isSuperseded ? 'superseded' : 'diverged');
-        return { kind: 'other', state, outcome };
+        return outcome.header === FRAME_HEADER
+          ? this.unpackedOther(state, outcome)
+          : { kind: 'other', state, outcome };
       }
       case 'lost':
         return this.afterLoss(reply, final, when);
@@ -201,6 +210,13 @@ export class EngineAttempt implements KeptAttempt {
     this.completed(final, when === 'late' || reply.kind === 'ok_late');
     this.endStored(final);
     return OWN;
+  }
+
+  private async unpackedOther(state: FinishedState, outcome: Outcome): Promise<Settlement> {
+    const content = await unpacked(this.services, this.request, state, outcome);
+    return typeof content === 'string'
+      ? { kind: content }
+      : { kind: 'other', state, outcome: content };
   }
 
   /** The same after the response. @param late - `undefined`: there was none in time. */

@@ -1,6 +1,7 @@
 import type { Attempt } from '../operation/attempt.js';
 import { originOf, type OperationRequest } from '../operation/operation-request.js';
 import { inProgressRetentionMs, unfinishedRetentionMs } from '../operation/options.js';
+import { FRAME_HEADER } from '../payload/outcome-transform.js';
 import type { RejectionReason } from '../record/events.js';
 import {
   UNKNOWN_FENCE,
@@ -15,6 +16,7 @@ import { ServerClock } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { EngineAttempt, LeasedEnding } from './attempt.js';
 import { unexpectedReply } from './checked-reply.js';
+import { unpacked } from './packed-outcomes.js';
 import { TransactionalEnding, type Transactions } from './transactional-ending.js';
 
 export type Decision =
@@ -112,8 +114,16 @@ export class BeginProtocol {
           : this.reportUnavailable(request, trouble);
       }
       case 'completed':
-      case 'failed':
-        return { kind: 'replay', state: reply.kind, outcome: reply.outcome, trace: reply.note };
+      case 'failed': {
+        const { kind: state, note: trace } = reply;
+        let { outcome } = reply;
+        if (outcome.header === FRAME_HEADER) {
+          const content = await unpacked(this.services, request, state, outcome);
+          if (typeof content === 'string') return rejectDecision(content, trace);
+          outcome = content;
+        }
+        return { kind: 'replay', state, outcome, trace };
+      }
       case 'mismatch':
         return rejectDecision('mismatch');
       case 'in_progress':

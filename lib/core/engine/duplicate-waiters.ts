@@ -213,6 +213,8 @@ function appliesTo(waiter: Waiter, polled: Waiter, decision: Decision): boolean 
   if (decision.kind !== 'reject') return decision.kind === 'replay';
   switch (decision.reason) {
     case 'mismatch':
+    case 'outcome_unreadable':
+    case 'outcome_unavailable':
     case 'shutting_down':
       return true;
     case 'outcome_unknown':

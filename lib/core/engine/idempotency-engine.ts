@@ -1,8 +1,9 @@
 import type { OperationRequest, ReceivedRequest } from '../operation/operation-request.js';
-import { type ResolvedLimits } from '../operation/options.js';
+import type { ResolvedLimits } from '../operation/options.js';
 import { invalidRequestReason, type Transport, type UnprotectedReason } from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import { UNKNOWN_FENCE, type OwnerToken } from '../record/record.js';
+import { OutcomeTransform } from '../payload/outcome-transform.js';
 import { Digests } from '../record/digests.js';
 import { OwnerTokens } from '../record/record-key.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';
@@ -39,10 +40,12 @@ export class IdempotencyEngine {
     readonly telemetry: Telemetries = new Telemetries([], events),
     readonly clock: Clock = nodeClock,
     readonly service?: string,
+    readonly outcomes = new OutcomeTransform(undefined, clock),
   ) {
     this.digests = new Digests(service);
     const attempts = new LocalAttempts(limits, clock);
-    this.services = { store, events, clock, deadlines: new DeadlineTimer(clock), attempts };
+    const deadlines = new DeadlineTimer(clock);
+    this.services = { store, events, clock, deadlines, attempts, outcomes };
     this.tokens = new OwnerTokens(clock);
     const transactions = { unitOfWork, records: store.transactional };
     this.protocol = new BeginProtocol(this.services, transactions, telemetry, service);

@@ -55,7 +55,7 @@ export class LeaseKeeper implements DeadlineListener {
    * @param startedAt - monotonic, before begin was sent for the first time.
    */
   constructor(
-    private readonly services: Omit<AttemptServices, 'attempts'>,
+    private readonly services: Omit<AttemptServices, 'attempts' | 'outcomes'>,
     private readonly lease: Lease | undefined,
     private readonly options: ResolvedProtocolOptions,
     private readonly startedAt: number,

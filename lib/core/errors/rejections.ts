@@ -92,6 +92,24 @@ export const REJECTIONS = {
     remedy: 'Check its effect before you use a new key.',
     page: 'outcome-unknown',
   },
+  /** The operation is done, but its stored outcome is damaged, or was written for another record. */
+  idempotency_outcome_unreadable: {
+    status: 500,
+    title: 'The stored outcome cannot be read',
+    detail: 'The request was completed. Do not repeat it; look up its result by other means.',
+    retryable: false,
+    message: 'The operation completed, but its stored outcome cannot be read.',
+    page: 'outcome-unreadable',
+  },
+  /** The operation is done, but this process has not what it needs to read the outcome, such as the key of the module option `secrets`. */
+  idempotency_outcome_unavailable: {
+    status: 503,
+    title: 'The stored outcome cannot be read now',
+    detail: 'The request was completed. Retry the same request with the same key later.',
+    retryable: true,
+    message: 'The operation completed, but its stored outcome cannot be read now.',
+    page: 'outcome-unavailable',
+  },
   /** The key was used for a request with other content (contract C31–C41). */
   idempotency_key_reused: {
     status: 422,

@@ -169,6 +169,7 @@ export class IdempotencyMeter {
       case 'released':
       case 'consumer_stopped':
       case 'reply_mismatched':
+      case 'keys_stale':
       // The store has the state itself.
       case 'breaker_opened':
       case 'breaker_half_open':

@@ -104,6 +104,8 @@ export const REQUEST_RESULTS = [
   'unprotected_no_caller',
   'unprotected_disabled',
   'too_many_attempts',
+  'outcome_unreadable',
+  'outcome_unavailable',
 ] as const;
 
 /**
@@ -129,6 +131,8 @@ export const INCIDENTS = [
   'unprotected',
   'option_failed',
   'key_misnamed',
+  'outcome_unreadable',
+  'pack_failed',
 ] as const satisfies readonly IdempotencyEventType[];
 
 /** The events that show a problem. */

@@ -22,6 +22,8 @@ export type Settlement =
   | { readonly kind: 'other'; readonly state: FinishedState; readonly outcome: Outcome }
   /** Outcome unknown: the key has since been reused for other content, whose outcome is stored. */
   | { readonly kind: 'unknown' }
+  /** Another attempt's is stored, and cannot be read; or not by this process. */
+  | { readonly kind: 'outcome_unreadable' | 'outcome_unavailable' }
   /** In progress: another attempt is running and has not ended in time. */
   | { readonly kind: 'in_progress' }
   /** Store unavailable: the outcome was not stored in time, and `storeErrors.whenNotSaved` is `'error'`. */
@@ -37,6 +39,8 @@ export const REJECTION_CODES: Readonly<
   in_progress: 'idempotency_in_progress',
   outcome_unknown: 'idempotency_outcome_unknown',
   unknown: 'idempotency_outcome_unknown',
+  outcome_unreadable: 'idempotency_outcome_unreadable',
+  outcome_unavailable: 'idempotency_outcome_unavailable',
   too_many_attempts: 'idempotency_too_many_attempts',
   store_unavailable: 'idempotency_store_unavailable',
   unsaved: 'idempotency_store_unavailable',

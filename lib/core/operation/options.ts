@@ -1,5 +1,13 @@
 import type { OutcomeCodec } from '../record/outcome-codec.js';
 import type { FinishedState } from '../record/record.js';
+import {
+  COMPRESSION,
+  DICTIONARIES,
+  type CompressionOptions,
+  type DictionariesOptions,
+  type ResolvedPackOptions,
+} from '../payload/pack-options.js';
+import type { Dictionaries } from '../payload/compression.js';
 import type { IsolationLevel } from '../transaction/unit-of-work.js';
 import { millisecondsOf, type Duration, type InMilliseconds } from '../options/duration.js';
 import {
@@ -54,6 +62,25 @@ export interface OutcomeOptions {
    * @defaultValue `jsonCodec()`; for messages and gateways, whose wire is JSON, `jsonCodec({ dates: 'text' })`
    */
   readonly codec?: OutcomeCodec;
+  /**
+   * Compresses outcomes, where that makes them smaller by an eighth; what is compact already is recognised by its first 4
+   * KB. `true` for the defaults. Outcomes are read whatever this says. With encryption, the length of a record then depends
+   * on its content: `false` for operations of which one caller chooses a part of the response, another part of which is a
+   * secret of somebody else.
+   * @defaultValue false
+   */
+  readonly compression?: boolean | CompressionOptions;
+  /**
+   * Dictionaries for `compression` with `'deflate'`. Keep one as long as records that need it: their retention.
+   * @defaultValue none
+   */
+  readonly dictionaries?: DictionariesOptions;
+  /**
+   * Encrypts outcomes by AES-256-GCM with the keys of the module option `secrets`, each bound to its record, state and
+   * content. Encrypted outcomes are read whatever this says.
+   * @defaultValue `true` where the module has `secrets`
+   */
+  readonly encryption?: boolean;
 }
 
 /** What a duplicate of an operation in progress gets. */
@@ -166,10 +193,16 @@ export interface ProtocolOptions {
   readonly transaction?: boolean | TransactionalOptions;
 }
 
+export interface ResolvedOutcome
+  extends
+    InMilliseconds<Required<Omit<OutcomeOptions, 'compression' | 'dictionaries' | 'encryption'>>>,
+    ResolvedPackOptions {
+  readonly dictionaries?: Dictionaries;
+}
+
 export interface ResolvedProtocolOptions {
   /** Each kind of operation has its own default of `codec`. */
-  readonly outcome: InMilliseconds<Required<Omit<OutcomeOptions, 'codec'>>> &
-    Pick<OutcomeOptions, 'codec'>;
+  readonly outcome: Omit<ResolvedOutcome, 'codec'> & Pick<OutcomeOptions, 'codec'>;
   readonly duplicates: InMilliseconds<Required<DuplicatesOptions>>;
   readonly lease: InMilliseconds<Required<LeaseOptions>>;
   readonly storeErrors: InMilliseconds<Required<StoreErrorsOptions>>;
@@ -231,6 +264,11 @@ export const OUTCOME: Group<OutcomeOptions, ResolvedProtocolOptions['outcome']> 
         "`jsonCodec()`; for messages and gateways, whose wire is JSON, `jsonCodec({ dates: 'text' })`",
       check: checkCodec,
     },
+    compression: COMPRESSION,
+    dictionaries: DICTIONARIES,
+    encryption: of('true or false', (value) => typeof value === 'boolean', {
+      defaultText: '`true` where the module has `secrets`',
+    }),
   },
   shorthand: 'keep',
 };

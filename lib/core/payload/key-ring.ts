@@ -75,7 +75,7 @@ export class KeyRing {
     this.closing.signal.addEventListener('abort', stop);
     try {
       const loading = Promise.race([this.secrets.load(abort.signal), rejectionOf(abort.signal)]);
-      this.loaded = this.kept(checkedKeys('payload.secrets', await loading));
+      this.loaded = this.kept(checkedKeys('secrets', await loading));
     } finally {
       clock.clearTimeout(timer);
       this.closing.signal.removeEventListener('abort', stop);

@@ -14,13 +14,14 @@ import {
   type Frame,
 } from './frame.js';
 import { KeyRing } from './key-ring.js';
-import type { ResolvedPayloadOptions } from './payload-options.js';
+import type { ResolvedPackOptions } from './pack-options.js';
 import { seal, Sealing, type OutcomeBinding } from './sealing.js';
 import type { SecretKeys } from './secret-keys.js';
 import { UnreadableOutcome } from './unreadable-outcome.js';
 
 export type { OutcomeBinding } from './sealing.js';
-export { UnreadableOutcome, type UnreadableReason } from './unreadable-outcome.js';
+export { FRAME_HEADER } from './frame.js';
+export { UnreadableOutcome } from './unreadable-outcome.js';
 
 /** Between the engine, which has an outcome in clear, and the store, which may have it compressed and encrypted. */
 export class OutcomeTransform {
@@ -42,6 +43,11 @@ export class OutcomeTransform {
     this.sealing = new Sealing(this.ring, clock);
   }
 
+  /** Whether there are keys. */
+  get canEncrypt(): boolean {
+    return this.sealing !== undefined;
+  }
+
   /** Loads the keys. Rejects with an {@link IdempotencyOptionsError}, or what the source of the keys rejects with. */
   async open(): Promise<void> {
     await this.ring?.open();
@@ -55,7 +61,7 @@ export class OutcomeTransform {
   pack(
     outcome: Outcome,
     binding: OutcomeBinding,
-    { compression, encryption = true }: ResolvedPayloadOptions,
+    { compression, encryption = true }: ResolvedPackOptions,
   ): Outcome | Promise<Outcome> {
     const sealing = encryption ? this.sealing : undefined;
     const bytes = bytesOf(outcome);

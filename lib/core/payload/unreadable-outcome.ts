@@ -1,9 +1,4 @@
-/**
- * Why a stored outcome cannot be read. `key`: its encryption key is not known here. `integrity`: it was changed, or moved
- * from another record. `format`: it is no valid frame. `dictionary`: the dictionary of its compression is not known here,
- * or is another one. `algorithm`: this version of Node cannot decompress it.
- */
-export type UnreadableReason = 'key' | 'integrity' | 'format' | 'dictionary' | 'algorithm';
+import type { UnreadableReason } from '../record/events.js';
 
 const MESSAGES: Readonly<Record<UnreadableReason, string>> = {
   key: 'The stored outcome is encrypted with a key that this process does not have.',

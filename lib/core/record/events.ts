@@ -28,6 +28,8 @@ export type RejectionReason =
   | 'mismatch'
   | 'in_progress'
   | 'outcome_unknown'
+  | 'outcome_unreadable'
+  | 'outcome_unavailable'
   | 'too_many_attempts'
   | 'store_unavailable'
   | 'shutting_down';
@@ -58,6 +60,19 @@ export type UnprotectedReason =
   | 'no_caller'
   /** The option `enabled` is false, or its function returned false. */
   | 'disabled';
+
+/** Why a stored outcome cannot be read. */
+export type UnreadableReason =
+  /** This process has no key of that id (module option `secrets`): deploy it, or put it back. */
+  | 'key'
+  /** It has no dictionary of that id (`outcome.compression`), or another one. */
+  | 'dictionary'
+  /** This version of Node cannot decompress it. */
+  | 'algorithm'
+  /** It is damaged, or was written for another record. */
+  | 'integrity'
+  /** It is damaged, or was written by a later version. */
+  | 'format';
 
 /** How a duplicate's wait ended. */
 export type WaitEnd =
@@ -198,6 +213,15 @@ export type IdempotencyEvent =
   | (EventBase & { readonly type: 'waited'; readonly waitedMs: number; readonly end: WaitEnd })
   /** The request was not executed and got no stored outcome, for `reason`. */
   | (EventBase & Traced & { readonly type: 'rejected'; readonly reason: RejectionReason })
+  /** A stored outcome cannot be read, for `reason`. Its operation does not run again: the request is rejected. */
+  | (EventBase & { readonly type: 'outcome_unreadable'; readonly reason: UnreadableReason })
+  /**
+   * The operation is done, but its outcome could not be compressed or encrypted: only that it is done is stored, and a
+   * retry gets 409 "response not kept".
+   */
+  | (AttemptSubject & Caused & { readonly type: 'pack_failed' })
+  /** The keys of the module option `secrets` could not be loaded again. Those of the last time are used. */
+  | (StoreEventBase & Caused & { readonly type: 'keys_stale' })
   /** The request was rejected before its begin: key, caller or content are missing or invalid. */
   | (OperationBase & {
       readonly type: 'invalid_request';
@@ -331,6 +355,9 @@ export const EVENT_SEVERITY: Readonly<Record<IdempotencyEventType, EventSeverity
   replayed: 'info',
   waited: 'info',
   rejected: 'info',
+  outcome_unreadable: 'critical',
+  pack_failed: 'critical',
+  keys_stale: 'warning',
   invalid_request: 'info',
   completed: 'info',
   released: 'info',

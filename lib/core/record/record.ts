@@ -55,6 +55,9 @@ export interface Outcome {
   readonly body: Uint8Array;
 }
 
+/** The operation is done, its outcome was not kept. No transport has such a header: each says that it was not kept. */
+export const NOT_KEPT: Outcome = Object.freeze({ header: '-', body: Buffer.alloc(0) });
+
 /** The size of an outcome as it is stored. */
 export function bytesOf({ header, body }: Outcome): number {
   return Buffer.byteLength(header) + body.length;

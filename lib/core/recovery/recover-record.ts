@@ -112,6 +112,8 @@ function recoveryResultOf({ kind }: Settlement): RecoveryResult {
       return 'completed';
     case 'other':
     case 'unknown':
+    case 'outcome_unreadable':
+    case 'outcome_unavailable':
     case 'in_progress':
       return 'overtaken';
     case 'unsaved':

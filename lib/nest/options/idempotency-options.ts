@@ -13,6 +13,7 @@ import {
   type ReconcileOptions,
   type ResolvedReconcileOptions,
 } from '../../core/recovery/reconcile.js';
+import { checkSecretKeys, type SecretKeys } from '../../core/payload/secret-keys.js';
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type { Telemetry } from '../../core/telemetry/telemetry.js';
 import type { UnitOfWork } from '../../core/transaction/unit-of-work.js';
@@ -70,6 +71,12 @@ export interface IdempotencyModuleOptions extends Omit<IdempotencyOptions, 'oper
    */
   readonly unitOfWork?: UnitOfWork;
   /**
+   * The keys by which outcomes are encrypted (`outcome.encryption`): `staticKeys({ current, keys })`, `envelopeKeys(…)` for
+   * those that a key management service unwraps, or an object of your own.
+   * @defaultValue none
+   */
+  readonly secrets?: SecretKeys;
+  /**
    * A circuit breaker around the store, by opossum, which has to be installed; one circuit per process. While the store
    * does not reply, requests are rejected at once (503, or run unprotected with
    * `storeErrors.whenUnavailable: 'execute'`) instead of after `storeErrors.commandTimeout` each. `true` for its defaults.
@@ -104,6 +111,7 @@ export interface ResolvedOptions extends ResolvedHttpOptions {
   readonly reconcile: false | ResolvedReconcileOptions;
   readonly limits: ResolvedLimits;
   readonly service?: string;
+  readonly secrets?: SecretKeys;
 }
 
 const SERVICE = /^[!-~]{1,120}$/;
@@ -137,6 +145,11 @@ export const OPTIONS: Schema<IdempotencyOptions & IdempotencyModuleOptions, Reso
       const aUnitOfWork = 'a UnitOfWork, such as pgUnitOfWork(pool)';
       checkMethods('unitOfWork', unitOfWork, UNIT_OF_WORK_METHODS, aUnitOfWork);
     },
+  },
+  secrets: {
+    defaultText: 'none',
+    places: ['module'],
+    check: checkSecretKeys,
   },
   breaker: BREAKER,
   reconcile: RECONCILE,
@@ -316,6 +329,7 @@ export function resolveOptions(
     ...levels,
   ]);
   if ((module.store as unknown) === undefined) throw new IdempotencyOptionsError(NO_STORE);
+  checkEncryption(resolved);
   if (resolved.transaction === false) return resolved;
   checkTransaction(module, resolved);
   const storeErrors = Object.freeze({ ...resolved.storeErrors, whenNotSaved: 'error' as const });
@@ -326,6 +340,14 @@ function withoutKeep(outcome: IdempotencyModuleOptions['outcome']): IdempotencyO
   if (typeof outcome === 'function') return {};
   const { keep: _, ...others } = completeCopy(outcome ?? {}, Object.keys(OUTCOME.fields));
   return others;
+}
+
+/** Otherwise the outcomes of a route that asks for it would lie in clear. */
+function checkEncryption({ outcome, secrets }: ResolvedOptions): void {
+  if (outcome.encryption !== true || secrets !== undefined) return;
+  throw new IdempotencyOptionsError(
+    'The option "outcome.encryption" needs the module option "secrets": set it to staticKeys({ current, keys }), or to envelopeKeys(…) for keys that a key management service unwraps.',
+  );
 }
 
 function checkTransaction(

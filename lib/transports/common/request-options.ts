@@ -1,7 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
-import type { OutcomeOptions, ResolvedProtocolOptions } from '../../core/operation/options.js';
+import type { ResolvedOutcome, ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { ScopePart } from '../../core/record/scope.js';
-import type { InMilliseconds } from '../../core/options/duration.js';
 import { checkNames, isSettings, throwOptionError } from '../../core/options/option-checks.js';
 import {
   checkList,
@@ -132,7 +131,7 @@ export interface ResolvedRequestOptions extends ResolvedProtocolOptions {
   readonly key: Required<KeyOptions>;
   readonly caller: Required<Omit<CallerOptions, 'scope'>> & Pick<CallerOptions, 'scope'>;
   readonly fingerprint: FingerprintOption;
-  readonly outcome: InMilliseconds<Required<OutcomeOptions>>;
+  readonly outcome: ResolvedOutcome;
 }
 
 /** A field name is a token (RFC 9110 §5.1). */

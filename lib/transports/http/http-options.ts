@@ -47,6 +47,7 @@ export interface ResolvedHttpOptions extends ResolvedRequestOptions {
   readonly http: Required<Omit<HttpOptions, 'replayHeaders'>> & Pick<HttpOptions, 'replayHeaders'>;
   /** The process', which decide what problems the route's documentation lists. */
   readonly limits?: LimitsOptions;
+  readonly secrets?: object;
 }
 
 const ABSOLUTE_URI = /^[A-Za-z][A-Za-z0-9+.-]*:\S+[^/\s]$/;

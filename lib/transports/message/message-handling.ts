@@ -150,6 +150,7 @@ const TEMPORARY = [
   'idempotency_in_progress',
   'idempotency_too_many_attempts',
   'idempotency_store_unavailable',
+  'idempotency_outcome_unavailable',
 ] as const;
 
 function temporaryRejection(result: CallResult): (typeof TEMPORARY)[number] | undefined {

@@ -9,6 +9,8 @@ export const PROBLEM_RETRYABLE = {
   idempotency_in_progress: true,
   idempotency_response_not_kept: false,
   idempotency_outcome_unknown: false,
+  idempotency_outcome_unreadable: false,
+  idempotency_outcome_unavailable: true,
   idempotency_key_reused: false,
   idempotency_too_many_attempts: true,
   idempotency_options_invalid: true,

@@ -45,8 +45,8 @@ export const LUA_MISTAKES: readonly LuaMistake[] = [
   lua('begin', 'a replay takes a failure for a success', ["finished == 'c' and", 'true and']),
   lua('begin', 'a replay lacks the note', ["or ' failed') .. mark", "or ' failed')"]),
   lua('begin', 'a replay is the head of a longer record', [
-    "if #value == 512 then value = redis.call('GET', KEYS[1]) end\n",
-    '',
+    "} or redis.call('GET', KEYS[1])\n",
+    '} or value\n',
   ]),
   lua('begin', 'a replay with a longer head takes a failure for a success', [
     "(state == 'c' and",

@@ -66,6 +66,8 @@ describe('options', () => {
         retention: 86_400_000,
         storeBody: true,
         maxBytes: 1_048_576,
+        compression: false,
+        compression: false,
         codec: JSON_CODEC,
       },
       duplicates: { mode: 'reject', timeout: 10_000, retryAfter: 1_000 },
@@ -443,6 +445,7 @@ interface Levels<Name extends Group> {
 const scope = () => 'tenant';
 const from = () => 'key';
 const keep = () => true;
+const dictionaries = { byId: {} };
 const codec = {
   name: 'test',
   encode: () => ({ body: new Uint8Array() }),
@@ -465,10 +468,19 @@ const GROUPS: { readonly [Name in Group]: Levels<Name> } = {
     resolved: { scope, anonymous: 'shared' },
   },
   outcome: {
-    module: { retention: 5, maxBytes: 6, codec },
+    module: { retention: 5, maxBytes: 6, codec, dictionaries, compression: { level: 5 } },
     class: keep,
-    method: { storeBody: false, maxBytes: 7 },
-    resolved: { keep, retention: 5, storeBody: false, maxBytes: 7, codec },
+    method: { storeBody: false, maxBytes: 7, compression: { level: 6 }, encryption: false },
+    resolved: {
+      keep,
+      retention: 5,
+      storeBody: false,
+      maxBytes: 7,
+      codec,
+      dictionaries: { write: undefined, byId: new Map() },
+      compression: { algorithm: 'deflate', thresholdBytes: 1_024, level: 6 },
+      encryption: false,
+    },
   },
   duplicates: {
     module: { timeout: 5, retryAfter: 6 },

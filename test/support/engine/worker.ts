@@ -20,6 +20,7 @@ import {
   nodeClock,
   type Clock,
 } from '../internals/core.js';
+import type { OutcomeTransform } from '../internals/payload.js';
 import { FaultyStore } from '../stores/faulty-store.js';
 import { storyOf } from './attempt-ends.js';
 import { protocolOptions } from './protocol-options.js';
@@ -30,12 +31,26 @@ export class Worker {
   readonly engine: IdempotencyEngine;
   readonly events: IdempotencyEvent[] = [];
 
-  constructor(shared: IdempotencyStore, given: LimitsOptions = {}, clock: Clock = nodeClock) {
+  constructor(
+    shared: IdempotencyStore,
+    given: LimitsOptions = {},
+    clock: Clock = nodeClock,
+    outcomes?: OutcomeTransform,
+  ) {
     this.store = new FaultyStore(shared, clock);
     const events = new IdempotencyEvents(undefined, clock);
     events.subscribe((event) => void this.events.push(event));
     const limits = resolveGroup('limits', LIMITS, given);
-    this.engine = new IdempotencyEngine(this.store, events, limits, undefined, undefined, clock);
+    this.engine = new IdempotencyEngine(
+      this.store,
+      events,
+      limits,
+      undefined,
+      undefined,
+      clock,
+      undefined,
+      outcomes,
+    );
   }
 
   /** The names of the events so far, in order, without `ended`. */
@@ -86,7 +101,10 @@ export function withOtherPayload(request: OperationRequest): OperationRequest {
 
 /** The same request on a route with other options. */
 export function withOptions(request: OperationRequest, options: ProtocolOptions): OperationRequest {
-  return { ...request, options: protocolOptions(request.options, options) };
+  const { outcome, ...others } = request.options;
+  // Those of the module, which no route has.
+  const { dictionaries: _, ...ofRoute } = outcome;
+  return { ...request, options: protocolOptions({ ...others, outcome: ofRoute }, options) };
 }
 
 export function outcomeOf(text: string): Outcome {

@@ -106,6 +106,7 @@ export {
   finishedRetentionMs,
   LIMITS,
   OUTCOME,
+  type OutcomeOptions,
   PROTOCOL,
   PROTOCOL_DEFAULTS,
   unfinishedRetentionMs,

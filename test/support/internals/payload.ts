@@ -23,4 +23,4 @@ export {
   UnreadableOutcome,
   type OutcomeBinding,
 } from '../../../lib/core/payload/outcome-transform.js';
-export { PAYLOAD, type ResolvedPayloadOptions } from '../../../lib/core/payload/payload-options.js';
+export { checkSecretKeys } from '../../../lib/core/payload/secret-keys.js';

@@ -308,7 +308,7 @@ describe('prometheus', () => {
       const { read } = start(meter);
       const { series, types } = await read();
       const ofPay = [...series].filter(([name]) => name.includes('"pay"'));
-      expect(ofPay).toHaveLength(25);
+      expect(ofPay).toHaveLength(27);
       expect(new Set(ofPay.map(([, value]) => value))).toEqual(new Set([0]));
       expect(ofPay.map(([name]) => name)).toEqual(
         expect.arrayContaining([
@@ -362,7 +362,7 @@ describe('prometheus', () => {
       expect(replayed).toHaveLength(201);
       expect(series.get(requests('replayed', '_OTHER', 'call'))).toBe(9_800);
       const perOperation = [...series.keys()].filter((name) => name.includes('operation_name'));
-      expect(perOperation.length).toBeLessThanOrEqual(201 * 26);
+      expect(perOperation.length).toBeLessThanOrEqual(201 * 28);
     });
   });
 

@@ -114,7 +114,7 @@ describe('an encrypted outcome', () => {
 
   it('is never written in clear before the keys are there', () => {
     const transform = new OutcomeTransform(KEYS, new StandingClock());
-    const options = optionsOf({ secrets: KEYS });
+    const options = optionsOf();
     expect(() => transform.pack(outcome, BINDING, options)).toThrow('not loaded yet');
   });
 

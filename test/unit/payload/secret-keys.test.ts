@@ -3,13 +3,12 @@ import { describe, expect, it } from '@jest/globals';
 import {
   envelopeKeys,
   IdempotencyOptionsError,
-  type PayloadOptions,
   type SecretKeys,
   staticKeys,
 } from 'nestjs-idempotency';
 import { StandingClock } from '../../support/clocks/standing-clock.js';
-import { isAvailable, OutcomeTransform } from '../../support/internals/payload.js';
-import { keyOf, KEYS, optionsOf } from './support.js';
+import { checkSecretKeys, isAvailable, OutcomeTransform } from '../../support/internals/payload.js';
+import { keyOf, KEYS, optionsOf, type PackOptions } from './support.js';
 
 const KEY = randomBytes(32);
 const NO_SIGNAL = new AbortController().signal;
@@ -160,15 +159,34 @@ describe('keys of a source of one’s own', () => {
   ])('stop the start where it gives %s', async (_, loaded) => {
     const secrets = { load: () => Promise.resolve(loaded) } as SecretKeys;
     const transform = new OutcomeTransform(secrets, new StandingClock());
-    expect(await refused(() => transform.open())).toContain('payload.secrets: ');
+    expect(await refused(() => transform.open())).toContain('secrets: ');
   });
 });
 
-describe('the options of payloads', () => {
+describe('the option "secrets"', () => {
+  const refusedAs = (given: unknown) =>
+    refused(() => {
+      checkSecretKeys('secrets', given);
+    });
+
+  it.each([{}, KEY.toString('base64'), null, [KEY]])('is not %j', async (given) => {
+    expect(await refusedAs(given)).toContain('secrets: It must be staticKeys(…)');
+  });
+
+  it('has a duration as "refresh"', async () => {
+    const given = { ...KEYS, refresh: 999 };
+    expect(await refusedAs(given)).toContain(
+      `"secrets.refresh" must be a duration from '1s' to '24h'`,
+    );
+  });
+});
+
+describe('the options of packing', () => {
   const defaults = { algorithm: 'deflate', thresholdBytes: 1_024, level: 1 };
 
   it('are off by default', () => {
-    expect(optionsOf()).toEqual({ compression: false });
+    expect(optionsOf()).toMatchObject({ compression: false });
+    expect(optionsOf()).not.toHaveProperty('encryption');
   });
 
   it('have defaults of compression', () => {
@@ -178,43 +196,35 @@ describe('the options of payloads', () => {
   });
 
   it.each<[string, unknown, string]>([
-    ['compression', 'deflate', '"payload.compression" must be true, false or an object'],
+    ['compression', 'deflate', '"outcome.compression" must be true, false or an object'],
     [
       'compression',
       { algorithm: 'gzip' },
-      '"payload.compression.algorithm" must be "deflate", "brotli", "zstd"',
+      '"outcome.compression.algorithm" must be "deflate", "brotli", "zstd"',
     ],
     [
       'compression',
       { thresholdBytes: 63 },
-      '"payload.compression.thresholdBytes" must be an integer from 64 to 67108864',
+      '"outcome.compression.thresholdBytes" must be an integer from 64 to 67108864',
     ],
-    ['compression', { level: 0 }, '"payload.compression.level" must be an integer from 1 to 22'],
-    ['compression', { level: 10 }, '"payload.compression.level" must be at most 9 with "deflate"'],
+    ['compression', { level: 0 }, '"outcome.compression.level" must be an integer from 1 to 22'],
+    ['compression', { level: 10 }, '"outcome.compression.level" must be at most 9 with "deflate"'],
     ['compression', { algorithm: 'brotli', level: 12 }, 'at most 11 with "brotli"'],
-    ['encryption', 'on', '"payload.encryption" must be true or false'],
-    ['encryption', true, 'false where "payload.secrets" are not given'],
-    ['secrets', {}, 'payload.secrets: It must be staticKeys(…)'],
-    ['secrets', KEY.toString('base64'), 'payload.secrets: It must be staticKeys(…)'],
-    [
-      'secrets',
-      { ...KEYS, refresh: 999 },
-      `"payload.secrets.refresh" must be a duration from '1s' to '24h'`,
-    ],
-    ['dictionaries', {}, '"payload.dictionaries" must be an object with "byId"'],
-    ['dictionaries', { byId: { 1: KEY }, other: 1 }, '"payload.dictionaries" must be an object'],
-    ['dictionaries', { byId: { 0: KEY } }, '"payload.dictionaries.byId" must be a Uint8Array'],
-    ['dictionaries', { byId: { 256: KEY } }, '"payload.dictionaries.byId" must be a Uint8Array'],
-    ['dictionaries', { byId: { 1: 'text' } }, '"payload.dictionaries.byId" must be a Uint8Array'],
+    ['encryption', 'on', '"outcome.encryption" must be true or false'],
+    ['dictionaries', {}, '"outcome.dictionaries" must be an object with "byId"'],
+    ['dictionaries', { byId: { 1: KEY }, other: 1 }, '"outcome.dictionaries" must be an object'],
+    ['dictionaries', { byId: { 0: KEY } }, '"outcome.dictionaries.byId" must be a Uint8Array'],
+    ['dictionaries', { byId: { 256: KEY } }, '"outcome.dictionaries.byId" must be a Uint8Array'],
+    ['dictionaries', { byId: { 1: 'text' } }, '"outcome.dictionaries.byId" must be a Uint8Array'],
     [
       'dictionaries',
       { byId: { 1: Buffer.alloc(0) } },
-      '"payload.dictionaries.byId" must be a Uint8Array',
+      '"outcome.dictionaries.byId" must be a Uint8Array',
     ],
     ['dictionaries', { byId: { 1: Buffer.alloc(32_769) } }, 'of 1 to 32768 bytes'],
-    ['dictionaries', { write: 2, byId: { 1: KEY } }, '"payload.dictionaries.write" must be the id'],
+    ['dictionaries', { write: 2, byId: { 1: KEY } }, '"outcome.dictionaries.write" must be the id'],
   ])('refuse %s: %j', async (name, value, problem) => {
-    const given = { [name]: value } as PayloadOptions;
+    const given = { [name]: value } as PackOptions;
     expect(await refused(() => optionsOf(given))).toContain(problem);
   });
 

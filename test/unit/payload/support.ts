@@ -1,13 +1,17 @@
 import { expect } from '@jest/globals';
-import { type PayloadOptions, type SecretKeys, staticKeys } from 'nestjs-idempotency';
+import { type SecretKeys, staticKeys } from 'nestjs-idempotency';
 import { StandingClock } from '../../support/clocks/standing-clock.js';
-import { type Clock, type Outcome, resolveGroup } from '../../support/internals/core.js';
+import {
+  type Clock,
+  OUTCOME,
+  type Outcome,
+  type OutcomeOptions,
+  resolveGroup,
+} from '../../support/internals/core.js';
 import {
   OutcomeTransform,
-  PAYLOAD,
   UnreadableOutcome,
   type OutcomeBinding,
-  type ResolvedPayloadOptions,
 } from '../../support/internals/payload.js';
 
 /** A key of 32 bytes, all alike. */
@@ -37,17 +41,19 @@ export function outcomeOf(body: Uint8Array): Outcome {
   return { header: '{"status":201}', body };
 }
 
-export function optionsOf(given: PayloadOptions = {}): ResolvedPayloadOptions {
-  return resolveGroup('payload', PAYLOAD, given);
+export type PackOptions = Pick<OutcomeOptions, 'compression' | 'dictionaries' | 'encryption'>;
+
+export function optionsOf(given: PackOptions = {}) {
+  return resolveGroup('outcome', OUTCOME, given);
 }
 
 /** An open transform, and a shorter way to call it. */
 export async function opened(
   secrets?: SecretKeys,
-  given: PayloadOptions = {},
+  given: PackOptions = {},
   clock: Clock = new StandingClock(),
 ) {
-  const options = optionsOf({ ...given, ...(secrets && { secrets }) });
+  const options = optionsOf(given);
   const stale: unknown[] = [];
   const report = (error: unknown) => void stale.push(error);
   const transform = new OutcomeTransform(secrets, clock, report, options.dictionaries);

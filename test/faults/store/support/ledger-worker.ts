@@ -100,6 +100,8 @@ function replyTo(settlement: Settlement, execution: string): ApiResponse {
     case 'in_progress':
       return { kind: 'rejected', reason: 'in_progress' };
     case 'unsaved':
+    case 'outcome_unreadable':
+    case 'outcome_unavailable':
     case 'conflict':
       return { kind: 'rejected', reason: 'store_unavailable' };
   }

@@ -236,6 +236,13 @@ export const CASES: Readonly<Record<string, AlertCases>> = {
     severity: 'critical',
     cases: firstIncrease(['save_failed'], 10, OF_INCIDENTS),
   },
+  IdempotencyOutcomeUnreadable: {
+    severity: 'critical',
+    cases: firstIncrease(['outcome_unreadable', 'pack_failed'], 10, OF_INCIDENTS, (type) => ({
+      ...ALERT,
+      idempotency_incident_type: type,
+    })),
+  },
   IdempotencyStoreUnavailable: {
     severity: 'critical',
     value: '1.5%',

@@ -26,7 +26,7 @@ export interface TextModule {
 /** Where the interfaces of options are declared. */
 const FILES = [
   'core/operation/options',
-  'core/payload/payload-options',
+  'core/payload/pack-options',
   'core/recovery/reconcile',
   'transports/common/request-options',
   'transports/http/http-options',

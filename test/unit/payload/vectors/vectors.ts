@@ -1,14 +1,14 @@
-import { staticKeys, type PayloadOptions } from 'nestjs-idempotency';
-import { nodeClock, resolveGroup, type Outcome } from '../../../support/internals/core.js';
+import { staticKeys, type SecretKeys } from 'nestjs-idempotency';
+import { nodeClock, type Outcome } from '../../../support/internals/core.js';
 import {
   ALGORITHMS,
   encodePointer,
   isAvailable,
   OutcomeTransform,
-  PAYLOAD,
   type Algorithm,
   type OutcomeBinding,
 } from '../../../support/internals/payload.js';
+import { optionsOf, type PackOptions } from '../support.js';
 
 /** All bytes are in hex. */
 export interface Vectors {
@@ -54,10 +54,14 @@ export const KEYS = staticKeys({ current: '2026-11', keys: { '2026-11': KEY } })
 
 /** All kinds of frames that this version of Node can write. */
 export async function madeVectors(): Promise<Vectors> {
-  const frameOf = async (given: PayloadOptions, outcome: Outcome, binding = BINDING) => {
-    const options = resolveGroup('payload', PAYLOAD, given);
-    const { secrets, dictionaries } = options;
-    const transform = new OutcomeTransform(secrets, clock, undefined, dictionaries);
+  const frameOf = async (
+    secrets: SecretKeys | undefined,
+    given: PackOptions,
+    outcome: Outcome,
+    binding = BINDING,
+  ) => {
+    const options = optionsOf(given);
+    const transform = new OutcomeTransform(secrets, clock, undefined, options.dictionaries);
     await transform.open();
     const { body } = await transform.pack(outcome, binding, options);
     return Buffer.from(body).toString('hex');
@@ -67,12 +71,12 @@ export async function madeVectors(): Promise<Vectors> {
     const sealed = secrets === undefined ? 'in clear' : 'encrypted';
     const add = async (
       name: string,
-      given: PayloadOptions,
+      given: PackOptions,
       outcome: Outcome,
       binding = BINDING,
       algorithm?: Algorithm,
     ) => {
-      const frame = await frameOf({ ...given, ...(secrets && { secrets }) }, outcome, binding);
+      const frame = await frameOf(secrets, given, outcome, binding);
       const body = Buffer.from(outcome.body).toString('hex');
       const { header } = outcome;
       outcomes.push({

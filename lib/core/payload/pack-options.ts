@@ -1,6 +1,6 @@
 import { types } from 'node:util';
 import { isSettings, throwOptionError } from '../options/option-checks.js';
-import { choice, integer, of, type Group } from '../options/option-schema.js';
+import { choice, integer, type Field, type Group } from '../options/option-schema.js';
 import {
   dictionaryOf,
   isAvailable,
@@ -9,7 +9,6 @@ import {
   type ResolvedCompressionOptions,
 } from './compression.js';
 import { ALGORITHMS } from './frame.js';
-import { checkSecretKeys, type SecretKeys } from './secret-keys.js';
 
 /** How outcomes are compressed. */
 export interface CompressionOptions {
@@ -40,40 +39,11 @@ export interface DictionariesOptions {
   readonly byId: Readonly<Record<number, Uint8Array>>;
 }
 
-/** How outcomes are stored: compressed, encrypted. */
-export interface PayloadOptions {
-  /**
-   * Compresses outcomes, where that makes them smaller by an eighth; what is compact already is recognised by its first 4
-   * KB. `true` for the defaults. With encryption, the length of a record then depends on its content: `false` for
-   * operations of which one caller chooses a part of the response, another part of which is a secret of somebody else.
-   * @defaultValue false
-   */
-  readonly compression?: boolean | CompressionOptions;
-  /**
-   * Dictionaries for `compression` with `'deflate'`. Keep one as long as records that need it: their retention.
-   * @defaultValue none
-   */
-  readonly dictionaries?: DictionariesOptions;
-  /**
-   * Encrypts outcomes by AES-256-GCM with the keys of `secrets`, each bound to its record, state and content. Encrypted
-   * outcomes are read whatever this says.
-   * @defaultValue `true` where `secrets` are given
-   */
-  readonly encryption?: boolean;
-  /**
-   * The keys of encryption: `staticKeys({ current, keys })`, `envelopeKeys({ current, wrapped, unwrap })` for a KMS, or an
-   * object of your own. Add a new key in all processes before it becomes `current` in one.
-   * @defaultValue none: nothing is encrypted
-   */
-  readonly secrets?: SecretKeys;
-}
-
-export interface ResolvedPayloadOptions {
+/** How one outcome is packed. */
+export interface ResolvedPackOptions {
   readonly compression: false | ResolvedCompressionOptions;
-  readonly dictionaries?: Dictionaries;
   /** `undefined` where the keys decide. */
   readonly encryption?: boolean;
-  readonly secrets?: SecretKeys;
 }
 
 const MAX_LEVEL = { deflate: 9, brotli: 11, zstd: 22 } as const;
@@ -81,7 +51,7 @@ const MAX_LEVEL = { deflate: 9, brotli: 11, zstd: 22 } as const;
 /** Deflate looks back no further. */
 const MAX_DICTIONARY_BYTES = 32_768;
 
-const COMPRESSION: Group<CompressionOptions, ResolvedCompressionOptions> = {
+export const COMPRESSION: Group<CompressionOptions, ResolvedCompressionOptions> = {
   fields: {
     algorithm: {
       ...choice(ALGORITHMS, { default: 'deflate' }),
@@ -99,33 +69,15 @@ const COMPRESSION: Group<CompressionOptions, ResolvedCompressionOptions> = {
   check: ({ algorithm, level }) => {
     if (level <= MAX_LEVEL[algorithm]) return;
     const range = `at most ${MAX_LEVEL[algorithm]} with "${algorithm}"`;
-    throwOptionError('payload.compression.level', range, level);
+    throwOptionError('outcome.compression.level', range, level);
   },
 };
 
-export const PAYLOAD: Group<PayloadOptions, ResolvedPayloadOptions> = {
-  fields: {
-    compression: COMPRESSION,
-    dictionaries: {
-      defaultText: 'none',
-      places: ['module'],
-      check: (option, given) => void dictionariesOf(option, given),
-      read: (given) => dictionariesOf('payload.dictionaries', given),
-    },
-    encryption: of('true or false', (value) => typeof value === 'boolean', {
-      defaultText: '`true` where `secrets` are given',
-    }),
-    secrets: {
-      defaultText: 'none: nothing is encrypted',
-      places: ['module'],
-      check: checkSecretKeys,
-    },
-  },
-  places: ['module', 'class', 'method'],
-  check: ({ encryption, secrets }) => {
-    if (encryption !== true || secrets !== undefined) return;
-    throwOptionError('payload.encryption', 'false where "payload.secrets" are not given', true);
-  },
+export const DICTIONARIES: Field<DictionariesOptions> & { readonly defaultText: string } = {
+  defaultText: 'none',
+  places: ['module'],
+  check: (option, given) => void dictionariesOf(option, given),
+  read: (given) => dictionariesOf('outcome.dictionaries', given),
 };
 
 function dictionariesOf(option: string, given: unknown): Dictionaries {

@@ -1,0 +1,50 @@
+import type { FinalOutcome } from '../operation/attempt.js';
+import type { OperationRequest } from '../operation/operation-request.js';
+import { UnreadableOutcome } from '../payload/outcome-transform.js';
+import type { UnreadableReason } from '../record/events.js';
+import { NOT_KEPT, type FinishedState, type Outcome } from '../record/record.js';
+import { errorTypeOf } from '../errors/errors.js';
+import type { AttemptServices } from './attempt-services.js';
+import type { EngineAttempt } from './attempt.js';
+
+/** What a caller gets in place of an outcome that is stored, and that this process cannot read. */
+export type UnreadableAs = 'outcome_unreadable' | 'outcome_unavailable';
+
+/** `outcome_unavailable`: another process, or a later version, may read it. */
+const UNREADABLE_AS: Readonly<Record<UnreadableReason, UnreadableAs>> = {
+  key: 'outcome_unavailable',
+  dictionary: 'outcome_unavailable',
+  algorithm: 'outcome_unavailable',
+  integrity: 'outcome_unreadable',
+  format: 'outcome_unreadable',
+};
+
+/** The operation has had its effect: if its outcome cannot be packed, only that it is done is kept. Never rejects. */
+export async function packed(attempt: EngineAttempt, final: FinalOutcome): Promise<FinalOutcome> {
+  const { services, request, subject } = attempt;
+  const { recordKey, fingerprint, options } = request;
+  const binding = { recordKey, fingerprint, state: final.state };
+  try {
+    const outcome = await services.outcomes.pack(final.outcome, binding, options.outcome);
+    return { ...final, outcome };
+  } catch (error) {
+    services.events.emit({ type: 'pack_failed', ...subject, error, errorType: errorTypeOf(error) });
+    return { ...final, outcome: NOT_KEPT };
+  }
+}
+
+/** A stored outcome as its transport made it, or what its caller gets instead. Never rejects. */
+export async function unpacked(
+  { events, outcomes }: AttemptServices,
+  { operation, transport, recordKey, fingerprint }: OperationRequest,
+  state: FinishedState,
+  outcome: Outcome,
+): Promise<Outcome | UnreadableAs> {
+  try {
+    return await outcomes.unpack(outcome, { recordKey, fingerprint, state });
+  } catch (error) {
+    const reason = error instanceof UnreadableOutcome ? error.reason : 'format';
+    events.emit({ type: 'outcome_unreadable', operation, transport, recordKey, reason });
+    return UNREADABLE_AS[reason];
+  }
+}
