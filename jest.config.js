@@ -64,6 +64,7 @@ export const subjects = {
     'test/unit/core/record/{canonical-json,fingerprint,record-key}.test.ts',
     'test/unit/http/idempotency-key.test.ts',
     'test/unit/message/keys/payload-key*.test.ts',
+    'test/unit/payload/round-trips.test.ts',
   ],
   project: ['test/project/**/*.test.ts'],
   recipes: ['examples/*/*.test.ts'],

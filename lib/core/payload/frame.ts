@@ -31,8 +31,8 @@ export const KEY_ID = /^[A-Za-z0-9._-]{1,32}$/;
 
 /** How the content of a frame is stored. */
 export interface FrameHead {
-  readonly seal?: SealHead;
-  readonly compression?: CompressionHead;
+  readonly seal: SealHead | undefined;
+  readonly compression: CompressionHead | undefined;
   /** Whether a {@link BlobPointer} stands in the place of the body. */
   readonly isPointer: boolean;
 }
@@ -70,23 +70,29 @@ export interface DictionaryHead {
  * a tag of 16 bytes.
  */
 export function encodeHead({ seal, compression, isPointer }: FrameHead): Buffer {
-  const code = compression === undefined ? 0 : 1 + ALGORITHMS.indexOf(compression.algorithm);
-  const flags =
-    code |
+  const dictionary = compression?.dictionary;
+  const sealBytes = seal === undefined ? 0 : 1 + seal.keyId.length + SALT_BYTES + NONCE_BYTES;
+  const dictionaryBytes = dictionary === undefined ? 0 : 1 + CHECKSUM_BYTES;
+  const compressionBytes = compression === undefined ? 0 : 4 + dictionaryBytes;
+  const head = Buffer.allocUnsafe(2 + sealBytes + compressionBytes);
+  head[0] = VERSION;
+  head[1] =
+    (compression === undefined ? 0 : 1 + ALGORITHMS.indexOf(compression.algorithm)) |
     (seal === undefined ? 0 : SEALED) |
     (isPointer ? POINTER : 0) |
-    (compression?.dictionary === undefined ? 0 : DICTIONARY);
-  const parts: Uint8Array[] = [Buffer.of(VERSION, flags)];
+    (dictionary === undefined ? 0 : DICTIONARY);
   if (seal !== undefined) {
-    const id = Buffer.from(seal.keyId, 'ascii');
-    parts.push(Buffer.of(id.length), id, seal.salt, seal.nonce);
+    head[2] = seal.keyId.length;
+    head.write(seal.keyId, 3, 'latin1');
+    head.set(seal.salt, 3 + seal.keyId.length);
+    head.set(seal.nonce, 3 + seal.keyId.length + SALT_BYTES);
   }
-  if (compression !== undefined) {
-    const { clearBytes, dictionary } = compression;
-    parts.push(u32(clearBytes));
-    if (dictionary !== undefined) parts.push(Buffer.of(dictionary.id), dictionary.checksum);
+  if (compression !== undefined) head.writeUInt32BE(compression.clearBytes, 2 + sealBytes);
+  if (dictionary !== undefined) {
+    head[6 + sealBytes] = dictionary.id;
+    head.set(dictionary.checksum, 7 + sealBytes);
   }
-  return Buffer.concat(parts);
+  return head;
 }
 
 export interface Frame {
@@ -110,20 +116,16 @@ export function decodeFrame(body: Uint8Array): Frame {
   const algorithm = ALGORITHMS[code - 1];
   const compression =
     algorithm === undefined ? undefined : readCompression(bytes, algorithm, hasDictionary);
-  const headBytes = bytes.read();
+  const isPointer = (flags & POINTER) !== 0;
   return {
-    head: {
-      ...(seal && { seal }),
-      ...(compression && { compression }),
-      isPointer: (flags & POINTER) !== 0,
-    },
-    headBytes,
+    head: { seal, compression, isPointer },
+    headBytes: bytes.read(),
     content: bytes.rest(),
   };
 }
 
 function readSeal(bytes: Reader): SealHead {
-  const keyId = bytes.take(bytes.u8()).toString('latin1');
+  const keyId = bytes.text(bytes.u8(), 'latin1');
   if (!KEY_ID.test(keyId)) throw new UnreadableOutcome('format');
   return { keyId, salt: bytes.take(SALT_BYTES), nonce: bytes.take(NONCE_BYTES) };
 }
@@ -154,9 +156,12 @@ export function encodeContent({ header, body }: Outcome): Buffer {
 /** @throws {@link UnreadableOutcome} */
 export function decodeContent(content: Uint8Array): Outcome {
   const bytes = new Reader(content);
-  const header = bytes.take(bytes.u32());
-  if (!isUtf8(header)) throw new UnreadableOutcome('format');
-  return { header: header.toString(), body: bytes.rest() };
+  const headerBytes = bytes.u32();
+  const header = bytes.text(headerBytes, 'utf8');
+  // Decoding replaces what is no UTF-8.
+  const isWhole = !header.includes('\ufffd') || isUtf8(content.subarray(4, 4 + headerBytes));
+  if (!isWhole) throw new UnreadableOutcome('format');
+  return { header, body: bytes.rest() };
 }
 
 /** Where a body is that is not in the record, and how a reader sees that it is whole. */
@@ -205,7 +210,7 @@ export function encodePointer(pointer: BlobPointer): Buffer {
 /** @throws {@link UnreadableOutcome} */
 export function decodePointer(body: Uint8Array): BlobPointer {
   const bytes = new Reader(body);
-  const store = bytes.take(bytes.u8()).toString('latin1');
+  const store = bytes.text(bytes.u8(), 'latin1');
   const name = bytes.take(bytes.u16());
   const pointer = {
     store,
@@ -239,27 +244,36 @@ class Reader {
   }
 
   take(count: number): Buffer {
-    const end = this.at + count;
-    if (end > this.bytes.length) throw new UnreadableOutcome('format');
-    const taken = this.bytes.subarray(this.at, end);
-    this.at = end;
-    return taken;
+    const start = this.skip(count);
+    return this.bytes.subarray(start, this.at);
+  }
+
+  text(count: number, encoding: 'latin1' | 'utf8'): string {
+    return this.bytes.toString(encoding, this.skip(count), this.at);
   }
 
   u8(): number {
-    return this.take(1).readUInt8();
+    return this.bytes.readUInt8(this.skip(1));
   }
 
   u16(): number {
-    return this.take(2).readUInt16BE();
+    return this.bytes.readUInt16BE(this.skip(2));
   }
 
   u32(): number {
-    return this.take(4).readUInt32BE();
+    return this.bytes.readUInt32BE(this.skip(4));
   }
 
   u48(): number {
-    return this.take(6).readUIntBE(0, 6);
+    return this.bytes.readUIntBE(this.skip(6), 6);
+  }
+
+  /** @returns where it was. */
+  private skip(count: number): number {
+    const start = this.at;
+    this.at += count;
+    if (this.at > this.bytes.length) throw new UnreadableOutcome('format');
+    return start;
   }
 
   /** What was read so far. */

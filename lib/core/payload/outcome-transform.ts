@@ -113,11 +113,7 @@ function frameOf(
   binding: OutcomeBinding,
 ): Outcome {
   const { head, key } = sealing?.begin() ?? {};
-  const headBytes = encodeHead({
-    ...(head && { seal: head }),
-    ...(compression && { compression }),
-    isPointer: false,
-  });
+  const headBytes = encodeHead({ seal: head, compression, isPointer: false });
   const parts = head && key ? seal(key, head.nonce, headBytes, content, binding) : [content];
   return { header: FRAME_HEADER, body: Buffer.concat([headBytes, ...parts]) };
 }
