@@ -8,7 +8,7 @@ import type { OutcomeCodec } from '../core/record/outcome-codec.js';
 import type { Outcome, RecordKey } from '../core/record/record.js';
 import { newOwnerToken } from '../core/record/record-key.js';
 import type { Scope } from '../core/record/scope.js';
-import type { Begin, IdempotencyRecord } from '../core/store/idempotency-store.js';
+import type { Begin, IdempotencyRecord } from '../core/record/commands.js';
 import type { Clock } from '../core/util/clock.js';
 import { hasCode } from '../core/errors/errors.js';
 import { MemoryIdempotencyStore } from '../stores/memory/memory-idempotency-store.js';

@@ -8,7 +8,7 @@ import type {
 } from '../record/events.js';
 import { FRAME_HEADER } from '../payload/outcome-transform.js';
 import { bytesOf, type FinishedState, type Lease, type Outcome } from '../record/record.js';
-import type { Acquisition, CompleteReply } from '../store/idempotency-store.js';
+import type { Acquisition, CompleteReply } from '../record/commands.js';
 import type { Clock } from '../util/clock.js';
 import type { AttemptServices } from './attempt-services.js';
 import { LeaseKeeper } from './lease-keeper.js';

@@ -9,7 +9,7 @@ import {
   type Outcome,
   type OwnerToken,
 } from '../record/record.js';
-import type { Acquisition, Begin, BeginReply } from '../store/idempotency-store.js';
+import type { Acquisition, Begin, BeginReply } from '../record/commands.js';
 import type { Telemetries } from '../telemetry/telemetries.js';
 import { StoreUnavailableError } from '../errors/errors.js';
 import { ServerClock } from '../util/time.js';

@@ -1,4 +1,4 @@
-import type { CompleteReply, ExtendReply, ReleaseReply } from '../store/idempotency-store.js';
+import type { CompleteReply, ExtendReply, ReleaseReply } from '../record/commands.js';
 
 type Kinds<Reply extends { readonly kind: string }> = Readonly<Record<Reply['kind'], true>>;
 

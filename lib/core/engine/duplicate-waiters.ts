@@ -3,7 +3,7 @@ import { callerOf, type OperationRequest } from '../operation/operation-request.
 import type { ResolvedLimits } from '../operation/options.js';
 import type { WaitEnd } from '../record/events.js';
 import type { OwnerToken, RecordKey } from '../record/record.js';
-import type { StopWatching } from '../store/idempotency-store.js';
+import type { StopWatching } from '../record/commands.js';
 import type { Clock } from '../util/clock.js';
 import { asError, hasCode, isIdempotencyError, isRejection } from '../errors/errors.js';
 import { jittered } from '../util/time.js';

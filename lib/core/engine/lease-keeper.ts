@@ -2,7 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import { inProgressRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
 import type { LeaseLossReason } from '../record/events.js';
 import type { Lease } from '../record/record.js';
-import type { ExtendReply } from '../store/idempotency-store.js';
+import type { ExtendReply } from '../record/commands.js';
 import { StoreUnavailableError } from '../errors/errors.js';
 import type { DeadlineListener } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';

@@ -2,7 +2,7 @@ import type { FinalOutcome } from '../operation/attempt.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { unfinishedRetentionMs } from '../operation/options.js';
 import type { Lease } from '../record/record.js';
-import type { CompleteReply, ReleaseReply } from '../store/idempotency-store.js';
+import type { CompleteReply, ReleaseReply } from '../record/commands.js';
 import type { TransactionalRecords } from '../store/transactional-records.js';
 import { isDoneWithin, jitteredPause } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';

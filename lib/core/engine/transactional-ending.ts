@@ -1,5 +1,5 @@
 import type { AttemptTransaction, FinalOutcome, Settlement } from '../operation/attempt.js';
-import type { ReleaseReply } from '../store/idempotency-store.js';
+import type { ReleaseReply } from '../record/commands.js';
 import type { TransactionalRecords } from '../store/transactional-records.js';
 import type { TransactionEnd } from '../transaction/deferred-transaction.js';
 import { OperationTransaction } from '../transaction/operation-transaction.js';

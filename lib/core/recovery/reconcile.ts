@@ -2,7 +2,7 @@ import type { IdempotencyEngine } from '../engine/idempotency-engine.js';
 import { parseOrigin } from '../operation/operation-request.js';
 import type { Services } from '../operation/recovery.js';
 import type { ReconcileReport } from '../record/events.js';
-import type { AbandonedRecord } from '../store/idempotency-store.js';
+import type { AbandonedRecord } from '../record/commands.js';
 import type { Duration, InMilliseconds } from '../options/duration.js';
 import { IdempotencyOptionsError } from '../errors/errors.js';
 import { duration, integer, type Group } from '../options/option-schema.js';

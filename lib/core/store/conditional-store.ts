@@ -9,7 +9,7 @@ import {
 import { jitteredPause } from '../util/time.js';
 import { compareAndSet, type RecordSnapshot } from './compare-and-set.js';
 import { IdempotencyStore } from './idempotency-store.js';
-import type * as Store from './idempotency-store.js';
+import type * as Store from '../record/commands.js';
 import * as transitions from './record-transitions.js';
 
 /** A record as it was loaded, and what shows later whether it has changed. */

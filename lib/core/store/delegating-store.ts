@@ -1,7 +1,8 @@
 import type { BreakerState } from '../record/events.js';
 import type { Lease, RecordKey } from '../record/record.js';
 import { IdempotencyStore } from './idempotency-store.js';
-import type * as Store from './idempotency-store.js';
+import type * as Store from '../record/commands.js';
+import type { StoreObserver, StoreWarning } from './idempotency-store.js';
 import type { TransactionalRecords } from './transactional-records.js';
 
 /**
@@ -47,7 +48,7 @@ export class DelegatingStore extends IdempotencyStore {
     return this.store.deletedRecords;
   }
 
-  override open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
+  override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
     return this.store.open(observer);
   }
 
@@ -90,7 +91,7 @@ export class DelegatingStore extends IdempotencyStore {
     return this.store.transactional;
   }
 
-  override close(observer?: Store.StoreObserver): Promise<void> {
+  override close(observer?: StoreObserver): Promise<void> {
     return this.store.close(observer);
   }
 }

@@ -1,13 +1,21 @@
-import type { BreakerState } from '../record/events.js';
 import type {
-  FinishedState,
-  Fingerprint,
-  Lease,
-  Outcome,
-  OwnerToken,
-  RecordKey,
-  RecordState,
-} from '../record/record.js';
+  Abandoned,
+  AbandonedPage,
+  Begin,
+  BeginReply,
+  Complete,
+  CompleteReply,
+  Extend,
+  ExtendReply,
+  IdempotencyRecord,
+  Inspect,
+  Release,
+  ReleaseReply,
+  StopWatching,
+  Watch,
+} from '../record/commands.js';
+import type { BreakerState } from '../record/events.js';
+import type { Lease, RecordKey } from '../record/record.js';
 import type { TransactionalRecords } from './transactional-records.js';
 
 /**
@@ -139,200 +147,4 @@ export interface StoreWarning {
    * @defaultValue false
    */
   readonly isOutage?: boolean | undefined;
-}
-
-interface TimedCommand {
-  /** Milliseconds that the command may take, including resends. */
-  readonly timeoutMs: number;
-}
-
-/** The command that acquires the right to run the operation, for one attempt. */
-export interface Begin extends TimedCommand {
-  readonly recordKey: RecordKey;
-  readonly token: OwnerToken;
-  readonly fingerprint: Fingerprint;
-  /** Milliseconds until the lease expires unless it is extended. */
-  readonly leaseMs: number;
-  /** Milliseconds to the hard deadline, which no extension moves: a hung attempt then loses its key. */
-  readonly maxExecutionMs: number;
-  /** Milliseconds that a record in progress is kept from now: the retention plus {@link maxExecutionMs}. */
-  readonly recordRetentionMs: number;
-  /** The latest time, on the store's clock in milliseconds, to acquire the record; 0 for no limit. */
-  readonly notAfter: number;
-  /** On another attempt's expired lease: take over, or reply `abandoned`. */
-  readonly onExpiredLease: 'takeover' | 'deny';
-  /**
-   * Operation, scope and key, for the reconciler. Opaque, without white space; inspect returns it while in progress.
-   */
-  readonly origin?: string | undefined;
-  /**
-   * Opaque, kept with the record over takeover, completion and release, for example the trace of the execution: 1–120
-   * printable ASCII characters without white space. A takeover without a note keeps the earlier one.
-   * @defaultValue no note
-   */
-  readonly note?: string | undefined;
-}
-
-/** The command that extends the lease of a running attempt. */
-export interface Extend extends TimedCommand {
-  readonly leaseMs: number;
-  /** As in {@link Begin.recordRetentionMs}. */
-  readonly recordRetentionMs: number;
-}
-
-/** The command that stores the outcome of an attempt. */
-export interface Complete extends TimedCommand {
-  readonly state: FinishedState;
-  readonly outcome: Outcome;
-  /** Milliseconds that the outcome can be replayed from now. */
-  readonly retentionMs: number;
-  /**
-   * Fingerprint of the outcome's request. Another attempt's outcome is returned only if its record has the same one.
-   * Written with the outcome if the record is gone or was released by another attempt.
-   */
-  readonly fingerprint: Fingerprint;
-  /**
-   * If the record is gone, restore it with a success, or only report. A restored failure could hide another's effect.
-   */
-  readonly whenGone: 'restore' | 'report';
-  /**
-   * Whether to notify watchers of the record.
-   * @defaultValue false
-   */
-  readonly notify?: boolean | undefined;
-}
-
-/** The command that lets the operation run again. */
-export interface Release extends TimedCommand {
-  /** Milliseconds that the tombstone of the released record is kept. */
-  readonly tombstoneMs: number;
-  /** As in {@link Complete.notify}. */
-  readonly notify?: boolean | undefined;
-}
-
-/** The command that reads a record. */
-export type Inspect = TimedCommand;
-
-/** The command that lists a page of abandoned records. `timeoutMs` applies to the page. */
-export interface Abandoned extends TimedCommand {
-  /** Minimum milliseconds since the lease expired, by the store's clock. */
-  readonly overMs: number;
-  /** Maximum records in a page; may be exceeded slightly if the database cannot stop in between. */
-  readonly limit: number;
-  /** {@link AbandonedPage.cursor} of the previous page; omitted for the first. */
-  readonly cursor?: string | undefined;
-}
-
-/** A page of abandoned records. */
-export interface AbandonedPage {
-  /** May be empty even if more pages follow. */
-  readonly records: readonly AbandonedRecord[];
-  /** Opaque. Requests the next page; omitted on the last one. */
-  readonly cursor?: string;
-}
-
-/** A record in progress whose lease expired: what a caller needs to take it over. */
-export interface AbandonedRecord {
-  readonly recordKey: RecordKey;
-  readonly fingerprint: Fingerprint;
-  /** See {@link Begin.origin}. */
-  readonly origin: string;
-}
-
-/** The command that watches a record. `timeoutMs` applies to the start of watching. */
-export type Watch = TimedCommand;
-
-/** Stops watching. */
-export type StopWatching = () => void;
-
-/** The counters of an attempt that may run. */
-export interface Acquisition {
-  readonly fence: number;
-  /** The store's clock in milliseconds. */
-  readonly now: number;
-  /** 1 for the first attempt of the record. */
-  readonly attempt: number;
-  readonly takeovers: number;
-}
-
-/** Whether the attempt may run; otherwise what the record says instead. */
-export type BeginReply =
-  | ({ readonly kind: 'acquired' } & Acquisition)
-  /** An earlier copy of this command acquired the record. */
-  | ({ readonly kind: 'owned' } & Acquisition)
-  /** The attempt may run. An earlier attempt's lease expired; its outcome is unknown. `note` is the earlier one. */
-  | ({ readonly kind: 'takeover'; readonly note?: string } & Acquisition)
-  | { readonly kind: 'in_progress'; readonly leaseLeftMs: number; readonly note?: string }
-  /** The lease of another attempt expired, and `onExpiredLease` is `'deny'`. */
-  | {
-      readonly kind: 'abandoned';
-      readonly fence: number;
-      readonly overMs: number;
-      readonly attempt: number;
-      readonly takeovers: number;
-      readonly note?: string;
-    }
-  | {
-      readonly kind: FinishedState;
-      readonly outcome: Outcome;
-      readonly retentionLeftMs: number;
-      readonly note?: string;
-    }
-  /** The record belongs to a request with other content. */
-  | { readonly kind: 'mismatch' }
-  /** A delayed copy of a begin whose attempt has been released. */
-  | { readonly kind: 'stale_begin' }
-  /** The command arrived after its `notAfter`. */
-  | { readonly kind: 'late'; readonly now: number };
-
-/** Whether the lease was extended; otherwise why the attempt lost it. */
-export interface ExtendReply {
-  readonly kind:
-    | 'ok'
-    /** The lease had expired, but was not taken over. */
-    | 'revived'
-    | 'max_execution'
-    /** Another attempt has the record. */
-    | 'lost'
-    /** There is no record. */
-    | 'gone'
-    /** This attempt has finished or released the record. */
-    | 'not_in_progress';
-}
-
-/** Whether the outcome was stored; otherwise what stands in its place. */
-export type CompleteReply =
-  /** `ok_late`: stored although the lease had expired, or after another attempt released the record. */
-  | { readonly kind: 'ok' | 'ok_late' }
-  /** An earlier copy of this command stored it. */
-  | { readonly kind: 'already' }
-  /** Another attempt's outcome of the same content is stored. It is the outcome of both. */
-  | { readonly kind: 'superseded'; readonly state: FinishedState; readonly outcome: Outcome }
-  /** Another attempt has, or has released, the record; or has finished it with an outcome of other content. */
-  | { readonly kind: 'lost'; readonly state: RecordState; readonly fence: number }
-  /** There was no record. `restored`: it was written with the outcome. `gone`: nothing was written. */
-  | { readonly kind: 'restored' | 'gone' };
-
-/** Whether the record was released; otherwise why not. */
-export interface ReleaseReply {
-  readonly kind: 'ok' | 'already' | 'not_in_progress' | 'lost' | 'gone';
-}
-
-/** A record as inspect returns it, with durations from now instead of times of the store's clock. */
-export interface IdempotencyRecord {
-  readonly state: RecordState;
-  readonly fence: number;
-  readonly attempt: number;
-  readonly takeovers: number;
-  readonly fingerprint: Fingerprint;
-  /** Milliseconds until the record expires. */
-  readonly retentionLeftMs: number;
-  /** Milliseconds, negative once the lease has expired. Only while in progress. */
-  readonly leaseLeftMs?: number;
-  /** Only while in progress, and only if begin set it. */
-  readonly origin?: string;
-  /** Only if a begin set it. See {@link Begin.note}. */
-  readonly note?: string;
-  /** Only once finished. */
-  readonly outcome?: Outcome;
 }

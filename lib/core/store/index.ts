@@ -19,26 +19,24 @@ export {
 export type { StoreErrorOptions } from '../errors/errors.js';
 export { ConditionalStore, type LoadedRecord } from './conditional-store.js';
 export { DelegatingStore } from './delegating-store.js';
-export {
-  IdempotencyStore,
-  type Abandoned,
-  type AbandonedPage,
-  type AbandonedRecord,
-  type Acquisition,
-  type Begin,
-  type BeginReply,
-  type Complete,
-  type CompleteReply,
-  type Extend,
-  type ExtendReply,
-  type IdempotencyRecord,
-  type Inspect,
-  type Release,
-  type ReleaseReply,
-  type StopWatching,
-  type StoreObserver,
-  type StoreWarning,
-  type Watch,
-} from './idempotency-store.js';
+export type {
+  Abandoned,
+  AbandonedPage,
+  AbandonedRecord,
+  Acquisition,
+  Begin,
+  BeginReply,
+  Complete,
+  CompleteReply,
+  Extend,
+  ExtendReply,
+  IdempotencyRecord,
+  Inspect,
+  Release,
+  ReleaseReply,
+  StopWatching,
+  Watch,
+} from '../record/commands.js';
+export { IdempotencyStore, type StoreObserver, type StoreWarning } from './idempotency-store.js';
 export { transitions, type Transition } from './record-transitions.js';
 export type { TransactionalRecords } from './transactional-records.js';

@@ -6,7 +6,7 @@ import {
   type ReleasedRecord,
   type StoredRecord,
 } from '../record/record.js';
-import type * as Store from './idempotency-store.js';
+import type * as Store from '../record/commands.js';
 
 /** What a step of the state machine replies, and the record that it leaves. */
 export interface Transition<Reply> {

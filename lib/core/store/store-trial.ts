@@ -4,7 +4,8 @@ import { nodeClock, type Clock } from '../util/clock.js';
 import { asError, hasCode, StoreUnavailableError } from '../errors/errors.js';
 import { isDoneWithin } from '../util/time.js';
 import { DelegatingStore } from './delegating-store.js';
-import type { Begin, IdempotencyStore, StoreWarning } from './idempotency-store.js';
+import type { Begin } from '../record/commands.js';
+import type { IdempotencyStore, StoreWarning } from './idempotency-store.js';
 
 const FINGERPRINT = 'trial' as Fingerprint;
 const OUTCOME = { header: 'trial', body: Buffer.from('The outcome of a trial.') };

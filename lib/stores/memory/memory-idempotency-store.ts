@@ -2,7 +2,8 @@
 import { setImmediate } from 'node:timers';
 import type { Lease, Outcome, RecordKey, StoredRecord } from '../../core/record/record.js';
 import { IdempotencyStore } from '../../core/store/idempotency-store.js';
-import type * as Store from '../../core/store/idempotency-store.js';
+import type * as Store from '../../core/record/commands.js';
+import type { StoreObserver, StoreWarning } from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import * as transitions from '../../core/store/record-transitions.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
@@ -97,7 +98,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     return false;
   }
 
-  override open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
+  override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
     this.openings.add(observer);
     this.closed = false;
     if (process.env.NODE_ENV !== 'production') return Promise.resolve([]);
@@ -191,7 +192,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   /**
    * The last close deletes every record. Until the store is opened again, commands fail with `StoreUnavailableError`.
    */
-  close(observer?: Store.StoreObserver): Promise<void> {
+  close(observer?: StoreObserver): Promise<void> {
     if (!this.openings.remove(observer)) return Promise.resolve();
     this.closed = true;
     this.clear();

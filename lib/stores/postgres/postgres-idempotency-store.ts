@@ -2,7 +2,8 @@ import type { Lease, RecordKey } from '../../core/record/record.js';
 import { isProbeKey } from '../../core/record/record-key.js';
 import { compareAndSet, type CompareAndSet } from '../../core/store/compare-and-set.js';
 import { IdempotencyStore } from '../../core/store/idempotency-store.js';
-import type * as Store from '../../core/store/idempotency-store.js';
+import type * as Store from '../../core/record/commands.js';
+import type { StoreObserver, StoreWarning } from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import * as transitions from '../../core/store/record-transitions.js';
 import type { TransactionalRecords } from '../../core/store/transactional-records.js';
@@ -50,14 +51,14 @@ export interface PostgresIdempotencyStoreOptions extends Omit<CommonOptions, 'pu
 
 const FORGET_TIMEOUT_MS = 200;
 
-function statementsUnnamed({ message }: Error): Store.StoreWarning {
+function statementsUnnamed({ message }: Error): StoreWarning {
   return {
     code: 'postgres_statements_unnamed',
     message: `A pooler switches the connection below prepared statements (${message}): the store sends its statements without names from now on, which costs the server more. Set preparedStatements: false, or let the pooler keep them (PgBouncer 1.21 and later: max_prepared_statements).`,
   };
 }
 
-function deletesNothing(table: string): Store.StoreWarning {
+function deletesNothing(table: string): StoreWarning {
   return {
     code: 'postgres_deletes_nothing',
     message: `DELETE changes no row of ${table}, without an error: expired records stay, and the table grows. A policy of row level security hides its rows from DELETE, or a trigger of the table skips them. ${policyRemedy(table)} Or set deleteExpired: false, and delete expired records by other means.`,
@@ -133,7 +134,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     return this.deleted;
   }
 
-  override async open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
+  override async open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
     this.openings.add(observer);
     if (this.closing !== undefined) {
       this.closing = undefined;
@@ -234,7 +235,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   }
 
   /** As `ForgettingStore`. @internal */
-  async forget(recordKey: RecordKey): Promise<Store.StoreWarning | undefined> {
+  async forget(recordKey: RecordKey): Promise<StoreWarning | undefined> {
     const { quoted } = this.table;
     const text = `WITH gone AS (DELETE FROM ${quoted} WHERE record_key = $1::bytea RETURNING 1) SELECT concat_ws(' ', $2::text, count(*)) AS reply FROM gone`;
     const deadline = new Deadline(FORGET_TIMEOUT_MS);
@@ -245,7 +246,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     return this.deletionOptions.deleteExpired === false ? undefined : deletesNothing(quoted);
   }
 
-  override async close(observer?: Store.StoreObserver): Promise<void> {
+  override async close(observer?: StoreObserver): Promise<void> {
     if (this.openings.remove(observer)) await (this.closing ??= this.closeOnce());
   }
 
@@ -258,7 +259,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   }
 
   /** What a pooler does shows only when it is used. */
-  private warn(warning: Store.StoreWarning): void {
+  private warn(warning: StoreWarning): void {
     if (this.openings.warned(warning)) return;
     process.emitWarning(warning.message, {
       type: 'IdempotencyWarning',

@@ -1,9 +1,5 @@
 import type { RecordKey } from '../../core/record/record.js';
-import type {
-  Abandoned,
-  AbandonedPage,
-  AbandonedRecord,
-} from '../../core/store/idempotency-store.js';
+import type { Abandoned, AbandonedPage, AbandonedRecord } from '../../core/record/commands.js';
 import { nodeClock } from '../../core/util/clock.js';
 import type { LuaScript } from './scripts/lua-scripts.js';
 import type { Asked } from './scripts/question.js';

@@ -1,6 +1,7 @@
 import type { Lease, RecordKey } from '../../core/record/record.js';
 import { IdempotencyStore } from '../../core/store/idempotency-store.js';
-import type * as Store from '../../core/store/idempotency-store.js';
+import type * as Store from '../../core/record/commands.js';
+import type { StoreObserver, StoreWarning } from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import { nodeClock } from '../../core/util/clock.js';
 import { StoreUnavailableError, type ValueNotStorableError } from '../../core/errors/errors.js';
@@ -39,7 +40,7 @@ export interface LinkedStoreOptions extends StoreOptions {
 /** Without one: opens one each time the store is opened. */
 export interface ConnectingStoreOptions extends StoreOptions {
   readonly link?: undefined;
-  readonly connect: (warned: (warning: Store.StoreWarning) => boolean) => Promise<RedisLink>;
+  readonly connect: (warned: (warning: StoreWarning) => boolean) => Promise<RedisLink>;
 }
 
 /** Version of the key's format. The record contains the version of its own format. */
@@ -82,7 +83,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     const { link } = options;
     if (link === undefined) {
       const { connect } = options;
-      const isReported = (warning: Store.StoreWarning) =>
+      const isReported = (warning: StoreWarning) =>
         this.scanning > 0 || this.openings.warned(warning);
       this.connect = async () => new RedisSession(await connect(isReported), this.settings);
       return;
@@ -97,7 +98,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     return 'redis';
   }
 
-  override async open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
+  override async open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
     this.openings.add(observer);
     this.isClosed = false;
     this.scanning += 1;
@@ -158,7 +159,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     await this.session?.forget(this.settings.keyStart + recordKey);
   }
 
-  override async close(observer?: Store.StoreObserver): Promise<void> {
+  override async close(observer?: StoreObserver): Promise<void> {
     if (!this.openings.remove(observer)) return;
     const { starting } = this;
     this.isClosed = true;

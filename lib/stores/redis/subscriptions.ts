@@ -1,4 +1,4 @@
-import type { StopWatching } from '../../core/store/idempotency-store.js';
+import type { StopWatching } from '../../core/record/commands.js';
 import { Watchers } from '../../core/store/watchers.js';
 import { nodeClock } from '../../core/util/clock.js';
 import { isDoneWithin } from '../../core/util/time.js';

@@ -3,7 +3,12 @@ import type { Lease, RecordKey } from '../../core/record/record.js';
 import { newProbeKey } from '../../core/record/record-key.js';
 import { nodeClock } from '../../core/util/clock.js';
 import { DelegatingStore } from '../../core/store/delegating-store.js';
-import type * as Store from '../../core/store/idempotency-store.js';
+import type * as Store from '../../core/record/commands.js';
+import type {
+  IdempotencyStore,
+  StoreObserver,
+  StoreWarning,
+} from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import { asError, StoreUnavailableError } from '../../core/errors/errors.js';
 import type { ResolvedBreakerOptions } from './breaker-options.js';
@@ -30,7 +35,7 @@ export class BreakerStore extends DelegatingStore {
 
   /** @param notify - called on every change of state. */
   constructor(
-    store: Store.IdempotencyStore,
+    store: IdempotencyStore,
     Breaker: OpossumConstructor,
     options: BreakerStoreOptions,
     notify: (event: BreakerEvent) => void,
@@ -57,7 +62,7 @@ export class BreakerStore extends DelegatingStore {
     return this.circuit.state;
   }
 
-  override async open(observer?: Store.StoreObserver): Promise<readonly Store.StoreWarning[]> {
+  override async open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
     const warnings = await this.store.open(observer);
     this.openings.add(observer);
     if (this.isClosed) this.circuit = this.newCircuit();
@@ -95,7 +100,7 @@ export class BreakerStore extends DelegatingStore {
     return this.rejectedWhileOpen() ?? this.store.abandoned(command);
   }
 
-  override async close(observer?: Store.StoreObserver): Promise<void> {
+  override async close(observer?: StoreObserver): Promise<void> {
     if (this.openings.remove(observer)) {
       this.isClosed = true;
       this.circuit.close();

@@ -84,8 +84,8 @@ export type {
   IdempotencyRecord,
   Release,
   ReleaseReply,
-  StoreObserver,
-} from '../../../lib/core/store/idempotency-store.js';
+} from '../../../lib/core/record/commands.js';
+export type { StoreObserver } from '../../../lib/core/store/idempotency-store.js';
 export { notedServices, ServiceNote } from '../../../lib/core/store/service-note.js';
 export * as transitions from '../../../lib/core/store/record-transitions.js';
 export type { TransactionalRecords } from '../../../lib/core/store/transactional-records.js';

@@ -1,6 +1,6 @@
 import type { StoredRecord } from '../../../core/record/record.js';
 import { compareAndSet } from '../../../core/store/compare-and-set.js';
-import type { Begin, BeginReply } from '../../../core/store/idempotency-store.js';
+import type { Begin, BeginReply } from '../../../core/record/commands.js';
 import * as transitions from '../../../core/store/record-transitions.js';
 import { nodeClock } from '../../../core/util/clock.js';
 import { jitteredPause } from '../../../core/util/time.js';

@@ -1,5 +1,5 @@
 import type { Fingerprint, Lease, RecordKey } from '../../../core/record/record.js';
-import type * as Store from '../../../core/store/idempotency-store.js';
+import type * as Store from '../../../core/record/commands.js';
 import type { RecordSnapshot } from '../../../core/store/compare-and-set.js';
 import { withNote } from '../../../core/store/record-transitions.js';
 import type { Deadline } from '../connection/deadline.js';

@@ -12,7 +12,7 @@ import type {
   ExtendReply,
   IdempotencyRecord,
   ReleaseReply,
-} from '../../../core/store/idempotency-store.js';
+} from '../../../core/record/commands.js';
 import { withNote } from '../../../core/store/record-transitions.js';
 import { StoreConfigurationError } from '../../../core/errors/errors.js';
 import { NO_ORIGIN } from './script-arguments.js';

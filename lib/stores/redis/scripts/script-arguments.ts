@@ -1,6 +1,6 @@
 import { isAscii } from 'node:buffer';
 import type { Lease } from '../../../core/record/record.js';
-import type * as Store from '../../../core/store/idempotency-store.js';
+import type * as Store from '../../../core/record/commands.js';
 import { asBuffer } from '../../../core/util/as-buffer.js';
 import { ValueNotStorableError } from '../../../core/errors/errors.js';
 import type { RedisArgument } from '../link/redis-link.js';

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import type { AbandonedRecord, IdempotencyStore } from '../../../core/store/idempotency-store.js';
+import type { AbandonedRecord } from '../../../core/record/commands.js';
+import type { IdempotencyStore } from '../../../core/store/idempotency-store.js';
 import { casesOf } from '../kit/conformance-case.js';
 import type { SteppableClock } from '../kit/store-harness.js';
 import { LEASE_MS, RECORD_RETENTION_MS, TIMEOUT_MS, type TestRecord } from '../kit/test-record.js';

@@ -7,7 +7,8 @@ import type {
   OwnerToken,
   RecordKey,
 } from '../../../core/record/record.js';
-import type * as Store from '../../../core/store/idempotency-store.js';
+import type * as Store from '../../../core/record/commands.js';
+import type { IdempotencyStore } from '../../../core/store/idempotency-store.js';
 import type { StoreHarness } from './store-harness.js';
 
 export const LEASE_MS = 10_000;
@@ -31,7 +32,7 @@ export const NOTE = String.fromCharCode(
 export class TestRecord {
   readonly key = randomText(32) as RecordKey;
   readonly fingerprint = newFingerprint();
-  readonly store: Store.IdempotencyStore;
+  readonly store: IdempotencyStore;
   private readonly hasSteppableClock: boolean;
 
   constructor(private readonly harness: StoreHarness) {
