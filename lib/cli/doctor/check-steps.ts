@@ -1,7 +1,7 @@
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import { NOTE_PLACES, notedServices } from '../../core/store/service-note.js';
 import { Trial, unexpected } from '../../core/store/store-trial.js';
-import { nodeClock } from '../../core/util/clock.js';
+import { nodeClock, type Clock } from '../../core/util/clock.js';
 import { isDoneWithin } from '../../core/util/time.js';
 import { error, ok, warning, type Finding } from './finding.js';
 
@@ -20,8 +20,9 @@ export class StepChecks {
   constructor(
     private readonly store: IdempotencyStore,
     private readonly pushRemedy: string,
+    private readonly clock: Clock = nodeClock,
   ) {
-    this.trial = new Trial(store, STEPS_TIMEOUT_MS, KEPT_MS);
+    this.trial = new Trial(store, STEPS_TIMEOUT_MS, KEPT_MS, clock);
   }
 
   /** @param describe - the text of an error. */
@@ -60,7 +61,7 @@ export class StepChecks {
     const stop = await watching.catch(() => undefined);
     if (stop === undefined) return undefined;
     return async () => {
-      const isNotified = await isDoneWithin(TIMEOUT_MS, arrival, nodeClock);
+      const isNotified = await isDoneWithin(TIMEOUT_MS, arrival, this.clock);
       stop();
       return isNotified;
     };

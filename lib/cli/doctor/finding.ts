@@ -1,5 +1,3 @@
-import type { StoreWarning } from '../../core/store/idempotency-store.js';
-
 export type Verdict = 'ok' | 'warning' | 'error';
 
 /** What one check found. */
@@ -27,7 +25,7 @@ export type Place = readonly [check: string, verdict: Verdict];
 
 /** The warnings of a store's start as findings; an unknown one is about the configuration. */
 export function findingsOf(
-  warnings: readonly StoreWarning[],
+  warnings: readonly { readonly code: string; readonly message: string }[],
   places: Readonly<Record<string, Place>>,
   redact = (text: string): string => text,
 ): Finding[] {

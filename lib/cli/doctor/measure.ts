@@ -1,4 +1,5 @@
-import { PROTOCOL_DEFAULTS } from '../../core/operation/options.js';
+import { DEFAULT_COMMAND_TIMEOUT_MS } from '../../core/record/commands.js';
+import { nodeClock, type Clock } from '../../core/util/clock.js';
 import { error, ok, warning, type Finding } from './finding.js';
 
 const ASKED = 100;
@@ -13,26 +14,28 @@ const CLOCK_DIFFERENCE_MS = 1_000;
 const CLOCK_STEP_MS = 50;
 
 /** @param ask - sends one command of the store that changes nothing. */
-export async function checkLatency(ask: () => Promise<unknown>): Promise<Finding> {
+export async function checkLatency(
+  ask: () => Promise<unknown>,
+  clock: Clock = nodeClock,
+): Promise<Finding> {
   const took: number[] = [];
   for (let i = 0; i < ASKED; i += 1) {
-    const sentAt = performance.now();
+    const sentAt = clock.now();
     await ask();
-    took.push(performance.now() - sentAt);
+    took.push(clock.now() - sentAt);
   }
   return evaluateLatency(took);
 }
 
 export function evaluateLatency(took: readonly number[]): Finding {
-  const { commandTimeout: commandTimeoutMs } = PROTOCOL_DEFAULTS.storeErrors;
   const sorted = [...took].sort((one, other) => one - other);
   const median = sorted[Math.floor(sorted.length / 2)] ?? 0;
   const worst = sorted.at(-1) ?? 0;
   const found = `${sorted.length} commands, one after the other: median ${milliseconds(median)}, worst ${milliseconds(worst)}.`;
-  if (worst > commandTimeoutMs) {
+  if (worst > DEFAULT_COMMAND_TIMEOUT_MS) {
     return warning(
       'latency',
-      `${found} With the default of storeErrors.commandTimeout (${commandTimeoutMs} ms), a request with such a command is rejected. Find out what delays the server or the network.`,
+      `${found} With the default of storeErrors.commandTimeout (${DEFAULT_COMMAND_TIMEOUT_MS} ms), a request with such a command is rejected. Find out what delays the server or the network.`,
     );
   }
   if (median > SLOW_MS) {
@@ -55,13 +58,16 @@ export interface ClockSample {
 }
 
 /** @param ask - the server's clock, in milliseconds since the epoch. */
-export async function checkClock(ask: () => Promise<number>): Promise<Finding> {
+export async function checkClock(
+  ask: () => Promise<number>,
+  clock: Clock = nodeClock,
+): Promise<Finding> {
   const samples: ClockSample[] = [];
   for (let i = 0; i < CLOCK_ASKED; i += 1) {
-    const wall = Date.now();
-    const before = performance.now();
+    const wall = clock.wallTime();
+    const before = clock.now();
     const server = await ask();
-    samples.push({ server, wall, before, after: performance.now() });
+    samples.push({ server, wall, before, after: clock.now() });
   }
   return evaluateClock(samples);
 }

@@ -1,6 +1,7 @@
 import { newProbeKey } from '../../core/record/record-key.js';
 import type { StoreObserver, StoreWarning } from '../../core/store/idempotency-store.js';
 import { nodeClock } from '../../core/util/clock.js';
+import { within } from '../../core/util/time.js';
 import { hasCode, isIdempotencyError } from '../../core/errors/errors.js';
 import { describeFailure } from '../../stores/postgres/connection/error-classification.js';
 import { endWithin, makeListeningClient, type OwnClient } from '../../stores/postgres/own-pool.js';
@@ -24,7 +25,6 @@ import {
   type Row,
 } from './postgres-server.js';
 import { ServerAddress } from './server-address.js';
-import { within } from './within.js';
 
 export interface PostgresDoctorOptions {
   readonly url: string;
@@ -146,7 +146,7 @@ class PostgresDiagnosis {
 
   private async read(text: string, ...values: unknown[]): Promise<Row> {
     const query = { text, values, types: AS_SENT };
-    const { rows } = await within(TIMEOUT_MS, this.client.query(query));
+    const { rows } = await within(TIMEOUT_MS, this.client.query(query), nodeClock);
     return (rows[0] ?? {}) as Row;
   }
 

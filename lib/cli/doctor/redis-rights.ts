@@ -1,6 +1,7 @@
+import { nodeClock } from '../../core/util/clock.js';
+import { within } from '../../core/util/time.js';
 import { error, ok, warning, type Finding } from './finding.js';
 import type { AskedRedis } from './redis-subject.js';
-import { within } from './within.js';
 
 const TIMEOUT_MS = 2_000;
 const KEPT_MS = '10000';
@@ -65,7 +66,7 @@ function rightsOn(key: string, isCluster: boolean): Right[] {
 async function failureOf(client: AskedRedis, { commands }: Right): Promise<unknown> {
   for (const [command = '', ...args] of commands) {
     try {
-      await within(TIMEOUT_MS, client.call(command, ...args));
+      await within(TIMEOUT_MS, client.call(command, ...args), nodeClock);
     } catch (failure) {
       return failure;
     }

@@ -1,3 +1,5 @@
+import { nodeClock } from '../../core/util/clock.js';
+import { within } from '../../core/util/time.js';
 import { ioredisLink, ownLink } from '../../stores/redis/ioredis/ioredis-link.js';
 import { loadClients, openConnection } from '../../stores/redis/ioredis/own-connection.js';
 import { listenToNodes } from '../../stores/redis/ioredis/stream-errors.js';
@@ -5,7 +7,6 @@ import type { RedisConnectionOptions } from '../../stores/redis/ioredis/client-t
 import { RedisIdempotencyStore } from '../../stores/redis/redis-idempotency-store.js';
 import { checkConnectionOptions } from '../../stores/redis/redis-store-options.js';
 import type { ServerAddress } from './server-address.js';
-import { within } from './within.js';
 
 export interface RedisDoctorOptions {
   readonly url: string;
@@ -90,7 +91,7 @@ export async function openCluster(
   }) as ClusterClient;
   client.on('error', ignore);
   listenToNodes(client);
-  await within(2 * CONNECT_TIMEOUT_MS, client.connect());
+  await within(2 * CONNECT_TIMEOUT_MS, client.connect(), nodeClock);
   const store = new RedisIdempotencyStore({ keyPrefix, link: () => ioredisLink(client as never) });
   return {
     store,

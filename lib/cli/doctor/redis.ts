@@ -1,5 +1,6 @@
 import { newProbeKey } from '../../core/record/record-key.js';
 import { nodeClock } from '../../core/util/clock.js';
+import { within } from '../../core/util/time.js';
 import { hasCode, isIdempotencyError } from '../../core/errors/errors.js';
 import { describeFailure } from '../../stores/redis/ioredis/error-classification.js';
 import { resolveCommonOptions } from '../../stores/redis/redis-store-options.js';
@@ -18,7 +19,6 @@ import {
   type RedisSubject,
 } from './redis-subject.js';
 import { ServerAddress } from './server-address.js';
-import { within } from './within.js';
 
 const TIMEOUT_MS = 2_000;
 const DEFAULT_PORT = 6379;
@@ -135,7 +135,7 @@ class RedisDiagnosis {
 
   private async clusterState(client: AskedRedis): Promise<Finding> {
     try {
-      const reply = await within(TIMEOUT_MS, client.call('CLUSTER', 'INFO'));
+      const reply = await within(TIMEOUT_MS, client.call('CLUSTER', 'INFO'), nodeClock);
       return checkClusterInfo(infoFields(String(reply)));
     } catch (failure) {
       return error('cluster', this.describe(failure));
@@ -185,7 +185,7 @@ function inspectNone(store: RedisSubject['store']): Promise<unknown> {
 /** Undefined if the user may not run INFO, or if there is no connection. */
 async function infoOf(client: AskedRedis): Promise<Info | undefined> {
   try {
-    return infoFields(await within(TIMEOUT_MS, client.info()));
+    return infoFields(await within(TIMEOUT_MS, client.info(), nodeClock));
   } catch {
     return undefined;
   }
@@ -199,7 +199,7 @@ function settingsOf(client: AskedRedis) {
 /** Undefined if the user may not run CONFIG, as on most managed servers. */
 async function settingOf(client: AskedRedis, name: string): Promise<string | undefined> {
   try {
-    const reply = await within(TIMEOUT_MS, client.call('CONFIG', 'GET', name));
+    const reply = await within(TIMEOUT_MS, client.call('CONFIG', 'GET', name), nodeClock);
     // A list or, in the protocol's third version, an object.
     const value: unknown = Object.values(reply as object).at(-1);
     return typeof value === 'string' ? value : undefined;
@@ -209,6 +209,10 @@ async function settingOf(client: AskedRedis, name: string): Promise<string | und
 }
 
 async function timeOf(client: AskedRedis): Promise<number> {
-  const [seconds, microseconds] = (await within(TIMEOUT_MS, client.call('TIME'))) as unknown[];
+  const [seconds, microseconds] = (await within(
+    TIMEOUT_MS,
+    client.call('TIME'),
+    nodeClock,
+  )) as unknown[];
   return Number(seconds) * 1_000 + Number(microseconds) / 1_000;
 }

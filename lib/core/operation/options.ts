@@ -1,3 +1,4 @@
+import { DEFAULT_COMMAND_TIMEOUT_MS } from '../record/commands.js';
 import type { OutcomeCodec } from '../record/outcome-codec.js';
 import type { FinishedState } from '../record/record.js';
 import {
@@ -307,7 +308,7 @@ const STORE_ERRORS: Group<StoreErrorsOptions, ResolvedProtocolOptions['storeErro
   fields: {
     whenUnavailable: choice(['reject', 'execute'], { default: 'reject' }),
     whenNotSaved: choice(['respond', 'error'], { default: 'respond' }),
-    commandTimeout: duration({ default: '500ms', min: '1ms', max: '1m' }),
+    commandTimeout: duration({ default: `${DEFAULT_COMMAND_TIMEOUT_MS}ms`, min: '1ms', max: '1m' }),
     saveTimeout: duration({ default: '1s', min: '1ms', max: '1m' }),
   },
 };

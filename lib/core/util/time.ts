@@ -28,6 +28,23 @@ export function isDoneWithin(
   });
 }
 
+/** Rejects if `work` takes longer than `ms` milliseconds: a driver waits for a frozen server for ever. */
+export async function within<Result>(
+  ms: number,
+  work: Promise<Result>,
+  clock: Clock,
+): Promise<Result> {
+  let timer: ClockTimer | undefined;
+  const timeout = new Promise<never>((_, reject) => {
+    timer = clock.setTimeout(reject, ms, new Error('no reply in time'));
+  });
+  try {
+    return await Promise.race([work, timeout]);
+  } finally {
+    clock.clearTimeout(timer);
+  }
+}
+
 /** Estimates the store's clock from its replies by the monotonic clock, not a wall clock (protocol, rule 0). */
 export class ServerClock {
   private offset: number | undefined;
