@@ -10,7 +10,8 @@ const folders = {
   'core/payload': 'core/{errors,options,util,record}',
   'core/meter': 'core/{errors,util,record}',
   'core/transaction': 'core/{errors,options,util}',
-  'core/store': 'core/{errors,options,util,record,transaction}',
+  'core/store/diagnosis': 'core/{errors,util,record}',
+  'core/store': 'core/{errors,options,util,record,transaction,store/diagnosis}',
   'core/operation': 'core/{errors,options,util,record,payload,transaction}',
   'core/telemetry': 'core/{errors,util,record,meter}',
   'core/engine': 'core/{errors,options,util,record,payload,transaction,store,operation,telemetry}',
@@ -25,7 +26,10 @@ const folders = {
   'stores/redis/link': 'core/{errors,util}',
   'stores/redis/ioredis': 'core/{errors,util,store} stores/redis/link',
   'stores/redis/scripts': 'core/{errors,util,record,store} stores/redis/link',
-  'stores/redis': 'core/{errors,options,util,record,store} stores/redis/{link,ioredis,scripts}',
+  'stores/redis/diagnosis':
+    'core/{errors,util,record,store,store/diagnosis} stores/redis/{link,scripts}',
+  'stores/redis':
+    'core/{errors,options,util,record,store,store/diagnosis} stores/redis/{link,ioredis,scripts,diagnosis}',
   'transactions/shared': 'core/{errors,util,transaction}',
   'stores/postgres/sql': 'core/options',
   'stores/postgres/connection':
@@ -35,8 +39,10 @@ const folders = {
     'core/{errors,util,record,transaction,store} transactions/shared stores/postgres/{sql,connection}',
   'stores/postgres/cleanup':
     'core/{errors,options,util,store} stores/postgres/{sql,connection,statements}',
+  'stores/postgres/diagnosis':
+    'core/{errors,util,record,store,store/diagnosis} stores/postgres/{sql,connection,schema,statements}',
   'stores/postgres':
-    'core/{errors,options,util,record,store} stores/postgres/{sql,connection,schema,statements,cleanup}',
+    'core/{errors,options,util,record,store,store/diagnosis} stores/postgres/{sql,connection,schema,statements,cleanup,diagnosis}',
 
   transactions: 'core/transaction transactions/shared',
   'transactions/{drizzle,knex,kysely,pg,prisma,typeorm}':
@@ -57,7 +63,7 @@ const folders = {
   'transports/graphql': 'core/{errors,util,record,operation,recovery} transports/{common,call}',
   'transports/websocket': 'core/{errors,options,util,record,recovery} transports/{common,call}',
 
-  'observability/health': 'core/{errors,options,util,record,meter,store}',
+  'observability/health': 'core/{errors,options,util,record,meter,store,store/diagnosis}',
   'observability/metrics': 'core/meter',
 
   'nest/options':
@@ -76,8 +82,8 @@ const folders = {
   'observability/prometheus': 'core/{errors,options,meter,telemetry} observability/metrics',
   bullmq: 'core/errors',
   'cli/doctor':
-    'core/{errors,util,record,store,operation} stores/redis stores/redis/ioredis stores/postgres stores/postgres/{sql,connection}',
-  cli: 'core/errors stores/postgres/sql stores/postgres/schema/migrations.ts cli/doctor',
+    'core/{errors,util,record,store,store/diagnosis} stores/redis stores/redis/{ioredis,diagnosis} stores/postgres stores/postgres/{sql,connection,diagnosis}',
+  cli: 'core/errors core/store/diagnosis stores/postgres/sql stores/postgres/schema/migrations.ts cli/doctor',
   swagger: 'core/{errors,operation} transports/{common,http} nest/{discovery,registry}',
   'testing/store/kit': 'core/{record,store}',
   'testing/store/cases': 'core/{record,store} testing/store/kit',

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import type { Finding, Verdict } from './doctor/finding.js';
+import type { Finding, Verdict } from '../core/store/diagnosis/finding.js';
 import { diagnosePostgres } from './doctor/postgres.js';
 import { diagnoseRedis } from './doctor/redis.js';
 import { UsageError } from './usage.js';

@@ -203,7 +203,7 @@ const sources = (isWanted: (file: string) => boolean) =>
     .map(read)
     .join('\n');
 const library = sources((file) => !file.startsWith('lib/cli/'));
-const doctor = sources((file) => file.startsWith('lib/cli/doctor/'));
+const doctor = sources((file) => file.includes('/diagnosis/') || file.startsWith('lib/cli/'));
 
 function matches(text: string, pattern: RegExp): string[] {
   return [...new Set(Array.from(text.matchAll(pattern), ([, found]) => found!))];

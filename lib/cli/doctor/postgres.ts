@@ -8,9 +8,9 @@ import { endWithin, makeListeningClient, type OwnClient } from '../../stores/pos
 import type { PostgresIdempotencyStore } from '../../stores/postgres/postgres-idempotency-store.js';
 import { postgresStore } from '../../stores/postgres/postgres-store.js';
 import { TableName } from '../../stores/postgres/sql/table-name.js';
-import { checkServices, StepChecks } from './check-steps.js';
-import { error, findingsOf, ok, type Finding } from './finding.js';
-import { checkClock, checkLatency } from './measure.js';
+import { checkServices, StepChecks } from '../../core/store/diagnosis/check-steps.js';
+import { error, findingsOf, ok, type Finding } from '../../core/store/diagnosis/finding.js';
+import { checkClock, checkLatency } from '../../core/store/diagnosis/measure.js';
 import {
   checkDeletion,
   checkPrivileges,
@@ -23,7 +23,7 @@ import {
   SERVER_SQL,
   VACUUM_SQL,
   type Row,
-} from './postgres-server.js';
+} from '../../stores/postgres/diagnosis/server-checks.js';
 import { ServerAddress } from './server-address.js';
 
 export interface PostgresDoctorOptions {

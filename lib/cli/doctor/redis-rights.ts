@@ -1,6 +1,6 @@
 import { nodeClock } from '../../core/util/clock.js';
 import { within } from '../../core/util/time.js';
-import { error, ok, warning, type Finding } from './finding.js';
+import { error, ok, warning, type Finding } from '../../core/store/diagnosis/finding.js';
 import type { AskedRedis } from './redis-subject.js';
 
 const TIMEOUT_MS = 2_000;

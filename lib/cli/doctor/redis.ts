@@ -5,12 +5,16 @@ import { hasCode, isIdempotencyError } from '../../core/errors/errors.js';
 import { describeFailure } from '../../stores/redis/ioredis/error-classification.js';
 import { resolveCommonOptions } from '../../stores/redis/redis-store-options.js';
 import { keyStartOf } from '../../stores/redis/redis-idempotency-store.js';
-import { infoFields } from '../../stores/redis/start-checks.js';
-import { checkServices, StepChecks } from './check-steps.js';
-import { error, findingsOf, ok, type Finding } from './finding.js';
-import { checkClock, checkLatency } from './measure.js';
+import { infoFields } from '../../stores/redis/diagnosis/start-checks.js';
+import { checkServices, StepChecks } from '../../core/store/diagnosis/check-steps.js';
+import { error, findingsOf, ok, type Finding } from '../../core/store/diagnosis/finding.js';
+import { checkClock, checkLatency } from '../../core/store/diagnosis/measure.js';
 import { checkRights } from './redis-rights.js';
-import { checkClusterInfo, checkRedisInfo, REDIS_WARNINGS } from './redis-server.js';
+import {
+  checkClusterInfo,
+  checkRedisInfo,
+  REDIS_WARNINGS,
+} from '../../stores/redis/diagnosis/info-checks.js';
 import {
   openCluster,
   openServer,

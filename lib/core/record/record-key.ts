@@ -79,6 +79,9 @@ export function isProbeKey(recordKey: RecordKey): boolean {
   return recordKey.length === Math.ceil((PROBE_BYTES * 4) / 3);
 }
 
+/** How many services of one store can have a note at a time. */
+export const NOTE_PLACES = 32;
+
 /** The record key of a note about a service: shorter than a digest, so that no request can have it. */
 export function notePlace(place: number): RecordKey {
   return Buffer.from(`service ${String(place)}`).toString('base64url') as RecordKey;

@@ -16,7 +16,10 @@ import type {
 } from '../record/commands.js';
 import type { BreakerState } from '../record/events.js';
 import type { Lease, RecordKey } from '../record/record.js';
+import type { StoreWarning } from './diagnosis/finding.js';
 import type { TransactionalRecords } from './transactional-records.js';
+
+export type { StoreWarning } from './diagnosis/finding.js';
 
 /**
  * The port between the protocol and a database, and the injection token of the store in use. Each method is one atomic
@@ -134,17 +137,4 @@ export interface StoreObserver {
 
   /** A warning for the operator, for example that a connection was lost. */
   warned(warning: StoreWarning): void;
-}
-
-/** A condition of the server that weakens the library's guarantees. */
-export interface StoreWarning {
-  /** Stable, in snake_case. */
-  readonly code: string;
-  /** What was found and what to do about it. */
-  readonly message: string;
-  /**
-   * Whether the store can execute no step for now, so that the start tries none.
-   * @defaultValue false
-   */
-  readonly isOutage?: boolean | undefined;
 }

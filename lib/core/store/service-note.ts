@@ -1,13 +1,10 @@
 import { fingerprint } from '../record/fingerprint.js';
-import { newOwnerToken, notePlace } from '../record/record-key.js';
+import { newOwnerToken, NOTE_PLACES, notePlace } from '../record/record-key.js';
 import type { Clock, ClockTimer } from '../util/clock.js';
 import { asError } from '../errors/errors.js';
 import { isDoneWithin, jittered } from '../util/time.js';
 import { DelegatingStore } from './delegating-store.js';
 import type { IdempotencyStore, StoreWarning } from './idempotency-store.js';
-
-/** How many services of one store can have a note at a time. */
-export const NOTE_PLACES = 32;
 
 const KEPT_MS = 7 * 86_400_000;
 /** Several times within {@link KEPT_MS}: a renewal that fails is made up for by the next one. */
@@ -88,16 +85,4 @@ export class ServiceNote {
       if (kind !== 'mismatch') return;
     }
   }
-}
-
-/** The names in a store's notes, sorted. */
-export async function notedServices(
-  store: IdempotencyStore,
-  timeoutMs: number,
-): Promise<readonly string[]> {
-  const places = Array.from({ length: NOTE_PLACES }, (_, place) => notePlace(place));
-  const records = await Promise.all(places.map((key) => store.inspect(key, { timeoutMs })));
-  const names = records.map((record) => record?.note).filter((name) => name !== undefined);
-  // Twice if a place before its own became free.
-  return [...new Set(names)].sort();
 }

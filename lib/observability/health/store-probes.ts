@@ -1,6 +1,6 @@
 import { newProbeKey } from '../../core/record/record-key.js';
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
-import { Trial } from '../../core/store/store-trial.js';
+import { Trial } from '../../core/store/diagnosis/trial.js';
 import { nodeClock } from '../../core/util/clock.js';
 
 /** Sends commands to the store. Rejects if the store did not execute them within `timeoutMs`. */

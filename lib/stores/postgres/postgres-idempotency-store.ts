@@ -23,7 +23,7 @@ import { resolveStoreOptions, type CommonOptions } from './postgres-store-option
 import { runMigrations } from './schema/run-migrations.js';
 import { loadStatements, sqlStatement, type SqlStatements } from './sql/sql-statements.js';
 import { TableName } from './sql/table-name.js';
-import { checkServer } from './start-checks.js';
+import { checkServer } from './diagnosis/start-checks.js';
 import { beginRecord } from './statements/begin-record.js';
 import { recordKeyBytes } from './statements/record-row.js';
 import { RecordTable } from './statements/record-table.js';

@@ -8,8 +8,8 @@ import { LargeRecords } from './scripts/large-records.js';
 import { scriptOf, type LuaScripts } from './scripts/lua-scripts.js';
 import { inspectArguments } from './scripts/script-arguments.js';
 import { ScriptSender, type ScriptForm } from './scripts/script-sender.js';
-import { checkServer, START_CHECK_TIMEOUT_MS } from './start-checks.js';
-import { checkRights } from './start-rights.js';
+import { checkServer, START_CHECK_TIMEOUT_MS } from './diagnosis/start-checks.js';
+import { checkRights } from './diagnosis/start-rights.js';
 import { Subscriptions } from './subscriptions.js';
 
 export interface SessionSettings {

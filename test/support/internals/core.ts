@@ -86,7 +86,8 @@ export type {
   ReleaseReply,
 } from '../../../lib/core/record/commands.js';
 export type { StoreObserver } from '../../../lib/core/store/idempotency-store.js';
-export { notedServices, ServiceNote } from '../../../lib/core/store/service-note.js';
+export { notedServices } from '../../../lib/core/store/diagnosis/check-steps.js';
+export { ServiceNote } from '../../../lib/core/store/service-note.js';
 export * as transitions from '../../../lib/core/store/record-transitions.js';
 export type { TransactionalRecords } from '../../../lib/core/store/transactional-records.js';
 export {

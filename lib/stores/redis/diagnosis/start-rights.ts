@@ -1,11 +1,15 @@
-import type { StoreWarning } from '../../core/store/idempotency-store.js';
-import { nodeClock } from '../../core/util/clock.js';
-import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/errors/errors.js';
-import type { RedisLink } from './link/redis-link.js';
-import { isReplyTo } from './link/reply-order.js';
-import { replyCode, withoutArguments } from './link/send-failure.js';
-import type { Question } from './scripts/question.js';
-import type { ScriptSender } from './scripts/script-sender.js';
+import type { StoreWarning } from '../../../core/store/idempotency-store.js';
+import { nodeClock } from '../../../core/util/clock.js';
+import {
+  hasCode,
+  isIdempotencyError,
+  StoreConfigurationError,
+} from '../../../core/errors/errors.js';
+import type { RedisLink } from '../link/redis-link.js';
+import { isReplyTo } from '../link/reply-order.js';
+import { replyCode, withoutArguments } from '../link/send-failure.js';
+import type { Question } from '../scripts/question.js';
+import type { ScriptSender } from '../scripts/script-sender.js';
 import { isDenied, START_CHECK_TIMEOUT_MS } from './start-checks.js';
 
 /** Those that the store requires, but the steps that the start tries do not need. */

@@ -1,9 +1,8 @@
-import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
-import { NOTE_PLACES, notedServices } from '../../core/store/service-note.js';
-import { Trial, unexpected } from '../../core/store/store-trial.js';
-import { nodeClock, type Clock } from '../../core/util/clock.js';
-import { isDoneWithin } from '../../core/util/time.js';
+import { NOTE_PLACES, notePlace } from '../../record/record-key.js';
+import { nodeClock, type Clock } from '../../util/clock.js';
+import { isDoneWithin } from '../../util/time.js';
 import { error, ok, warning, type Finding } from './finding.js';
+import { Trial, unexpected, type Steps } from './trial.js';
 
 /** For a notification. */
 const TIMEOUT_MS = 2_000;
@@ -18,7 +17,7 @@ export class StepChecks {
 
   /** @param pushRemedy - what notifications require of the server. */
   constructor(
-    private readonly store: IdempotencyStore,
+    private readonly store: Steps,
     private readonly pushRemedy: string,
     private readonly clock: Clock = nodeClock,
   ) {
@@ -83,11 +82,20 @@ export class StepChecks {
 }
 
 /** Lists the services whose processes have run within a week. */
-export async function checkServices(store: IdempotencyStore): Promise<Finding> {
+export async function checkServices(store: Steps): Promise<Finding> {
   const names = await notedServices(store, TIMEOUT_MS);
   const [first] = names;
   if (first === undefined) return ok('services', 'No service has used this store within a week.');
   if (names.length === 1) return ok('services', `1 service uses this store: ${first}.`);
   const count = names.length < NOTE_PLACES ? names.length : `At least ${names.length}`;
   return ok('services', `${count} services use this store: ${names.join(', ')}.`);
+}
+
+/** The names in a store's notes, sorted. */
+export async function notedServices(store: Steps, timeoutMs: number): Promise<readonly string[]> {
+  const places = Array.from({ length: NOTE_PLACES }, (_, place) => notePlace(place));
+  const records = await Promise.all(places.map((key) => store.inspect(key, { timeoutMs })));
+  const names = records.map((record) => record?.note).filter((name) => name !== undefined);
+  // Twice if a place before its own became free.
+  return [...new Set(names)].sort();
 }

@@ -1,11 +1,15 @@
-import type { StoreWarning } from '../../core/store/idempotency-store.js';
-import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/errors/errors.js';
-import { Deadline } from './connection/deadline.js';
-import { MIGRATIONS } from './schema/migrations.js';
-import { ON_PRIMARY, sqlStatement, type SqlStatement } from './sql/sql-statements.js';
-import type { TableName } from './sql/table-name.js';
+import type { StoreWarning } from '../../../core/store/idempotency-store.js';
+import {
+  hasCode,
+  isIdempotencyError,
+  StoreConfigurationError,
+} from '../../../core/errors/errors.js';
+import { Deadline } from '../connection/deadline.js';
+import { MIGRATIONS } from '../schema/migrations.js';
+import { ON_PRIMARY, sqlStatement, type SqlStatement } from '../sql/sql-statements.js';
+import type { TableName } from '../sql/table-name.js';
 import { checkRights } from './start-rights.js';
-import type { StatementRunner } from './statements/statement-runner.js';
+import type { StatementRunner } from '../statements/statement-runner.js';
 
 /** The longest time that the start waits for an unreachable server. */
 const START_CHECK_TIMEOUT_MS = 2_000;

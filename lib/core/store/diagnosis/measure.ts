@@ -1,5 +1,5 @@
-import { DEFAULT_COMMAND_TIMEOUT_MS } from '../../core/record/commands.js';
-import { nodeClock, type Clock } from '../../core/util/clock.js';
+import { DEFAULT_COMMAND_TIMEOUT_MS } from '../../record/commands.js';
+import { nodeClock, type Clock } from '../../util/clock.js';
 import { error, ok, warning, type Finding } from './finding.js';
 
 const ASKED = 100;

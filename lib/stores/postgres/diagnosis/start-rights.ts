@@ -1,9 +1,9 @@
-import { hasCode, StoreConfigurationError } from '../../core/errors/errors.js';
-import type { Deadline } from './connection/deadline.js';
-import { policyRemedy } from './connection/error-classification.js';
-import { ON_PRIMARY, sqlStatement } from './sql/sql-statements.js';
-import type { TableName } from './sql/table-name.js';
-import type { StatementRunner } from './statements/statement-runner.js';
+import { hasCode, StoreConfigurationError } from '../../../core/errors/errors.js';
+import type { Deadline } from '../connection/deadline.js';
+import { policyRemedy } from '../connection/error-classification.js';
+import { ON_PRIMARY, sqlStatement } from '../sql/sql-statements.js';
+import type { TableName } from '../sql/table-name.js';
+import type { StatementRunner } from '../statements/statement-runner.js';
 
 const NONE = '-';
 

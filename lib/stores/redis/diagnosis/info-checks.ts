@@ -1,6 +1,14 @@
-import { isIdempotencyError } from '../../core/errors/errors.js';
-import { evaluateInfo } from '../../stores/redis/start-checks.js';
-import { error, findingsOf, ok, orOk, warning, type Finding, type Place } from './finding.js';
+import { isIdempotencyError } from '../../../core/errors/errors.js';
+import { evaluateInfo } from './start-checks.js';
+import {
+  error,
+  findingsOf,
+  ok,
+  orOk,
+  warning,
+  type Finding,
+  type Place,
+} from '../../../core/store/diagnosis/finding.js';
 
 type Info = ReadonlyMap<string, string>;
 

@@ -1,3 +1,16 @@
+/** A condition of the server that weakens the library's guarantees. */
+export interface StoreWarning {
+  /** Stable, in snake_case. */
+  readonly code: string;
+  /** What was found and what to do about it. */
+  readonly message: string;
+  /**
+   * Whether the store can execute no step for now, so that the start tries none.
+   * @defaultValue false
+   */
+  readonly isOutage?: boolean | undefined;
+}
+
 export type Verdict = 'ok' | 'warning' | 'error';
 
 /** What one check found. */
@@ -25,7 +38,7 @@ export type Place = readonly [check: string, verdict: Verdict];
 
 /** The warnings of a store's start as findings; an unknown one is about the configuration. */
 export function findingsOf(
-  warnings: readonly { readonly code: string; readonly message: string }[],
+  warnings: readonly StoreWarning[],
   places: Readonly<Record<string, Place>>,
   redact = (text: string): string => text,
 ): Finding[] {

@@ -1,10 +1,14 @@
 import { types } from 'node:util';
-import type { StoreWarning } from '../../core/store/idempotency-store.js';
-import { nodeClock } from '../../core/util/clock.js';
-import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/errors/errors.js';
-import type { RedisLink } from './link/redis-link.js';
-import type { Question } from './scripts/question.js';
-import type { ScriptSender } from './scripts/script-sender.js';
+import type { StoreWarning } from '../../../core/store/idempotency-store.js';
+import { nodeClock } from '../../../core/util/clock.js';
+import {
+  hasCode,
+  isIdempotencyError,
+  StoreConfigurationError,
+} from '../../../core/errors/errors.js';
+import type { RedisLink } from '../link/redis-link.js';
+import type { Question } from '../scripts/question.js';
+import type { ScriptSender } from '../scripts/script-sender.js';
 
 /** The longest time that the start waits for an unreachable server. */
 export const START_CHECK_TIMEOUT_MS = 2_000;

@@ -1,5 +1,12 @@
-import type { TableName } from '../../stores/postgres/sql/table-name.js';
-import { error, ok, orOk, warning, type Finding, type Place } from './finding.js';
+import type { TableName } from '../sql/table-name.js';
+import {
+  error,
+  ok,
+  orOk,
+  warning,
+  type Finding,
+  type Place,
+} from '../../../core/store/diagnosis/finding.js';
 
 /** The warnings of the store's start: what they are about. */
 export const POSTGRES_WARNINGS: Readonly<Record<string, Place>> = {
