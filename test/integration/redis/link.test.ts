@@ -61,7 +61,12 @@ describeLink({
   isCluster: true,
 });
 
-describeLink({ name: 'over a socket', open: async () => new ToyLink(redis.port), cut });
+describeLink({
+  name: 'over a socket',
+  open: async () => new ToyLink(redis.port),
+  cut,
+  isBlind: true,
+});
 
 describeStoreConformance(
   { describe, it },

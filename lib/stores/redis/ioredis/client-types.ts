@@ -41,6 +41,9 @@ export interface BinaryRedisClient extends RedisClient, CommandClient {
     readonly redisOptions?: object;
     readonly host?: string;
     readonly port?: number;
+    readonly path?: string | null;
+    readonly sentinels?: readonly { readonly host?: string; readonly port?: number }[] | null;
+    readonly tls?: unknown;
     readonly enableAutoPipelining?: boolean;
     readonly natMap?: NatMap | null;
   };

@@ -6,6 +6,7 @@ import type {
   PublishCommand,
   Redirection,
   RedisLink,
+  RedisServer,
   ReplyReceiver,
   Subscriber,
   RequiredReplicas,
@@ -129,6 +130,12 @@ class IoredisLink implements RedisLink {
     this.commands.info(receiver);
   }
 
+  servers(): readonly RedisServer[] {
+    const { client } = this;
+    const clients = client.isCluster === true ? (client.nodes?.('master') ?? []) : [client];
+    return clients.map(serverOf);
+  }
+
   subscribe(onMessage: (channel: string) => void): Subscriber {
     return openSubscriber(this.client, onMessage);
   }
@@ -149,6 +156,25 @@ class IoredisLink implements RedisLink {
   private readonly report = (event: LinkEvent): void => {
     for (const listener of this.listeners) listener(event);
   };
+}
+
+function serverOf(client: BinaryRedisClient): RedisServer {
+  const { tls } = client.options ?? {};
+  const methods = client as unknown as Record<string, RedisServer['call']>;
+  return {
+    address: addressOf(client.options),
+    isEncrypted: tls !== undefined && tls !== null && tls !== false,
+    // Under auto-pipelining, the method `call` loses the name of the command.
+    call: async (command, ...args) => methods[command.toLowerCase()]?.(...args),
+  };
+}
+
+function addressOf({ sentinels, path, host, port }: BinaryRedisClient['options'] = {}): string {
+  if (sentinels !== undefined && sentinels !== null) {
+    return `the primary through ${sentinels.map(addressOf).join(', ')}`;
+  }
+  const name = host?.includes(':') === true && !host.startsWith('[') ? `[${host}]` : host;
+  return path ?? `${name ?? 'localhost'}:${port ?? 6379}`;
 }
 
 /** The reply to SET: whether the value is there, the command after it finds out. */

@@ -42,6 +42,15 @@ export interface Redirection {
   readonly order: ReplyOrder | undefined;
 }
 
+/** One server, asked directly. */
+export interface RedisServer {
+  /** How the link reaches it, for people: host and port, without user and password. */
+  readonly address: string;
+  readonly isEncrypted: boolean;
+  /** Sends one command of one word. On a link to one server, keys get its prefix. Texts of the reply are strings. */
+  call(command: string, ...args: readonly string[]): Promise<unknown>;
+}
+
 export type LinkEvent =
   | { readonly kind: 'ready' | 'lost' }
   /** A reply went to another command: the connection is closed. Once per connection. */
@@ -83,6 +92,8 @@ export interface RedisLink {
   scan(cursor: string, match: string, count: number, receiver: ReplyReceiver): void;
   /** Of one server. */
   info(receiver: ReplyReceiver): void;
+  /** The server, or the primaries of the cluster that the link knows by now. Omitted if it cannot ask them one by one. */
+  servers?(): readonly RedisServer[];
   /** Opens a connection that subscribes, and connects again by itself. */
   subscribe(onMessage: (channel: string) => void): Subscriber;
 

@@ -16,6 +16,8 @@ export interface LinkUnderTest {
   readonly cut: () => Promise<unknown>;
   /** It is ready while one of its connections is replaced. */
   readonly isCluster?: boolean;
+  /** It cannot ask servers one by one. */
+  readonly isBlind?: boolean;
 }
 
 interface End {
@@ -57,7 +59,13 @@ let keys = 0;
 const newKey = () => `link:${process.pid}:${(keys += 1)}`;
 
 /** What the store relies on, of any link. */
-export function describeLink({ name, open, cut, isCluster = false }: LinkUnderTest): void {
+export function describeLink({
+  name,
+  open,
+  cut,
+  isCluster = false,
+  isBlind = false,
+}: LinkUnderTest): void {
   describe(`The link ${name}`, () => {
     let link: RedisLink;
     const events: LinkEvent[] = [];
@@ -242,6 +250,32 @@ export function describeLink({ name, open, cut, isCluster = false }: LinkUnderTe
     it('reads INFO', async () => {
       const { reply } = await asked(link, (receiver) => link.info(receiver));
       expect(reply).toContain('redis_version:');
+    });
+
+    it('asks each server by its address, if it can', async () => {
+      expect(link.servers === undefined).toBe(isBlind);
+      if (isBlind) return;
+      const key = newKey();
+      await evaluated("return redis.call('SET', KEYS[1], 'x', 'EX', 60)", key);
+      const servers = link.servers!();
+      expect(new Set(servers.map(({ address }) => address)).size).toBe(isCluster ? 3 : 1);
+      const values: unknown[] = [];
+      for (const { address, isEncrypted, call } of servers) {
+        expect(address).toMatch(/^(?:the primary through )?(?:127\.0\.0\.1:\d+(?:, |$))+/);
+        expect(isEncrypted).toBe(false);
+        expect(await call('TIME')).toEqual([expect.stringMatching(/^\d+$/), expect.any(String)]);
+        expect(await call('CONFIG', 'GET', 'appendonly')).toEqual(['appendonly', 'no']);
+        const info = String(await call('INFO'));
+        if (/ /.test(address) || info.includes(`tcp_port:${address.split(':')[1]}`)) {
+          values.push(
+            await call('GET', isCluster ? link.keyPrefix + key : key).catch(
+              (error: Error) => error.message.split(' ')[0],
+            ),
+          );
+        }
+        await expect(call('SELECT', 'x')).rejects.toThrow('ERR');
+      }
+      expect(values.sort()).toEqual(isCluster ? ['MOVED', 'MOVED', 'x'] : ['x']);
     });
 
     it('is unavailable for good once it is closed', async () => {
