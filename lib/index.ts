@@ -29,7 +29,7 @@ export { severityOf, type IdempotencyEvent, type ReconcileReport } from './core/
 export { IdempotencyEvents } from './core/record/idempotency-events.js';
 export { IdempotencyMeter } from './core/meter/idempotency-meter.js';
 export type { MeterReading } from './core/meter/meter-reading.js';
-export { IdempotencyStore } from './core/store/idempotency-store.js';
+export { IdempotencyStore, type Finding, type Verdict } from './core/store/idempotency-store.js';
 export { IdempotencyHealth } from './observability/health/idempotency-health.js';
 export { envelopeKeys, staticKeys, type SecretKeys } from './core/payload/secret-keys.js';
 export type { Recover, Recovery } from './core/operation/recovery.js';

@@ -1,7 +1,8 @@
 import { parseArgs } from 'node:util';
 import type { Finding, Verdict } from '../core/store/diagnosis/finding.js';
-import { diagnosePostgres } from './doctor/postgres.js';
-import { diagnoseRedis } from './doctor/redis.js';
+import { postgresStore } from '../stores/postgres/index.js';
+import { diagnose, diagnoseRedis } from './doctor/redis.js';
+import { ServerAddress } from './doctor/server-address.js';
 import { UsageError } from './usage.js';
 
 /**
@@ -28,13 +29,16 @@ export async function runDoctor(args: string[], print: (text: string) => void): 
   if ((redis === undefined) === (postgres === undefined) || positionals.length > 0) {
     throw new UsageError('Pass either --redis URL or --postgres URL.');
   }
-  const isPrepared = !values['no-prepared-statements'];
+  const preparedStatements = !values['no-prepared-statements'];
+  const url = redis ?? postgres ?? '';
+  const address = new ServerAddress(url, redis === undefined ? 5432 : 6379);
   const findings =
     redis === undefined
-      ? diagnosePostgres({ url: postgres ?? '', schema, table, preparedStatements: isPrepared })
-      : diagnoseRedis({ url: redis, keyPrefix: values['key-prefix'], sentinel });
+      ? diagnose(postgresStore({ url, schema, table, preparedStatements }))
+      : diagnoseRedis({ url, keyPrefix: values['key-prefix'], sentinel }, address);
   const all: Finding[] = [];
-  for await (const finding of findings) {
+  for await (const found of findings) {
+    const finding = { ...found, message: address.redact(found.message) };
     all.push(finding);
     if (!json) print(lineOf(finding));
   }

@@ -1,222 +1,117 @@
-import { newProbeKey } from '../../core/record/record-key.js';
+import { asError } from '../../core/errors/errors.js';
+import { error, ok, type Finding } from '../../core/store/diagnosis/finding.js';
+import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import { nodeClock } from '../../core/util/clock.js';
+import { missingPeer } from '../../core/util/missing-peer.js';
+import { requirePeer } from '../../core/util/peers.js';
 import { within } from '../../core/util/time.js';
-import { hasCode, isIdempotencyError } from '../../core/errors/errors.js';
-import { describeFailure } from '../../stores/redis/ioredis/error-classification.js';
-import { resolveCommonOptions } from '../../stores/redis/redis-store-options.js';
-import { keyStartOf } from '../../stores/redis/redis-idempotency-store.js';
-import { infoFields } from '../../stores/redis/diagnosis/start-checks.js';
-import { checkServices, StepChecks } from '../../core/store/diagnosis/check-steps.js';
-import { error, findingsOf, ok, type Finding } from '../../core/store/diagnosis/finding.js';
-import { checkClock, checkLatency } from '../../core/store/diagnosis/measure.js';
-import { checkRights } from './redis-rights.js';
 import {
-  checkClusterInfo,
-  checkRedisInfo,
-  REDIS_WARNINGS,
-} from '../../stores/redis/diagnosis/info-checks.js';
-import {
-  openCluster,
-  openServer,
-  type AskedRedis,
-  type RedisDoctorOptions,
-  type RedisSubject,
-} from './redis-subject.js';
-import { ServerAddress } from './server-address.js';
+  redisStore,
+  type RedisClient,
+  type RedisConnectionOptions,
+} from '../../stores/redis/index.js';
+import type { ServerAddress } from './server-address.js';
 
-const TIMEOUT_MS = 2_000;
-const DEFAULT_PORT = 6379;
-const PUSH_REMEDY =
-  'The user requires SUBSCRIBE, PUBLISH (on a cluster SSUBSCRIBE, SPUBLISH) and the channels of the key prefix.';
-
-/** What stops the store's start where the user lacks rights, or the server is no Redis that keeps records. */
-const WITHOUT_RIGHTS = /^The (?:user may not|server runs no scripts)/;
-
-type Info = ReadonlyMap<string, string>;
-
-/**
- * Checks a Redis server, a Cluster, or the primary of Sentinels.
- * @throws {@link IdempotencyOptionsError} when an option is invalid.
- */
-export async function* diagnoseRedis(options: RedisDoctorOptions): AsyncGenerator<Finding> {
-  const address = new ServerAddress(options.url, DEFAULT_PORT);
-  yield* new RedisDiagnosis(options, address).run();
+export interface RedisDoctorOptions {
+  readonly url: string;
+  readonly keyPrefix?: string | undefined;
+  /** The name of the primary, if the URL is that of a Sentinel. */
+  readonly sentinel?: string | undefined;
 }
 
-class RedisDiagnosis {
-  constructor(
-    private readonly options: RedisDoctorOptions,
-    private readonly address: ServerAddress,
-  ) {}
+const CONNECT_TIMEOUT_MS = 2_000;
 
-  async *run(): AsyncGenerator<Finding> {
-    let server = await openServer(this.options, this.address);
-    try {
-      let started = await this.start(server);
-      if (started === 'without_rights') {
-        // A start that fails closes its connection.
-        await server.close();
-        server = await openServer(this.options, this.address);
-        // It waits for the connection. The checks report why it fails.
-        await inspectNone(server.store).catch(() => undefined);
-        started = [];
-      }
-      const stop = started.find(({ verdict }) => verdict === 'error');
-      if (stop === undefined) yield* this.started(server, started);
-      else yield stop;
-    } finally {
-      await server.close();
-    }
+/** Closes the store at the end. */
+export async function* diagnose(store: IdempotencyStore): AsyncGenerator<Finding> {
+  try {
+    yield* store.diagnose();
+  } finally {
+    await store.close();
   }
+}
 
-  /** What stops the store's start is an error; what INFO says is for {@link checkRedisInfo}. */
-  private async start({ store }: RedisSubject): Promise<Finding[] | 'without_rights'> {
-    try {
-      const found = findingsOf(await store.open(), REDIS_WARNINGS, this.redact);
-      return found.filter(({ check }) => check === 'connection' || check === 'configuration');
-    } catch (failure) {
-      if (hasCode(failure, 'idempotency_options_invalid')) throw failure;
-      const text = this.describe(failure);
-      // The checks say which rights, or that it is a Sentinel.
-      return WITHOUT_RIGHTS.test(text) ? 'without_rights' : [error('start', text)];
+/** Checks a Redis server, its cluster, or the primary of Sentinels. */
+export async function* diagnoseRedis(
+  { url, keyPrefix, sentinel }: RedisDoctorOptions,
+  address: ServerAddress,
+): AsyncGenerator<Finding> {
+  const server =
+    sentinel === undefined ? { url } : { connection: throughSentinel(address, sentinel) };
+  const store = redisStore({ ...server, keyPrefix, onConnectionError: () => undefined });
+  for await (const finding of diagnose(store)) {
+    const { check, verdict, message } = finding;
+    if (check === 'cluster' && verdict === 'ok') {
+      yield* diagnoseCluster(keyPrefix, address);
+      return;
     }
+    const [sentence] = / is a Sentinel\./.exec(message) ?? [];
+    yield sentence === undefined
+      ? finding
+      : error(check, `${address.shown}${sentence} Add --sentinel with the name of the primary.`);
   }
+}
 
-  private async *started(
-    server: RedisSubject,
-    warnings: readonly Finding[],
-  ): AsyncGenerator<Finding> {
-    const { shown, isEncrypted } = this.address;
-    const info = await infoOf(server.client);
-    if (info?.get('redis_mode') === 'sentinel') {
+/** Sentinels have users of their own: the URL's is that of the primary. */
+function throughSentinel(address: ServerAddress, name: string): RedisConnectionOptions {
+  const { host, port, database } = address;
+  return { sentinels: [{ host, port }], name, db: Number(database), ...loginOf(address) };
+}
+
+function loginOf({ username, password, isEncrypted }: ServerAddress): RedisConnectionOptions {
+  return {
+    ...(username !== '' && { username }),
+    ...(password !== '' && { password }),
+    ...(isEncrypted && { tls: {} }),
+  };
+}
+
+async function* diagnoseCluster(
+  keyPrefix: string | undefined,
+  address: ServerAddress,
+): AsyncGenerator<Finding> {
+  const { shown } = address;
+  const client = await makeCluster(address);
+  try {
+    const connecting = within(2 * CONNECT_TIMEOUT_MS, client.connect(), nodeClock);
+    const failure = await connecting.then(() => undefined, asError);
+    if (failure !== undefined) {
       yield error(
         'connection',
-        `${shown} is a Sentinel. Add --sentinel with the name of the primary.`,
+        `${shown} belongs to a cluster, whose servers cannot be reached: ${failure.message}`,
       );
       return;
     }
-    if (info?.get('cluster_enabled') === '1') {
-      yield* this.cluster(server.client);
-      return;
+    for await (const finding of diagnose(redisStore({ client, keyPrefix }))) {
+      const { check, verdict, message } = finding;
+      const hint = ` of ${shown}. An application passes a Cluster of ioredis as "client": a "url" reaches one server.`;
+      const isConnected = check === 'connection' && verdict === 'ok';
+      yield isConnected ? ok(check, message.slice(0, -1) + hint) : finding;
     }
-    const reached = this.options.sentinel === undefined ? shown : `the primary through ${shown}`;
-    yield ok('connection', `Connected to ${reached} ${isEncrypted ? 'with' : 'without'} TLS.`);
-    yield* info === undefined
-      ? warnings
-      : checkRedisInfo(info, ...(await settingsOf(server.client)));
-    if (info?.get('role') !== 'slave') yield* this.operations(server);
+  } finally {
+    client.disconnect();
   }
-
-  /** @param client - of the server that the URL names. */
-  private async *cluster(client: AskedRedis): AsyncGenerator<Finding> {
-    const { options, address } = this;
-    const state = await this.clusterState(client);
-    yield state;
-    // The client would wait until all slots are served.
-    if (state.verdict !== 'ok') return;
-    let cluster: RedisSubject;
-    try {
-      cluster = await openCluster(options, address);
-    } catch (failure) {
-      yield error(
-        'connection',
-        `${address.shown} belongs to a cluster, whose servers cannot be reached: ${this.describe(failure)}`,
-      );
-      return;
-    }
-    try {
-      const primaries = cluster.primaries();
-      yield ok(
-        'connection',
-        `Connected to the ${primaries.length} primaries of the cluster of ${address.shown}. An application passes a Cluster of ioredis as "client": a "url" reaches one server.`,
-      );
-      for (const primary of primaries) yield* await this.primary(primary);
-      yield* this.operations(cluster);
-    } finally {
-      await cluster.close();
-    }
-  }
-
-  private async clusterState(client: AskedRedis): Promise<Finding> {
-    try {
-      const reply = await within(TIMEOUT_MS, client.call('CLUSTER', 'INFO'), nodeClock);
-      return checkClusterInfo(infoFields(String(reply)));
-    } catch (failure) {
-      return error('cluster', this.describe(failure));
-    }
-  }
-
-  /** Each message names its server. */
-  private async primary(client: AskedRedis): Promise<Finding[]> {
-    const { host = '', port = DEFAULT_PORT } = client.options ?? {};
-    const info = await infoOf(client);
-    const found =
-      info === undefined
-        ? [error('connection', 'The server does not reply to INFO.')]
-        : checkRedisInfo(info, ...(await settingsOf(client)));
-    return found.map((finding) => ({ ...finding, message: `${host}:${port}: ${finding.message}` }));
-  }
-
-  /** The checks that send commands of the store. */
-  private async *operations(subject: RedisSubject): AsyncGenerator<Finding> {
-    const { store, client, primaries, isCluster } = subject;
-    const { keyPrefix } = resolveCommonOptions({ keyPrefix: this.options.keyPrefix });
-    const key = keyStartOf(keyPrefix) + newProbeKey(nodeClock);
-    yield* await checkRights(client, key, isCluster, this.describe);
-    const steps = await new StepChecks(store, PUSH_REMEDY).run(this.describe);
-    yield* steps;
-    if (steps.some(({ verdict }) => verdict === 'error')) return;
-    try {
-      yield await checkServices(store);
-      yield await checkLatency(() => inspectNone(store));
-      for (const primary of primaries()) yield await checkClock(() => timeOf(primary));
-    } catch (failure) {
-      yield error('connection', this.describe(failure));
-    }
-  }
-
-  private readonly redact = (text: string): string => this.address.redact(text);
-
-  private readonly describe = (failure: unknown): string =>
-    this.redact(isIdempotencyError(failure) ? failure.message : describeFailure(failure));
 }
 
-/** A command of the store, about no record. */
-function inspectNone(store: RedisSubject['store']): Promise<unknown> {
-  return store.inspect(newProbeKey(nodeClock), { timeoutMs: TIMEOUT_MS });
+interface ClusterClient extends RedisClient {
+  connect(): Promise<unknown>;
+  disconnect(): void;
 }
 
-/** Undefined if the user may not run INFO, or if there is no connection. */
-async function infoOf(client: AskedRedis): Promise<Info | undefined> {
+/** As an application does. */
+async function makeCluster(address: ServerAddress): Promise<ClusterClient> {
+  let clients: { readonly Cluster: new (...args: object[]) => ClusterClient };
   try {
-    return infoFields(await within(TIMEOUT_MS, client.info(), nodeClock));
-  } catch {
-    return undefined;
+    clients = (requirePeer('ioredis') ?? (await import('ioredis'))) as typeof clients;
+  } catch (failure) {
+    throw missingPeer(failure, 'ioredis', 'The doctor connects to a cluster with');
   }
-}
-
-/** What INFO does not contain. */
-function settingsOf(client: AskedRedis) {
-  return Promise.all([settingOf(client, 'appendfsync'), settingOf(client, 'maxmemory-clients')]);
-}
-
-/** Undefined if the user may not run CONFIG, as on most managed servers. */
-async function settingOf(client: AskedRedis, name: string): Promise<string | undefined> {
-  try {
-    const reply = await within(TIMEOUT_MS, client.call('CONFIG', 'GET', name), nodeClock);
-    // A list or, in the protocol's third version, an object.
-    const value: unknown = Object.values(reply as object).at(-1);
-    return typeof value === 'string' ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-async function timeOf(client: AskedRedis): Promise<number> {
-  const [seconds, microseconds] = (await within(
-    TIMEOUT_MS,
-    client.call('TIME'),
-    nodeClock,
-  )) as unknown[];
-  return Number(seconds) * 1_000 + Number(microseconds) / 1_000;
+  const client = new clients.Cluster([{ host: address.host, port: address.port }], {
+    lazyConnect: true,
+    clusterRetryStrategy: () => null,
+    slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
+    redisOptions: { ...loginOf(address), connectTimeout: CONNECT_TIMEOUT_MS },
+  });
+  // Each check reports its own failure.
+  client.on('error', () => undefined);
+  return client;
 }

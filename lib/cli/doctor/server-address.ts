@@ -1,4 +1,5 @@
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
+import { hostAndPort } from '../../core/util/host-and-port.js';
 
 /** The address of a server, without the user and the password of its URL. */
 export class ServerAddress {
@@ -28,8 +29,7 @@ export class ServerAddress {
   }
 
   get shown(): string {
-    const host = this.host.includes(':') ? `[${this.host}]` : this.host;
-    return `${host === '' ? 'a local socket' : host}:${this.port}`;
+    return hostAndPort(this.host, this.port);
   }
 
   /** A text of the server, of a driver or of the store, in which the password may occur. */

@@ -2,7 +2,7 @@ import type { BreakerState } from '../record/events.js';
 import type { Lease, RecordKey } from '../record/record.js';
 import { IdempotencyStore } from './idempotency-store.js';
 import type * as Store from '../record/commands.js';
-import type { StoreObserver, StoreWarning } from './idempotency-store.js';
+import type { Finding, StoreObserver, StoreWarning } from './idempotency-store.js';
 import type { TransactionalRecords } from './transactional-records.js';
 
 /**
@@ -89,6 +89,10 @@ export class DelegatingStore extends IdempotencyStore {
 
   override get transactional(): TransactionalRecords | undefined {
     return this.store.transactional;
+  }
+
+  override diagnose(): AsyncIterable<Finding> {
+    return this.store.diagnose();
   }
 
   override close(observer?: StoreObserver): Promise<void> {

@@ -16,10 +16,11 @@ import type {
 } from '../record/commands.js';
 import type { BreakerState } from '../record/events.js';
 import type { Lease, RecordKey } from '../record/record.js';
-import type { StoreWarning } from './diagnosis/finding.js';
+import { checkSteps } from './diagnosis/check-steps.js';
+import type { Finding, StoreWarning } from './diagnosis/finding.js';
 import type { TransactionalRecords } from './transactional-records.js';
 
-export type { StoreWarning } from './diagnosis/finding.js';
+export type { Finding, StoreWarning, Verdict } from './diagnosis/finding.js';
 
 /**
  * The port between the protocol and a database, and the injection token of the store in use. Each method is one atomic
@@ -120,6 +121,17 @@ export abstract class IdempotencyStore {
   /** The store's part in operations with `transaction`; `undefined`, the default, if it does not support them. */
   get transactional(): TransactionalRecords | undefined {
     return undefined;
+  }
+
+  /**
+   * Checks the store from where it runs, as `npx nestjs-idempotency doctor` does: one finding after the other, over some
+   * seconds. Writes records that no request can have, which are deleted or expire within ten seconds. Neither opens nor
+   * closes the store: {@link close} ends what it had to connect. What the server rejects is a finding. The default checks
+   * what every store has: its steps, the notification of waiting duplicates, the services, the latency.
+   * @throws {@link IdempotencyOptionsError} when an option is invalid.
+   */
+  diagnose(): AsyncIterable<Finding> {
+    return checkSteps(this, 'Implement watch() of the store.');
   }
 
   /**

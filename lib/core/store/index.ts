@@ -37,6 +37,12 @@ export type {
   StopWatching,
   Watch,
 } from '../record/commands.js';
-export { IdempotencyStore, type StoreObserver, type StoreWarning } from './idempotency-store.js';
+export {
+  IdempotencyStore,
+  type Finding,
+  type StoreObserver,
+  type StoreWarning,
+  type Verdict,
+} from './idempotency-store.js';
 export { transitions, type Transition } from './record-transitions.js';
 export type { TransactionalRecords } from './transactional-records.js';

@@ -3,7 +3,7 @@ import { isProbeKey } from '../../core/record/record-key.js';
 import { compareAndSet, type CompareAndSet } from '../../core/store/compare-and-set.js';
 import { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type * as Store from '../../core/record/commands.js';
-import type { StoreObserver, StoreWarning } from '../../core/store/idempotency-store.js';
+import type { Finding, StoreObserver, StoreWarning } from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import * as transitions from '../../core/store/record-transitions.js';
 import type { TransactionalRecords } from '../../core/store/transactional-records.js';
@@ -23,6 +23,7 @@ import { resolveStoreOptions, type CommonOptions } from './postgres-store-option
 import { runMigrations } from './schema/run-migrations.js';
 import { loadStatements, sqlStatement, type SqlStatements } from './sql/sql-statements.js';
 import { TableName } from './sql/table-name.js';
+import { diagnosePostgres } from './diagnosis/diagnose-postgres.js';
 import { checkServer } from './diagnosis/start-checks.js';
 import { beginRecord } from './statements/begin-record.js';
 import { recordKeyBytes } from './statements/record-row.js';
@@ -89,6 +90,10 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   private readonly deletionOptions: ResolvedDeletionOptions;
   private deletion: DeletionSchedule | undefined;
   private deleted = 0;
+  /** What the use of connections has shown, by code. */
+  private readonly warned = new Map<string, StoreWarning>();
+  /** Calls of diagnose() in progress. They report it themselves. */
+  private diagnosing = 0;
   private closing: Promise<void> | undefined;
 
   /** @throws {@link IdempotencyOptionsError} when an option is invalid. */
@@ -234,6 +239,24 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     return this.inTransaction;
   }
 
+  override async *diagnose(): AsyncGenerator<Finding> {
+    const { pool, runner, table, deletionOptions, warned } = this;
+    this.diagnosing += 1;
+    try {
+      await this.options.loadDriver?.();
+      yield* diagnosePostgres({
+        store: this,
+        pool,
+        runner,
+        table,
+        deletes: deletionOptions.deleteExpired !== false,
+        warned: () => warned.values(),
+      });
+    } finally {
+      this.diagnosing -= 1;
+    }
+  }
+
   /** As `ForgettingStore`. @internal */
   async forget(recordKey: RecordKey): Promise<StoreWarning | undefined> {
     const { quoted } = this.table;
@@ -260,7 +283,8 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
 
   /** What a pooler does shows only when it is used. */
   private warn(warning: StoreWarning): void {
-    if (this.openings.warned(warning)) return;
+    this.warned.set(warning.code, warning);
+    if (this.openings.warned(warning) || this.diagnosing > 0) return;
     process.emitWarning(warning.message, {
       type: 'IdempotencyWarning',
       code: 'IDEMPOTENCY_POSTGRES_POOLER',

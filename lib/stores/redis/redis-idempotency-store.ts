@@ -1,10 +1,11 @@
 import type { Lease, RecordKey } from '../../core/record/record.js';
 import { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type * as Store from '../../core/record/commands.js';
-import type { StoreObserver, StoreWarning } from '../../core/store/idempotency-store.js';
+import type { Finding, StoreObserver, StoreWarning } from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import { nodeClock } from '../../core/util/clock.js';
 import { StoreUnavailableError, type ValueNotStorableError } from '../../core/errors/errors.js';
+import { diagnoseRedis } from './diagnosis/diagnose-redis.js';
 import type { PublishCommand, RedisLink } from './link/redis-link.js';
 import { RedisSession, type SessionSettings } from './redis-session.js';
 import { resolveCommonOptions, type CommonOptions } from './redis-store-options.js';
@@ -50,7 +51,7 @@ const KEY_VERSION = '1';
 const STAGED_VERSION = '2';
 
 /** What precedes the record key in a key. */
-export function keyStartOf(keyPrefix: string): string {
+function keyStartOf(keyPrefix: string): string {
   return `${keyPrefix}:${KEY_VERSION}:`;
 }
 
@@ -152,6 +153,10 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   override async abandoned(command: Store.Abandoned): Promise<Store.AbandonedPage> {
     const { scan } = this.session ?? (await this.start());
     return scan.page(command);
+  }
+
+  override diagnose(): AsyncIterable<Finding> {
+    return diagnoseRedis(this, async () => this.session ?? (await this.start()));
   }
 
   /** As `ForgettingStore`. @internal */

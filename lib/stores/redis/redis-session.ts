@@ -39,7 +39,7 @@ export class RedisSession {
 
   constructor(
     readonly link: RedisLink,
-    private readonly settings: SessionSettings,
+    readonly settings: SessionSettings,
   ) {
     const { push, scripts, keyStart } = settings;
     this.sender = this.senderOn(link);

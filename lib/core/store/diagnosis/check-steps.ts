@@ -1,7 +1,8 @@
-import { NOTE_PLACES, notePlace } from '../../record/record-key.js';
+import { newProbeKey, NOTE_PLACES, notePlace } from '../../record/record-key.js';
 import { nodeClock, type Clock } from '../../util/clock.js';
 import { isDoneWithin } from '../../util/time.js';
-import { error, ok, warning, type Finding } from './finding.js';
+import { error, messageOf, ok, warning, type Finding } from './finding.js';
+import { checkLatency } from './measure.js';
 import { Trial, unexpected, type Steps } from './trial.js';
 
 /** For a notification. */
@@ -11,78 +12,69 @@ const STEPS_TIMEOUT_MS = 6_000;
 /** How long the record is kept. */
 const KEPT_MS = 10_000;
 
-/** Executes each step of the store, on a record of its own that is deleted, or expires soon. */
-export class StepChecks {
-  private readonly trial: Trial;
-
-  /** @param pushRemedy - what notifications require of the server. */
-  constructor(
-    private readonly store: Steps,
-    private readonly pushRemedy: string,
-    private readonly clock: Clock = nodeClock,
-  ) {
-    this.trial = new Trial(store, STEPS_TIMEOUT_MS, KEPT_MS, clock);
-  }
-
-  /** @param describe - the text of an error. */
-  async run(describe: (error: unknown) => string): Promise<Finding[]> {
-    const notified = await this.listen();
-    try {
-      await this.execute();
-    } catch (failure) {
-      return [error('steps', describe(failure))];
-    } finally {
-      // Rejected steps may have written, too.
-      await this.trial.forget();
-    }
-    return [
-      ok(
-        'steps',
-        'begin, extend, inspect, complete, replay and release were executed on a record of the doctor.',
-      ),
-      (await notified?.())
-        ? ok('push', 'A waiting duplicate is notified of the end of an operation.')
-        : warning(
-            'push',
-            `A waiting duplicate is not notified of the end of an operation: it polls. ${this.pushRemedy}`,
-          ),
-    ];
-  }
-
-  /** @returns whether the notification arrives. */
-  private async listen(): Promise<(() => Promise<boolean>) | undefined> {
-    let arrived: () => void = () => undefined;
-    const arrival = new Promise<void>((resolve) => {
-      arrived = resolve;
-    });
-    const command = { timeoutMs: TIMEOUT_MS };
-    const watching = this.store.watch(this.trial.recordKey, arrived, command);
-    const stop = await watching.catch(() => undefined);
-    if (stop === undefined) return undefined;
-    return async () => {
-      const isNotified = await isDoneWithin(TIMEOUT_MS, arrival, this.clock);
-      stop();
-      return isNotified;
-    };
-  }
-
-  private async execute(): Promise<void> {
-    const { store, trial } = this;
-    await trial.release(await trial.begin());
-    const lease = await trial.begin();
-    const { timeoutMs } = trial;
-    const timing = { leaseMs: KEPT_MS, recordRetentionMs: KEPT_MS, timeoutMs };
-    const { kind } = await store.extend(lease, timing);
-    if (kind !== 'ok') throw unexpected('extend', kind);
-    const found = await store.inspect(trial.recordKey, { timeoutMs });
-    if (found?.state !== 'in_progress') throw unexpected('inspect', found?.state);
-    await trial.complete(lease, true);
-    await trial.replay();
+/**
+ * What every store can run on itself: its steps, on a record that is deleted or expires soon, the notification of their
+ * end, the services and the latency.
+ * @param pushRemedy - what notifications require.
+ * @returns the error after which the rest was left out.
+ */
+export async function* checkSteps(
+  store: Steps,
+  pushRemedy: string,
+  clock: Clock = nodeClock,
+): AsyncGenerator<Finding, Finding | undefined> {
+  const trial = new Trial(store, STEPS_TIMEOUT_MS, KEPT_MS, clock);
+  let arrived: () => void = () => undefined;
+  const arrival = new Promise<void>((resolve) => {
+    arrived = resolve;
+  });
+  const watching = store.watch(trial.recordKey, arrived, { timeoutMs: TIMEOUT_MS });
+  const stop = await watching.catch(() => undefined);
+  const ask = () => store.inspect(newProbeKey(clock), { timeoutMs: TIMEOUT_MS });
+  let check = 'steps';
+  try {
+    await execute(store, trial);
+    yield ok(
+      'steps',
+      'begin, extend, inspect, complete, replay and release were executed on a record of the doctor.',
+    );
+    const isNotified = stop !== undefined && (await isDoneWithin(TIMEOUT_MS, arrival, clock));
+    yield isNotified
+      ? ok('push', 'A waiting duplicate is notified of the end of an operation.')
+      : warning(
+          'push',
+          `A waiting duplicate is not notified of the end of an operation: it polls. ${pushRemedy}`,
+        );
+    check = 'connection';
+    yield await checkServices(store);
+    yield await checkLatency(ask, clock);
+    return undefined;
+  } catch (failure) {
+    const failed = error(check, messageOf(failure));
+    yield failed;
+    return failed;
+  } finally {
+    stop?.();
+    // Rejected steps may have written, too.
+    await trial.forget();
   }
 }
 
+async function execute(store: Steps, trial: Trial): Promise<void> {
+  await trial.release(await trial.begin());
+  const lease = await trial.begin();
+  const { timeoutMs } = trial;
+  const timing = { leaseMs: KEPT_MS, recordRetentionMs: KEPT_MS, timeoutMs };
+  const { kind } = await store.extend(lease, timing);
+  if (kind !== 'ok') throw unexpected('extend', kind);
+  const found = await store.inspect(trial.recordKey, { timeoutMs });
+  if (found?.state !== 'in_progress') throw unexpected('inspect', found?.state);
+  await trial.complete(lease, true);
+  await trial.replay();
+}
+
 /** Lists the services whose processes have run within a week. */
-export async function checkServices(store: Steps): Promise<Finding> {
+async function checkServices(store: Steps): Promise<Finding> {
   const names = await notedServices(store, TIMEOUT_MS);
   const [first] = names;
   if (first === undefined) return ok('services', 'No service has used this store within a week.');

@@ -1,3 +1,5 @@
+import { asError, hasCode } from '../../errors/errors.js';
+
 /** A condition of the server that weakens the library's guarantees. */
 export interface StoreWarning {
   /** Stable, in snake_case. */
@@ -11,9 +13,10 @@ export interface StoreWarning {
   readonly isOutage?: boolean | undefined;
 }
 
+/** Whether there is something to do: to look at, or at once. */
 export type Verdict = 'ok' | 'warning' | 'error';
 
-/** What one check found. */
+/** What one check of a store found. */
 export interface Finding {
   /** A word that names the check. */
   readonly check: string;
@@ -34,17 +37,25 @@ export function error(check: string, message: string): Finding {
   return { check, verdict: 'error', message };
 }
 
+/**
+ * What a store says of its failure.
+ * @throws it, if an option is invalid: no server has said that.
+ */
+export function messageOf(failure: unknown): string {
+  if (hasCode(failure, 'idempotency_options_invalid')) throw failure;
+  return asError(failure).message;
+}
+
 export type Place = readonly [check: string, verdict: Verdict];
 
 /** The warnings of a store's start as findings; an unknown one is about the configuration. */
 export function findingsOf(
   warnings: readonly StoreWarning[],
   places: Readonly<Record<string, Place>>,
-  redact = (text: string): string => text,
 ): Finding[] {
   return warnings.map(({ code, message }) => {
     const [check, verdict] = places[code] ?? (['configuration', 'warning'] as const);
-    return { check, verdict, message: redact(message) };
+    return { check, verdict, message };
   });
 }
 

@@ -1,17 +1,4 @@
-import type {
-  Begin,
-  BeginReply,
-  Complete,
-  CompleteReply,
-  Extend,
-  ExtendReply,
-  IdempotencyRecord,
-  Inspect,
-  Release,
-  ReleaseReply,
-  StopWatching,
-  Watch,
-} from '../../record/commands.js';
+import type * as Store from '../../record/commands.js';
 import type { Fingerprint, Lease, RecordKey } from '../../record/record.js';
 import { newOwnerToken, newProbeKey } from '../../record/record-key.js';
 import { nodeClock, type Clock } from '../../util/clock.js';
@@ -23,12 +10,16 @@ const OUTCOME = { header: 'trial', body: Buffer.from('The outcome of a trial.') 
 
 /** The steps of a store. */
 export interface Steps {
-  begin(command: Begin): Promise<BeginReply>;
-  extend(lease: Lease, command: Extend): Promise<ExtendReply>;
-  complete(lease: Lease, command: Complete): Promise<CompleteReply>;
-  release(lease: Lease, command: Release): Promise<ReleaseReply>;
-  inspect(recordKey: RecordKey, command: Inspect): Promise<IdempotencyRecord | undefined>;
-  watch(recordKey: RecordKey, onEnd: () => void, command: Watch): Promise<StopWatching | undefined>;
+  begin(command: Store.Begin): Promise<Store.BeginReply>;
+  extend(lease: Lease, command: Store.Extend): Promise<Store.ExtendReply>;
+  complete(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply>;
+  release(lease: Lease, command: Store.Release): Promise<Store.ReleaseReply>;
+  inspect(key: RecordKey, command: Store.Inspect): Promise<Store.IdempotencyRecord | undefined>;
+  watch(
+    key: RecordKey,
+    onEnd: () => void,
+    command: Store.Watch,
+  ): Promise<Store.StopWatching | undefined>;
 }
 
 /** A store that can delete the record of a trial at once. No step of the protocol does: it would delete outcomes. */
@@ -101,7 +92,7 @@ export class Trial {
     return store.forget?.(this.recordKey).catch(() => undefined);
   }
 
-  private command(): Begin {
+  private command(): Store.Begin {
     const { recordKey, keptMs, timeoutMs, clock } = this;
     return {
       recordKey,

@@ -16,7 +16,7 @@ export const POSTGRES_WARNINGS: Readonly<Record<string, Place>> = {
   postgres_commits_late: ['durability', 'warning'],
 };
 
-/** What the doctor reads, by the names of the settings and columns. */
+/** What a statement reads as text, by the names of the settings and columns. */
 export type Row = Readonly<Record<string, string | null | undefined>>;
 
 const FULL = 0.8;
@@ -45,7 +45,7 @@ export const PRIVILEGES_SQL = `SELECT ${PRIVILEGES.map(
 
 /** $1: the table. A table without statistics has never been written. */
 export const VACUUM_SQL = `SELECT array_to_string(reloptions, ' ') AS options, n_live_tup AS live, n_dead_tup AS dead,
-  last_autovacuum AS vacuumed_at
+  last_autovacuum::text AS vacuumed_at
 FROM pg_class LEFT JOIN pg_stat_all_tables ON relid = pg_class.oid
 WHERE pg_class.oid = $1::regclass`;
 
@@ -101,10 +101,12 @@ function isolationOf({ default_transaction_isolation: isolation }: Row): Finding
       );
 }
 
-export function checkPrivileges(row: Row, { quoted }: TableName): Finding {
-  const missing = PRIVILEGES.filter((name) => row[name.toLowerCase()] !== 't');
+/** @param deletes - whether the store deletes expired records. */
+export function checkPrivileges(row: Row, { quoted }: TableName, deletes: boolean): Finding {
+  const needed = PRIVILEGES.filter((name) => deletes || name !== 'DELETE');
+  const missing = needed.filter((name) => row[name.toLowerCase()] !== 'true');
   return missing.length === 0
-    ? ok('rights', `The user may ${PRIVILEGES.join(', ')} on ${quoted}.`)
+    ? ok('rights', `The user may ${needed.join(', ')} on ${quoted}.`)
     : error(
         'rights',
         `The user may not ${missing.join(', ')} on ${quoted}. Grant it: GRANT ${missing.join(', ')} ON ${quoted} TO …`,
@@ -138,7 +140,7 @@ export function checkVacuum(server: Row, table: Row): Finding {
 }
 
 export function checkDeletion({ is_kept: isKept }: Row): Finding {
-  return isKept === 't'
+  return isKept === 'true'
     ? warning(
         'deletion',
         'Records that expired more than an hour ago are still there: nothing deletes them. Does an application run with deleteExpired, or a job of the database?',

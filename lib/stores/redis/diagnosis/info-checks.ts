@@ -19,6 +19,7 @@ export const REDIS_WARNINGS: Readonly<Record<string, Place>> = {
   redis_may_evict: ['eviction', 'warning'],
   redis_not_durable: ['persistence', 'warning'],
   redis_is_replica: ['role', 'error'],
+  redis_too_few_replicas: ['role', 'error'],
 };
 
 const FULL = 0.8;
@@ -28,17 +29,19 @@ const LEAST_CLIENT_MEMORY = 64 * 2 ** 20;
 
 /**
  * What INFO contains about one server.
+ * @param requiredReplicas - of `waitReplicas`.
  * @param appendfsync - unknown if the user may not read it.
  * @param maxmemoryClients - likewise, or before Redis 7.
  */
 export function checkRedisInfo(
   info: Info,
+  requiredReplicas: number,
   appendfsync: string | undefined,
   maxmemoryClients?: string,
 ): Finding[] {
   let found: Finding[];
   try {
-    found = findingsOf(evaluateInfo(info, 0).warnings, REDIS_WARNINGS);
+    found = findingsOf(evaluateInfo(info, requiredReplicas).warnings, REDIS_WARNINGS);
   } catch (failure) {
     if (!isIdempotencyError(failure)) throw failure;
     return [error('version', failure.message)];

@@ -1,4 +1,5 @@
 import { IdempotencyOptionsError } from '../../../core/errors/errors.js';
+import { hostAndPort } from '../../../core/util/host-and-port.js';
 import type {
   Arguments,
   Keys,
@@ -160,7 +161,10 @@ class IoredisLink implements RedisLink {
 
 function serverOf(client: BinaryRedisClient): RedisServer {
   const { tls } = client.options ?? {};
-  const methods = client as unknown as Record<string, RedisServer['call']>;
+  const methods = client as unknown as Record<
+    string,
+    (...args: readonly string[]) => Promise<unknown>
+  >;
   return {
     address: addressOf(client.options),
     isEncrypted: tls !== undefined && tls !== null && tls !== false,
@@ -169,12 +173,15 @@ function serverOf(client: BinaryRedisClient): RedisServer {
   };
 }
 
-function addressOf({ sentinels, path, host, port }: BinaryRedisClient['options'] = {}): string {
+function addressOf(
+  { sentinels, path, host = 'localhost', port }: BinaryRedisClient['options'] = {},
+  defaultPort = 6379,
+): string {
   if (sentinels !== undefined && sentinels !== null) {
-    return `the primary through ${sentinels.map(addressOf).join(', ')}`;
+    const addresses = sentinels.map((sentinel) => addressOf(sentinel, 26379));
+    return `the primary through ${addresses.join(', ')}`;
   }
-  const name = host?.includes(':') === true && !host.startsWith('[') ? `[${host}]` : host;
-  return path ?? `${name ?? 'localhost'}:${port ?? 6379}`;
+  return path ?? hostAndPort(host, port ?? defaultPort);
 }
 
 /** The reply to SET: whether the value is there, the command after it finds out. */

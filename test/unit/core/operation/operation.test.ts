@@ -617,6 +617,7 @@ const METHODS: Readonly<Record<Method, number>> = {
   inspect: 2,
   watch: 3,
   abandoned: 1,
+  diagnose: 0,
   close: 1,
 };
 

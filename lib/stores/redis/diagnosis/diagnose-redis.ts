@@ -1,0 +1,202 @@
+import { newProbeKey } from '../../../core/record/record-key.js';
+import { checkSteps } from '../../../core/store/diagnosis/check-steps.js';
+import {
+  error,
+  findingsOf,
+  messageOf,
+  ok,
+  warning,
+  type Finding,
+} from '../../../core/store/diagnosis/finding.js';
+import { checkClock } from '../../../core/store/diagnosis/measure.js';
+import type { Steps } from '../../../core/store/diagnosis/trial.js';
+import type { StoreWarning } from '../../../core/store/idempotency-store.js';
+import { isIdempotencyError } from '../../../core/errors/errors.js';
+import { nodeClock } from '../../../core/util/clock.js';
+import { within } from '../../../core/util/time.js';
+import type { RedisLink, RedisServer, RequiredReplicas } from '../link/redis-link.js';
+import type { ScriptSender } from '../scripts/script-sender.js';
+import { checkClusterInfo, checkRedisInfo, REDIS_WARNINGS } from './info-checks.js';
+import { checkServerRights } from './server-rights.js';
+import { infoFields } from './start-checks.js';
+
+const TIMEOUT_MS = 2_000;
+const PUSH_REMEDY =
+  'The user requires SUBSCRIBE, PUBLISH (on a cluster SSUBSCRIBE, SPUBLISH) and the channels of the key prefix.';
+
+/** What stops the store's start where the user lacks rights, or the server is no Redis that keeps records. */
+const WITHOUT_RIGHTS = /^The (?:user may not|server runs no scripts)/;
+
+/** The store's connection, and what is said of it at the start. */
+interface Session {
+  readonly sender: ScriptSender;
+  readonly settings: {
+    readonly keyStart: string;
+    readonly push: boolean;
+    readonly waitReplicas: RequiredReplicas | undefined;
+  };
+  check(): Promise<readonly StoreWarning[]>;
+}
+
+/**
+ * Checks one server, the primary of Sentinels, or a cluster.
+ * @throws {@link IdempotencyOptionsError} when an option is invalid.
+ */
+export async function* diagnoseRedis(
+  store: Steps,
+  connect: () => Promise<Session>,
+): AsyncGenerator<Finding> {
+  let session: Session;
+  try {
+    session = await connect();
+  } catch (failure) {
+    yield error('start', messageOf(failure));
+    return;
+  }
+  yield* new RedisDiagnosis(store, session).run();
+}
+
+class RedisDiagnosis {
+  private readonly link: RedisLink;
+  private readonly isCluster: boolean;
+
+  constructor(
+    private readonly store: Steps,
+    private readonly session: Session,
+  ) {
+    this.link = session.sender.link;
+    this.isCluster = this.link.publishCommand === 'SPUBLISH';
+  }
+
+  async *run(): AsyncGenerator<Finding> {
+    const started = await this.start();
+    const stop = started.find(({ check, verdict }) => verdict === 'error' && check !== 'role');
+    if (stop === undefined) yield* this.started(started);
+    else yield stop;
+  }
+
+  /** What stops the store's start is an error. */
+  private async start(): Promise<Finding[]> {
+    try {
+      return findingsOf(await this.session.check(), REDIS_WARNINGS);
+    } catch (failure) {
+      const text = messageOf(failure);
+      // The checks say which rights, or that it is a Sentinel.
+      return WITHOUT_RIGHTS.test(text) ? [] : [error('start', text)];
+    }
+  }
+
+  /** @param found - by the start, of which INFO says more. */
+  private async *started(found: readonly Finding[]): AsyncGenerator<Finding> {
+    const servers = this.link.servers?.() ?? [];
+    const [first] = servers;
+    if (first === undefined) {
+      yield warning(
+        'configuration',
+        'The client does not ask servers one by one: their memory, persistence and clock were not checked. Run the doctor with the URL.',
+      );
+      yield* found;
+      if (!found.some(({ verdict }) => verdict === 'error')) yield* this.operations(servers);
+      return;
+    }
+    const { address, isEncrypted } = first;
+    const info = await infoOf(first);
+    if (info?.get('redis_mode') === 'sentinel') {
+      yield error(
+        'connection',
+        `${address} is a Sentinel. Set "sentinels" and "name" of "connection" in place of "url".`,
+      );
+      return;
+    }
+    if (this.isCluster || info?.get('cluster_enabled') === '1') {
+      const state = await this.clusterState(first);
+      yield state;
+      // The client would wait until all slots are served.
+      if (state.verdict !== 'ok') return;
+      if (!this.isCluster) {
+        yield error(
+          'connection',
+          `${address} belongs to a cluster. Pass a Cluster of ioredis as "client": a "url" reaches one server.`,
+        );
+        return;
+      }
+      yield ok('connection', `Connected to the ${servers.length} primaries of the cluster.`);
+    } else {
+      yield ok('connection', `Connected to ${address} ${isEncrypted ? 'with' : 'without'} TLS.`);
+    }
+    if (info === undefined) yield* found;
+    else for (const server of servers) yield* await this.server(server);
+    if (this.isCluster || info?.get('role') !== 'slave') yield* this.operations(servers);
+  }
+
+  private async clusterState(server: RedisServer): Promise<Finding> {
+    try {
+      const reply = await within(TIMEOUT_MS, server.call('CLUSTER', 'INFO'), nodeClock);
+      return checkClusterInfo(infoFields(String(reply)));
+    } catch (failure) {
+      return error('cluster', this.describe(failure));
+    }
+  }
+
+  /** On a cluster, each message names its server. */
+  private async server(server: RedisServer): Promise<Finding[]> {
+    const info = await infoOf(server);
+    const required = this.session.settings.waitReplicas?.count ?? 0;
+    const found =
+      info === undefined
+        ? [error('connection', 'The server does not reply to INFO.')]
+        : checkRedisInfo(info, required, ...(await settingsOf(server)));
+    if (!this.isCluster) return found;
+    return found.map((one) => ({ ...one, message: `${server.address}: ${one.message}` }));
+  }
+
+  /** The checks that send commands of the store. */
+  private async *operations(servers: readonly RedisServer[]): AsyncGenerator<Finding> {
+    const { sender, settings } = this.session;
+    const key = settings.keyStart + newProbeKey(nodeClock);
+    const only = this.isCluster ? undefined : servers[0];
+    yield* await checkServerRights(sender, only, key, this.describe);
+    const remedy = settings.push ? PUSH_REMEDY : 'The option "push" is false.';
+    if ((yield* checkSteps(this.store, remedy)) !== undefined) return;
+    try {
+      for (const server of servers) yield await checkClock(() => timeOf(server));
+    } catch (failure) {
+      yield error('connection', this.describe(failure));
+    }
+  }
+
+  private readonly describe = (failure: unknown): string =>
+    isIdempotencyError(failure) ? failure.message : this.link.failureOf(failure).cause;
+}
+
+/** Undefined if the user may not run INFO, or if there is no connection. */
+async function infoOf(server: RedisServer): Promise<ReadonlyMap<string, string> | undefined> {
+  try {
+    return infoFields(String(await within(TIMEOUT_MS, server.call('INFO'), nodeClock)));
+  } catch {
+    return undefined;
+  }
+}
+
+/** What INFO does not contain. */
+function settingsOf(server: RedisServer) {
+  return Promise.all([settingOf(server, 'appendfsync'), settingOf(server, 'maxmemory-clients')]);
+}
+
+/** Undefined if the user may not run CONFIG, as on most managed servers. */
+async function settingOf(server: RedisServer, name: string): Promise<string | undefined> {
+  try {
+    const reply = await within(TIMEOUT_MS, server.call('CONFIG', 'GET', name), nodeClock);
+    // A list or, in the protocol's third version, an object.
+    const value: unknown = Object.values(reply as object).at(-1);
+    return typeof value === 'string' ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function timeOf(server: RedisServer): Promise<number> {
+  const reply = await within(TIMEOUT_MS, server.call('TIME'), nodeClock);
+  const [seconds, microseconds] = reply as unknown[];
+  return Number(seconds) * 1_000 + Number(microseconds) / 1_000;
+}
