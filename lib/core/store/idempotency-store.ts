@@ -17,10 +17,12 @@ import type {
 import type { BreakerState } from '../record/events.js';
 import type { Lease, RecordKey } from '../record/record.js';
 import { checkSteps } from './diagnosis/check-steps.js';
-import type { Finding, StoreWarning } from './diagnosis/finding.js';
+import type { StoreWarning } from '../record/store-warning.js';
+import type { Finding } from './diagnosis/finding.js';
 import type { TransactionalRecords } from './transactional-records.js';
 
-export type { Finding, StoreWarning, Verdict } from './diagnosis/finding.js';
+export type { StoreWarning } from '../record/store-warning.js';
+export type { Finding, Verdict } from './diagnosis/finding.js';
 
 /**
  * The port between the protocol and a database, and the injection token of the store in use. Each method is one atomic

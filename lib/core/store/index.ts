@@ -1,4 +1,12 @@
 // For authors of stores, and for what reads records by their keys. It loads no conformance kit.
+export {
+  blobName,
+  BlobStore,
+  BlobUnavailableError,
+  type BlobName,
+  type GetOptions,
+  type PutHints,
+} from '../payload/blob-store.js';
 export type { BreakerState } from '../record/events.js';
 export { recordKey, type RecordIdentity } from '../record/record-key.js';
 export type { Scope, ScopePart } from '../record/scope.js';

@@ -3,7 +3,7 @@ import type { Fingerprint, Lease, RecordKey } from '../../record/record.js';
 import { newOwnerToken, newProbeKey } from '../../record/record-key.js';
 import { nodeClock, type Clock } from '../../util/clock.js';
 import { StoreUnavailableError } from '../../errors/errors.js';
-import type { StoreWarning } from './finding.js';
+import type { StoreWarning } from '../../record/store-warning.js';
 
 const FINGERPRINT = 'trial' as Fingerprint;
 const OUTCOME = { header: 'trial', body: Buffer.from('The outcome of a trial.') };
