@@ -1,0 +1,1 @@
+export { fileBlobs, type FileBlobsOptions } from './file-blobs.js';
