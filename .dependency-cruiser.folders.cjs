@@ -109,6 +109,8 @@ const packages = {
   rxjs: { in: 'transports/** nest/** testing' },
   ioredis: { in: 'stores/redis/ioredis cli/doctor', only: 'dynamic-import' },
   pg: { in: 'stores/postgres transactions/drizzle', only: 'dynamic-import type-only' },
+  '@aws-sdk/client-s3': { in: 'blobs/s3', only: 'dynamic-import type-only' },
+  '@aws-sdk/lib-storage': { in: 'blobs/s3', only: 'dynamic-import type-only' },
   opossum: { in: 'wrappers/breaker', only: 'dynamic-import' },
   knex: { in: 'transactions/knex', only: 'type-only' },
   kysely: { in: 'transactions/kysely' },

@@ -1,0 +1,191 @@
+import { once } from 'node:events';
+import {
+  createServer,
+  request as send,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { buffer } from 'node:stream/consumers';
+import { startServer, type StartedServer } from '../../../support/servers/start-server.js';
+
+const SCRIPT = fileURLToPath(new URL('../../../support/servers/s3rver.mjs', import.meta.url));
+
+/** Starts s3rver with the bucket `outcomes`. */
+export function startS3rver(): Promise<StartedServer> {
+  return startServer('s3rver', {}, (port, dir) => ({
+    program: process.execPath,
+    args: [SCRIPT, String(port), dir],
+    env: { ...process.env, NODE_OPTIONS: '' },
+    readyLog: /listening/,
+  }));
+}
+
+/** What the gateway does with a request. */
+export type Fault =
+  | 'none'
+  /** The connection breaks before the request reaches the server. */
+  | 'cut'
+  /** The server has done it; the connection breaks before its response. */
+  | 'lose the answer'
+  /** The connection breaks in the middle of the response. */
+  | 'cut the answer'
+  /** Nothing is read, and nothing is said. */
+  | 'stall'
+  /** Its own response, with the code of an error of S3. */
+  | { readonly status: number; readonly code: string };
+
+export interface SeenRequest {
+  readonly method: string;
+  /** Path and query. */
+  readonly url: string;
+  readonly headers: IncomingMessage['headers'];
+}
+
+/** What s3rver lacks. */
+interface Bucket {
+  /** Whether `If-None-Match` counts. */
+  readonly isConditional: boolean;
+  /** Its rules, or the status of the error where there are none. */
+  readonly lifecycle: readonly object[] | 403 | 404;
+}
+
+const AS_NEW: Bucket = { isConditional: true, lifecycle: 404 };
+
+/** What stands between client and s3rver: conditional writes, lifecycle rules, and faults. */
+export class S3Gateway {
+  readonly seen: SeenRequest[] = [];
+  private bucket: Bucket = AS_NEW;
+  private fault: (request: SeenRequest) => Fault = () => 'none';
+
+  private constructor(
+    private readonly server: Server,
+    private readonly targetPort: number,
+  ) {
+    server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+      this.handle(request, response).catch(() => response.destroy());
+    });
+  }
+
+  static async start(targetPort: number): Promise<S3Gateway> {
+    const server = createServer();
+    const gateway = new S3Gateway(server, targetPort);
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return gateway;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${String((this.server.address() as AddressInfo).port)}`;
+  }
+
+  /** From now on. */
+  follow(fault: (request: SeenRequest) => Fault): void {
+    this.seen.length = 0;
+    this.fault = fault;
+  }
+
+  configure(bucket: Partial<Bucket>): void {
+    this.bucket = { ...AS_NEW, ...bucket };
+  }
+
+  /** As at first. */
+  reset(): void {
+    this.follow(() => 'none');
+    this.configure({});
+  }
+
+  async stop(): Promise<void> {
+    this.server.closeAllConnections();
+    this.server.close();
+    await once(this.server, 'close');
+  }
+
+  private async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = '', url = '', headers } = request;
+    const seen = { method, url, headers };
+    this.seen.push(seen);
+    const fault = this.fault(seen);
+    if (fault === 'cut') request.destroy();
+    else if (fault === 'stall') request.pause();
+    else if (typeof fault === 'object') await refuse(request, response, fault.status, fault.code);
+    else if (new URL(url, this.url).searchParams.has('lifecycle')) this.sendLifecycle(response);
+    else if (
+      this.bucket.isConditional &&
+      headers['if-none-match'] === '*' &&
+      (await this.exists(url))
+    ) {
+      await refuse(request, response, 412, 'PreconditionFailed');
+    } else this.pass(request, response, fault);
+  }
+
+  private pass(request: IncomingMessage, response: ServerResponse, fault: Fault): void {
+    const { 'if-none-match': _, ...headers } = request.headers;
+    const passed = send({
+      host: '127.0.0.1',
+      port: this.targetPort,
+      method: request.method,
+      path: request.url,
+      headers,
+    });
+    passed.on('error', () => response.destroy());
+    passed.on('response', (answer) => {
+      if (fault === 'lose the answer') {
+        answer.resume().on('end', () => response.destroy());
+        return;
+      }
+      response.writeHead(answer.statusCode ?? 500, answer.headers);
+      if (fault === 'cut the answer') {
+        answer.once('data', (chunk: Buffer) => {
+          response.write(chunk.subarray(0, chunk.length / 2), () => response.destroy());
+        });
+      } else answer.pipe(response);
+      response.on('close', () => answer.destroy());
+    });
+    request.on('aborted', () => passed.destroy());
+    request.pipe(passed);
+  }
+
+  private async exists(url: string): Promise<boolean> {
+    const path = new URL(url, this.url).pathname;
+    const head = send({ host: '127.0.0.1', port: this.targetPort, method: 'HEAD', path });
+    head.end();
+    const [answer] = (await once(head, 'response')) as [IncomingMessage];
+    answer.resume();
+    return answer.statusCode === 200;
+  }
+
+  private sendLifecycle(response: ServerResponse): void {
+    const { lifecycle } = this.bucket;
+    if (lifecycle === 403) sendError(response, 403, 'AccessDenied');
+    else if (lifecycle === 404) sendError(response, 404, 'NoSuchLifecycleConfiguration');
+    else response.end(xml({ LifecycleConfiguration: { Rule: lifecycle } }));
+  }
+}
+
+/** As S3 does, once it has read the request. */
+async function refuse(
+  request: IncomingMessage,
+  response: ServerResponse,
+  status: number,
+  code: string,
+): Promise<void> {
+  await buffer(request);
+  sendError(response, status, code);
+}
+
+function sendError(response: ServerResponse, status: number, code: string): void {
+  response.writeHead(status, { 'content-type': 'application/xml' });
+  response.end(xml({ Error: { Code: code, Message: 'planned' } }));
+}
+
+function xml(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return String(value);
+  return Object.entries(value)
+    .flatMap(([name, inner]) =>
+      (Array.isArray(inner) ? inner : [inner]).map((each) => `<${name}>${xml(each)}</${name}>`),
+    )
+    .join('');
+}
