@@ -40,13 +40,13 @@ const folders = {
     'core/{errors,util} transactions/shared/sql-reply.ts stores/postgres/sql',
   'stores/postgres/schema': 'core/errors stores/postgres/{sql,connection}',
   'stores/postgres/statements':
-    'core/{errors,util,record,transaction,store} transactions/shared stores/postgres/{sql,connection}',
+    'core/{errors,util,record,transaction,payload,store} blobs/shared transactions/shared stores/postgres/{sql,connection}',
   'stores/postgres/cleanup':
     'core/{errors,options,util,store} stores/postgres/{sql,connection,statements}',
   'stores/postgres/diagnosis':
     'core/{errors,util,record,store,store/diagnosis} stores/postgres/{sql,connection,schema,statements}',
   'stores/postgres':
-    'core/{errors,options,util,record,store,store/diagnosis} stores/postgres/{sql,connection,schema,statements,cleanup,diagnosis}',
+    'core/{errors,options,util,record,transaction,payload,store,store/diagnosis} blobs/shared transactions/shared stores/postgres/{sql,connection,schema,statements,cleanup,diagnosis}',
 
   transactions: 'core/transaction transactions/shared',
   'transactions/{drizzle,knex,kysely,pg,prisma,typeorm}':

@@ -14,6 +14,7 @@ export const subjects = {
     'test/integration/redis/engine-on-redis.test.ts',
   ],
   databases: [
+    'test/integration/blobs/*.all.test.ts',
     'test/conformance/stores.test.ts',
     'test/e2e/transactional/**/*.test.ts',
     'test/integration/postgres/newest-pgbouncer.all.test.ts',

@@ -5,6 +5,12 @@ export type {
   DeletionPace,
   DeletionReport,
 } from './cleanup/delete-expired.js';
+export {
+  postgresBlobs,
+  type BlobTableOptions,
+  type PostgresBlobs,
+  type PostgresBlobsOptions,
+} from './postgres-blobs.js';
 export { migrate, postgresStore } from './postgres-store.js';
 export type {
   PostgresConnection,

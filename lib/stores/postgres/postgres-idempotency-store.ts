@@ -52,7 +52,7 @@ export interface PostgresIdempotencyStoreOptions extends Omit<CommonOptions, 'pu
 
 const FORGET_TIMEOUT_MS = 200;
 
-function statementsUnnamed({ message }: Error): StoreWarning {
+export function statementsUnnamed({ message }: Error): StoreWarning {
   return {
     code: 'postgres_statements_unnamed',
     message: `A pooler switches the connection below prepared statements (${message}): the store sends its statements without names from now on, which costs the server more. Set preparedStatements: false, or let the pooler keep them (PgBouncer 1.21 and later: max_prepared_statements).`,

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
+import type { S3ClientConfig } from '@aws-sdk/client-s3';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { s3Blobs, type S3BlobsOptions } from 'nestjs-idempotency/blobs/s3';
 import { BlobUnavailableError } from 'nestjs-idempotency/store';
@@ -12,22 +12,14 @@ import { projectRoot } from '../../support/project-root.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { until } from '../../support/waiting/until.js';
 import { never, newName, put, sourceOf } from './support/blobs.js';
-import { S3Gateway, startS3rver } from './support/s3-server.js';
+import { clientAt, S3Gateway, startS3rver } from './support/s3-server.js';
 
 const MIB = 1024 * 1024;
 
 const server = useServer(startS3rver);
 const gateway = useServer(() => S3Gateway.start(server.port));
 
-function clientOf(config: S3ClientConfig = {}): S3Client {
-  return new S3Client({
-    endpoint: gateway.url,
-    region: 'eu-central-1',
-    forcePathStyle: true,
-    credentials: { accessKeyId: 'S3RVER', secretAccessKey: 'S3RVER' },
-    ...config,
-  });
-}
+const clientOf = (config?: S3ClientConfig) => clientAt(gateway.url, config);
 
 function storeOf(options: Partial<S3BlobsOptions> = {}) {
   return s3Blobs({ client: clientOf(), bucket: 'outcomes', ...options });

@@ -44,6 +44,8 @@ export const ENTRIES = [
   ['nestjs-idempotency/memory', 'memoryStore'],
   ['nestjs-idempotency/redis', 'redisStore'],
   ['nestjs-idempotency/postgres', 'postgresStore'],
+  ['nestjs-idempotency/blobs/file', 'fileBlobs'],
+  ['nestjs-idempotency/blobs/s3', 's3Blobs'],
   ['nestjs-idempotency/pg', 'pgUnitOfWork'],
   ['nestjs-idempotency/drizzle', 'drizzleUnitOfWork'],
   ['nestjs-idempotency/knex', 'knexUnitOfWork'],

@@ -1,4 +1,5 @@
 export { makeListeningClient } from '../../../lib/stores/postgres/own-pool.js';
+export { POSTGRES_BLOBS } from '../../../lib/stores/postgres/postgres-blobs.js';
 export { OWN as POSTGRES_OPTIONS } from '../../../lib/stores/postgres/postgres-store-options.js';
 export type { DeletionRound } from '../../../lib/stores/postgres/cleanup/delete-expired.js';
 export {

@@ -5,7 +5,7 @@ import {
   StoreConfigurationError,
 } from '../../../core/errors/errors.js';
 import { Deadline } from '../connection/deadline.js';
-import { MIGRATIONS } from '../schema/migrations.js';
+import { migrationsFor } from '../schema/migrations.js';
 import { ON_PRIMARY, sqlStatement, type SqlStatement } from '../sql/sql-statements.js';
 import type { TableName } from '../sql/table-name.js';
 import { checkRights } from './start-rights.js';
@@ -74,7 +74,7 @@ function historyOf({ quotedHistory }: TableName): SqlStatement {
 }
 
 function throwMissing(run: ReadonlySet<number>, table: TableName): void {
-  const missing = MIGRATIONS.filter(({ id }) => !run.has(id));
+  const missing = migrationsFor(table).filter(({ id }) => !run.has(id));
   if (missing.length === 0) return;
   const [first] = missing;
   const names = missing.map(({ id, name }) => `${id} (${name})`).join(', ');

@@ -1,25 +1,32 @@
-import { MIGRATION_TEXTS } from '../sql/sql-texts.generated.js';
+import { BLOB_MIGRATION_TEXTS, MIGRATION_TEXTS } from '../sql/sql-texts.generated.js';
 import { quote, type TableName } from '../sql/table-name.js';
 
 export interface Migration {
   /** From 1. */
   readonly id: number;
   readonly name: string;
-  /** Path below `sql/migrations/`, without the extension. */
-  readonly file: keyof typeof MIGRATION_TEXTS;
+  readonly text: string;
 }
 
 /** In order of execution. Append only: every migration here has been run somewhere. */
 export const MIGRATIONS: readonly Migration[] = [
-  { id: 1, name: 'records', file: '001-records' },
-  { id: 2, name: 'abandoned', file: '002-abandoned' },
-  { id: 3, name: 'note', file: '003-note' },
+  { id: 1, name: 'records', text: MIGRATION_TEXTS['001-records'] },
+  { id: 2, name: 'abandoned', text: MIGRATION_TEXTS['002-abandoned'] },
+  { id: 3, name: 'note', text: MIGRATION_TEXTS['003-note'] },
 ];
 
+const BLOB_MIGRATIONS: readonly Migration[] = [
+  { id: 1, name: 'blobs', text: BLOB_MIGRATION_TEXTS['001-blobs'] },
+];
+
+export function migrationsFor({ kind }: TableName): readonly Migration[] {
+  return kind === 'blobs' ? BLOB_MIGRATIONS : MIGRATIONS;
+}
+
 /** The SQL of a migration, which adds itself to the history. */
-export function migrationSql({ id, name, file }: Migration, table: TableName): string {
+export function migrationSql({ id, name, text }: Migration, table: TableName): string {
   const note = `INSERT INTO ${table.quotedHistory} (id, name) VALUES (${id}, '${name}');`;
-  return `${table.inSql(MIGRATION_TEXTS[file]).trim()}\n\n${note}\n`;
+  return `${table.inSql(text).trim()}\n\n${note}\n`;
 }
 
 export function historySql(table: TableName): string {
@@ -38,10 +45,12 @@ export function schemaSql({ schema }: TableName): string {
 
 /** The migrations from number `from` on, for a migration tool to run in one transaction. */
 export function migrationScript(table: TableName, from: number): string {
-  const parts = MIGRATIONS.filter(({ id }) => id >= from).map(
-    (migration) =>
-      `-- Migration ${migration.id}: ${migration.name}\n${migrationSql(migration, table)}`,
-  );
+  const parts = migrationsFor(table)
+    .filter(({ id }) => id >= from)
+    .map(
+      (migration) =>
+        `-- Migration ${migration.id}: ${migration.name}\n${migrationSql(migration, table)}`,
+    );
   if (from <= 1) {
     const schema = table.schema === 'public' ? '' : schemaSql(table);
     parts.unshift(`${schema}${historySql(table)}`);

@@ -11,7 +11,7 @@ import type {
 } from '../connection/postgres-client.js';
 import { checkOut } from '../connection/query-with-timeout.js';
 import type { TableName } from '../sql/table-name.js';
-import { historySql, MIGRATIONS, migrationSql, schemaSql } from './migrations.js';
+import { historySql, migrationsFor, migrationSql, schemaSql } from './migrations.js';
 
 /**
  * Runs the missing migrations, each in its own transaction. An advisory lock admits one process at a time; the others
@@ -60,7 +60,7 @@ async function runNext(
     if (!(await hasSchema(connection, table))) await run(schemaSql(table));
     await run(historySql(table));
   }
-  const missing = MIGRATIONS.find(({ id }) => known?.has(id) !== true);
+  const missing = migrationsFor(table).find(({ id }) => known?.has(id) !== true);
   if (missing !== undefined) await run(migrationSql(missing, table));
   await run('COMMIT');
   return missing?.id;

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { STATEMENT_TEXTS } from './sql-texts.generated.js';
+import { BLOB_STATEMENT_TEXTS, STATEMENT_TEXTS } from './sql-texts.generated.js';
 import type { TableName } from './table-name.js';
 
 export interface SqlStatement {
@@ -8,21 +8,34 @@ export interface SqlStatement {
   readonly name: string;
 }
 
-export type SqlStatements = Readonly<Record<keyof typeof STATEMENT_TEXTS, SqlStatement>>;
+type Statements<Texts> = Readonly<Record<keyof Texts, SqlStatement>>;
+
+export type SqlStatements = Statements<typeof STATEMENT_TEXTS>;
+
+export type BlobStatements = Statements<typeof BLOB_STATEMENT_TEXTS>;
 
 /** The shipped statements. A test may replace the clock in their text. */
 export function loadStatements(
   table: TableName,
   transform: (text: string, name: string) => string = (text) => text,
 ): SqlStatements {
-  const load = (name: string, text: string): SqlStatement => {
-    return sqlStatement(name, table.inSql(transform(text, name).trim()));
-  };
-  const statements = Object.entries(STATEMENT_TEXTS).map(([name, text]) => [
-    name,
-    load(name, text),
-  ]);
-  return Object.fromEntries(statements) as SqlStatements;
+  return statementsOf(STATEMENT_TEXTS, (name, text) =>
+    sqlStatement(name, table.inSql(transform(text, name).trim())),
+  );
+}
+
+export function loadBlobStatements(table: TableName): BlobStatements {
+  return statementsOf(BLOB_STATEMENT_TEXTS, (name, text) =>
+    sqlStatement(`blobs_${name}`, table.inSql(text.trim())),
+  );
+}
+
+function statementsOf<Texts extends Readonly<Record<string, string>>>(
+  texts: Texts,
+  load: (name: string, text: string) => SqlStatement,
+): Statements<Texts> {
+  const statements = Object.entries(texts).map(([name, text]) => [name, load(name, text)]);
+  return Object.fromEntries(statements) as Statements<Texts>;
 }
 
 /** Pgpool-II sends reads to replicas, unless a comment like this begins them. */

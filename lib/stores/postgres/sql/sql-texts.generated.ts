@@ -403,3 +403,90 @@ CREATE INDEX ON idempotency_records (lease_until) WHERE state = 'in_progress' AN
 ALTER TABLE idempotency_records ADD COLUMN note text;
 `,
 };
+
+export const BLOB_STATEMENT_TEXTS = {
+  'delete-expired': `WITH deletion_lock AS MATERIALIZED (
+  SELECT pg_try_advisory_xact_lock($2::bigint) AS mine
+),
+expired AS (
+  SELECT name, part, expires_at, pg_column_size(bytes) AS size
+  FROM idempotency_blobs
+  WHERE (expires_at, name) >= (to_timestamp($3::double precision), '')
+    AND expires_at <= statement_timestamp() AND (SELECT mine FROM deletion_lock)
+  ORDER BY expires_at
+  LIMIT $1::integer
+  FOR UPDATE SKIP LOCKED
+),
+summed AS (
+  SELECT name, part, expires_at, sum(size) OVER (ORDER BY expires_at, name, part) - size AS size_before
+  FROM expired
+),
+batch AS MATERIALIZED (
+  SELECT name, part, expires_at FROM summed WHERE size_before < $4::bigint
+),
+deleted AS (
+  DELETE FROM idempotency_blobs AS blob
+  USING batch
+  WHERE blob.name = batch.name AND blob.part = batch.part
+  RETURNING 1
+)
+SELECT concat_ws(
+  ' ', $5::text, mine,
+  (SELECT count(*) FROM deleted),
+  (SELECT count(*) FROM expired) < $1::integer AND (SELECT count(*) FROM expired) = (SELECT count(*) FROM batch),
+  (SELECT extract(epoch FROM max(expires_at)) FROM batch)
+) AS reply
+FROM deletion_lock
+`,
+  'delete': `WITH deleted AS (DELETE FROM idempotency_blobs WHERE name = $1::text)
+SELECT $2::text AS reply
+`,
+  'find': `/*NO LOAD BALANCE*/ SELECT concat_ws(
+  ' ', $2::text,
+  (SELECT max(part) FROM idempotency_blobs WHERE name = $1::text AND expires_at > statement_timestamp()),
+  (SELECT octet_length(bytes) FROM idempotency_blobs WHERE name = $1::text AND part = 0 AND expires_at > statement_timestamp())
+) AS reply
+`,
+  'publish': `WITH published AS (
+  UPDATE idempotency_blobs
+  SET name = $2::text, expires_at = statement_timestamp() + $3::bigint * interval '1 millisecond'
+  WHERE name = $1::text AND NOT EXISTS (SELECT FROM idempotency_blobs AS present WHERE present.name = $2::text)
+  RETURNING 1
+)
+SELECT concat_ws(' ', $4::text, (SELECT count(*) FROM published)) AS reply
+`,
+  'read-part': `/*NO LOAD BALANCE*/ SELECT concat_ws(' ', $3::text, encode(bytes, 'base64')) AS reply
+FROM (SELECT $1::text AS requested_name, $2::integer AS requested_part) AS request
+LEFT JOIN idempotency_blobs ON name = requested_name AND part = requested_part
+`,
+  'store-part': `WITH stored AS (
+  INSERT INTO idempotency_blobs (name, part, bytes, expires_at)
+  VALUES ($1::text, $2::integer, $3::bytea, statement_timestamp() + $4::bigint * interval '1 millisecond')
+  ON CONFLICT (name, part) DO NOTHING
+)
+SELECT $5::text AS reply
+`,
+};
+
+export const BLOB_MIGRATION_TEXTS = {
+  '001-blobs': `-- Large outcomes, in parts, see docs/reference/blob-stores.md. Instants are of this server's clock.
+CREATE TABLE idempotency_blobs (
+  -- Of the blob; until all of its parts are there, of the upload.
+  name text NOT NULL,
+  -- From 0. All but the last have as many bytes as the first.
+  part integer NOT NULL,
+  bytes bytea NOT NULL,
+  -- From then on the blob counts as absent, whether it has been deleted or not.
+  expires_at timestamptz NOT NULL,
+  PRIMARY KEY (name, part)
+)
+-- Every part is updated once and deleted once.
+WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+
+-- What can be compressed or must be encrypted is so before it comes here.
+ALTER TABLE idempotency_blobs ALTER COLUMN bytes SET STORAGE EXTERNAL;
+
+-- For deleting what has expired.
+CREATE INDEX ON idempotency_blobs (expires_at);
+`,
+};

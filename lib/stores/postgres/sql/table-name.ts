@@ -27,20 +27,33 @@ export const TABLE: Schema<TableOptions, Defaulted<TableOptions>> = {
   table: name('idempotency_records', 50),
 };
 
+/** Of what a table is. Its default is also its name in the shipped SQL, so that each file is valid SQL. */
+const KINDS = {
+  records: { owner: 'postgresStore', table: TABLE, flag: '' },
+  blobs: {
+    owner: 'postgresBlobs',
+    table: { ...TABLE, table: name('idempotency_blobs', 50) },
+    flag: ' --blobs',
+  },
+} as const;
+
+export const BLOB_TABLE: Schema<TableOptions, Defaulted<TableOptions>> = KINDS.blobs.table;
+
 const MIGRATIONS_SUFFIX = '_migrations';
 
-/** The name of the table in the shipped SQL, so that each file is valid SQL. */
-const NAME_IN_SQL = /\bidempotency_records\b/g;
-
-/** A table of records, and the names derived from it. */
+/** A table of records or blobs, and the names derived from it. */
 export class TableName {
   readonly schema: string;
   readonly table: string;
 
   /** @throws {@link IdempotencyOptionsError} when PostgreSQL does not allow the name. */
-  constructor(options: TableOptions = {}) {
+  constructor(
+    options: TableOptions = {},
+    readonly kind: keyof typeof KINDS = 'records',
+  ) {
     const level = { others: Object.keys(options) };
-    const { schema, table } = resolveOptions('postgresStore', TABLE, options, level);
+    const { owner, table: names } = KINDS[kind];
+    const { schema, table } = resolveOptions(owner, names, options, level);
     this.schema = schema;
     this.table = table;
   }
@@ -74,11 +87,12 @@ export class TableName {
 
   /** A shipped SQL text, for this table. */
   inSql(text: string): string {
-    return text.replace(NAME_IN_SQL, () => this.quoted);
+    return text.replaceAll(new RegExp(`\\bidempotency_${this.kind}\\b`, 'g'), () => this.quoted);
   }
 
   get migrationsCommand(): string {
-    return `npx nestjs-idempotency migrations --schema ${shellWord(this.schema)} --table ${shellWord(this.table)}`;
+    const { flag } = KINDS[this.kind];
+    return `npx nestjs-idempotency migrations${flag} --schema ${shellWord(this.schema)} --table ${shellWord(this.table)}`;
   }
 
   private digest(encoding: 'hex'): string {

@@ -58,9 +58,10 @@ export class RecordsInTransaction implements TransactionalRecords {
   }
 }
 
-function sqlOf(transaction: OpenTransaction): SqlTransaction {
+/** @throws {@link StoreConfigurationError} if it is of another database. */
+export function sqlOf(transaction: OpenTransaction): SqlTransaction {
   if (isSqlTransaction(transaction)) return transaction;
   throw new StoreConfigurationError(
-    'The transactions of "unitOfWork" have no query(), which postgresStore() needs: use one of nestjs-idempotency/{pg,drizzle,knex,kysely,prisma,typeorm}, or extend PostgresUnitOfWork.',
+    'The transactions of "unitOfWork" have no query(), which PostgreSQL needs: use one of nestjs-idempotency/{pg,drizzle,knex,kysely,prisma,typeorm}, or extend PostgresUnitOfWork.',
   );
 }

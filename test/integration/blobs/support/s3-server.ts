@@ -9,6 +9,7 @@ import {
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { buffer } from 'node:stream/consumers';
+import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { startServer, type StartedServer } from '../../../support/servers/start-server.js';
 
 const SCRIPT = fileURLToPath(new URL('../../../support/servers/s3rver.mjs', import.meta.url));
@@ -21,6 +22,16 @@ export function startS3rver(): Promise<StartedServer> {
     env: { ...process.env, NODE_OPTIONS: '' },
     readyLog: /listening/,
   }));
+}
+
+export function clientAt(endpoint: string, config: S3ClientConfig = {}): S3Client {
+  return new S3Client({
+    endpoint,
+    region: 'eu-central-1',
+    forcePathStyle: true,
+    credentials: { accessKeyId: 'S3RVER', secretAccessKey: 'S3RVER' },
+    ...config,
+  });
 }
 
 /** What the gateway does with a request. */

@@ -14,7 +14,7 @@ export class CompiledStore {
     await writeFile(join(folder, 'package.json'), JSON.stringify({ type: 'module' }));
     const packages = join(folder, 'node_modules');
     if (isInstalled) await symlink(join(projectRoot, 'node_modules'), packages);
-    for (const part of ['core', 'stores/postgres', 'stores/redis', 'transactions/shared', 'cli']) {
+    for (const part of ['core', 'blobs', 'stores', 'transactions/shared', 'cli']) {
       await compileFolder(join(projectRoot, 'lib', part), join(folder, 'dist', part));
     }
     return new CompiledStore(folder);

@@ -127,7 +127,7 @@ function foldersThatCreate(names: readonly string[]): Map<string, string[]> {
 function folderOf(file: string): string {
   if (file.startsWith('packages/')) return file.split('/', 2).join('/');
   const [, first = '', second = ''] = file.split('/');
-  const isDivided = ['stores', 'transports'].includes(first);
+  const isDivided = ['blobs', 'stores', 'transports'].includes(first);
   return isDivided ? `${first}/${second}` : first;
 }
 
@@ -156,7 +156,7 @@ function codesOf(file: string, type: string): { code: string; meaning: string }[
 
 /** The objects with a code and a message. */
 function storeWarnings(): string[][] {
-  const rows = ['lib/stores', 'lib/core/store'].flatMap(filesIn).flatMap((file) => {
+  const rows = ['lib/blobs', 'lib/stores', 'lib/core/store'].flatMap(filesIn).flatMap((file) => {
     const found: string[][] = [];
     const visit = (node: ts.Node): void => {
       if (ts.isObjectLiteralExpression(node)) {

@@ -11,7 +11,8 @@ import {
   PROMETHEUS_OPTIONS,
 } from '../../internals/observability.js';
 import { MEMORY_OPTIONS } from '../../internals/memory.js';
-import { DELETION, TABLE, POSTGRES_OPTIONS } from '../../internals/postgres.js';
+import { FILE_BLOBS, S3_BLOBS } from '../../internals/blobs.js';
+import { DELETION, POSTGRES_BLOBS, POSTGRES_OPTIONS, TABLE } from '../../internals/postgres.js';
 import { COMMON, OWN } from '../../internals/redis.js';
 import { projectRoot } from '../../project-root.js';
 import { inBrief } from './doc-comments.js';
@@ -43,9 +44,12 @@ const OTHERS: Readonly<Record<string, object>> = {
   'lib/observability/opentelemetry/open-telemetry.ts': OPEN_TELEMETRY_OPTIONS,
   'lib/observability/prometheus/prometheus.ts': PROMETHEUS_OPTIONS,
   'lib/observability/terminus/idempotency-health-indicator.ts': INDICATOR_OPTIONS,
+  'lib/blobs/file/file-blobs.ts': FILE_BLOBS,
+  'lib/blobs/s3/s3-blobs.ts': S3_BLOBS,
   'lib/stores/memory/memory-idempotency-store.ts': MEMORY_OPTIONS,
   'lib/stores/redis/redis-store-options.ts': { ...COMMON, ...OWN },
   'lib/stores/postgres/postgres-store-options.ts': POSTGRES_OPTIONS,
+  'lib/stores/postgres/postgres-blobs.ts': POSTGRES_BLOBS,
   'lib/stores/postgres/sql/table-name.ts': TABLE,
   'lib/stores/postgres/cleanup/delete-expired.ts': {
     ...DELETION,

@@ -34,6 +34,13 @@ export function shippedTexts(): TextModule[] {
         ending: '.sql',
         keepsComments: true,
       },
+      { name: 'BLOB_STATEMENT_TEXTS', folder: 'sql/blobs', ending: '.sql' },
+      {
+        name: 'BLOB_MIGRATION_TEXTS',
+        folder: 'sql/blobs/migrations',
+        ending: '.sql',
+        keepsComments: true,
+      },
     ]),
     problemCodes(),
     telemetryScope(),
