@@ -35,12 +35,14 @@ export interface FileBlobsOptions {
   /**
    * The folder, which the store creates, for its files alone. Every process that replays must reach it: several machines
    * share it by NFS, exported with `sync`.
+   * @defaultValue none: required
    */
   readonly directory: string;
 
   /**
    * Whether a put waits until the file and its folder are on the disk. Without it, a crash of the machine loses bodies
    * whose records survive: their retries get "response not kept".
+   * @defaultValue true
    */
   readonly fsync?: boolean | undefined;
 }

@@ -30,24 +30,38 @@ export interface S3BlobsOptions {
    * An `S3Client` of `@aws-sdk/client-s3`, of the application, which the store does not destroy. It has region,
    * credentials, timeouts and retries: set `requestTimeout` of its request handler. For servers that refuse today's
    * checksums: `requestChecksumCalculation: 'WHEN_REQUIRED'`.
+   * @defaultValue none: required
    */
   readonly client: S3BlobClient;
 
-  /** The bucket, which exists. Its lifecycle rules delete what has expired: see the reference, "Blob stores". */
+  /**
+   * The bucket, which exists. Its lifecycle rules delete what has expired: see the reference, "Blob stores".
+   * @defaultValue none: required
+   */
   readonly bucket: string;
 
-  /** What the keys of all objects begin with. Applications that share a bucket need different ones. */
+  /**
+   * What the keys of all objects begin with. Applications that share a bucket need different ones.
+   * @defaultValue 'idem/'
+   */
   readonly prefix?: string | undefined;
 
-  /** Size of a part, in bytes. A smaller blob is one request. A blob of 5 TiB would need parts of 525 MiB. */
+  /**
+   * Size of a part, in bytes. A smaller blob is one request. A blob of 5 TiB would need parts of 525 MiB.
+   * @defaultValue 8_388_608, from 5_242_880 to 5_368_709_120
+   */
   readonly partBytes?: number | undefined;
 
-  /** How many parts of a blob are uploaded at a time. A put holds about `partBytes × (partsInFlight + 1)` bytes. */
+  /**
+   * How many parts of a blob are uploaded at a time. A put holds about `partBytes × (partsInFlight + 1)` bytes.
+   * @defaultValue 2, from 1 to 16
+   */
   readonly partsInFlight?: number | undefined;
 
   /**
    * Whether uploads are conditional (`If-None-Match: *`), so that a late one replaces nothing. The start tries it, and
    * goes on without it where the server ignores or refuses it.
+   * @defaultValue true
    */
   readonly ifNoneMatch?: boolean | undefined;
 }
