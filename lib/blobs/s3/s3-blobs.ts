@@ -113,7 +113,7 @@ export function s3Blobs(options: S3BlobsOptions): BlobStore {
   if (client === undefined || bucket === undefined) {
     throw new IdempotencyOptionsError('s3Blobs: client and bucket are required.');
   }
-  return new S3Blobs({ client, bucket, ...others } as Options);
+  return new S3Blobs({ client, bucket, ...others });
 }
 
 /** Of a multipart upload. */

@@ -151,8 +151,7 @@ export class PostgresBlobs extends TableBlobs {
       const warnings = await checkServer(this.runner, this.table, interval !== false);
       const isOutage = warnings.some((warning) => warning.isOutage);
       const probed = isOutage ? [] : await this.probe();
-      // Closed meanwhile: start no timer.
-      if (!this.runner.isClosed) this.startDeletion();
+      this.startDeletion();
       return [...warnings, ...probed];
     } catch (error) {
       await this.close();
@@ -206,7 +205,8 @@ export class PostgresBlobs extends TableBlobs {
 
   private startDeletion(): void {
     const { deleteExpired: interval, ...listeners } = this.options;
-    if (interval === false) return;
+    // Closed meanwhile: start no timer.
+    if (interval === false || this.runner.isClosed) return;
     const statement = this.blobStatements['delete-expired'];
     this.deletion ??= new DeletionSchedule(
       (from, options) =>

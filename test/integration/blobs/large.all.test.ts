@@ -42,10 +42,10 @@ describe.each(Object.entries(STORES))('%s', (_, create) => {
 
   it.each(large)(
     '$name',
-    async ({ run }) => {
+    async (each) => {
       const store = await create();
       afterTest(() => store.close());
-      await run({ store });
+      await each.run({ store });
     },
     180_000,
   );
