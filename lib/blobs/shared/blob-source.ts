@@ -43,7 +43,6 @@ export class BlobSource implements AsyncIterable<Buffer> {
       this.bytes += bytes.length;
       yield bytes;
     }
-    this.throwIfFailed();
     if (expected !== undefined && this.bytes !== expected) {
       throw new BlobUnavailableError(
         `The source ended after ${this.bytes} bytes, not after the expected ${expected}.`,

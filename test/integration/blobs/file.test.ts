@@ -232,6 +232,14 @@ describe('fileBlobs', () => {
       expect(await readdir(directory)).toEqual([]);
     });
 
+    it('a failure of the file system as unavailable, not as a missing blob', async () => {
+      const store = await opened();
+      await rm(join(directory, 'd1'), { recursive: true });
+      await writeFile(join(directory, 'd1'), 'no folder');
+      await expect(store.get(newName(), { signal: never })).rejects.toThrow('failed with ENOTDIR');
+      await expect(store.delete(newName())).rejects.toThrow(BlobUnavailableError);
+    });
+
     (canMount ? it : it.skip)(
       'a full disk by its name, and leaves nothing',
       async () => {

@@ -85,15 +85,17 @@ describe('postgresBlobs', () => {
     expect((await buffer(stream!)).equals(bytes.subarray(123_456))).toBe(true);
   });
 
-  it('lets the parts of an upload that never ends expire within a day', async () => {
+  it('shows nothing of an upload, whose parts expire within a day if it never ends', async () => {
     const ended = new AbortController();
-    const putting = put(storeOf(), newName(365 * 86_400_000), sourceOf(randomBytes(MIB), 'wait'), {
+    const [store, name] = [storeOf(), newName(365 * 86_400_000)];
+    const putting = put(store, name, sourceOf(randomBytes(MIB), 'wait'), {
       expiresAt: new Date(Date.now() + 365 * 86_400_000),
       signal: ended.signal,
     });
     const rejected = expect(putting).rejects.toThrow('ended');
     await until(async () => (await rows()).length === 4);
     for (const row of await rows()) expect(row).toMatchObject({ hours: 24 });
+    expect(await store.get(name, { signal: never })).toBeUndefined();
     ended.abort(new Error('ended'));
     await rejected;
     expect(await rows()).toEqual([]);
