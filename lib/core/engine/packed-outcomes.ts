@@ -1,11 +1,10 @@
 import type { FinalOutcome } from '../operation/attempt.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import { UnreadableOutcome } from '../payload/outcome-transform.js';
-import type { UnreadableReason } from '../record/events.js';
+import type { AttemptSubject, UnreadableReason } from '../record/events.js';
 import { NOT_KEPT, type FinishedState, type Outcome } from '../record/record.js';
 import { errorTypeOf } from '../errors/errors.js';
 import type { AttemptServices } from './attempt-services.js';
-import type { EngineAttempt } from './attempt.js';
 
 /** What a caller gets in place of an outcome that is stored, and that this process cannot read. */
 export type UnreadableAs = 'outcome_unreadable' | 'outcome_unavailable';
@@ -19,9 +18,18 @@ const UNREADABLE_AS: Readonly<Record<UnreadableReason, UnreadableAs>> = {
   format: 'outcome_unreadable',
 };
 
+/** An attempt whose operation has ended. */
+interface Finished {
+  readonly services: AttemptServices;
+  readonly request: OperationRequest;
+  readonly subject: AttemptSubject;
+}
+
 /** The operation has had its effect: if its outcome cannot be packed, only that it is done is kept. Never rejects. */
-export async function packed(attempt: EngineAttempt, final: FinalOutcome): Promise<FinalOutcome> {
-  const { services, request, subject } = attempt;
+export async function packed(
+  { services, request, subject }: Finished,
+  final: FinalOutcome,
+): Promise<FinalOutcome> {
   const { recordKey, fingerprint, options } = request;
   const binding = { recordKey, fingerprint, state: final.state };
   try {

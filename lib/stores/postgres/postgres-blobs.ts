@@ -28,7 +28,7 @@ import { OWN, type OwnPoolOptions, type UserPoolOptions } from './postgres-store
 import { runMigrations } from './schema/run-migrations.js';
 import { loadBlobStatements, type BlobStatements } from './sql/sql-statements.js';
 import { BLOB_TABLE, TableName, type TableOptions } from './sql/table-name.js';
-import { checkServer } from './start-checks.js';
+import { checkServer } from './diagnosis/start-checks.js';
 import { sqlOf } from './statements/records-in-transaction.js';
 import { StatementRunner } from './statements/statement-runner.js';
 import { TableBlobs } from './statements/table-blobs.js';

@@ -67,7 +67,6 @@ describe('options', () => {
         storeBody: true,
         maxBytes: 1_048_576,
         compression: false,
-        compression: false,
         codec: JSON_CODEC,
       },
       duplicates: { mode: 'reject', timeout: 10_000, retryAfter: 1_000 },

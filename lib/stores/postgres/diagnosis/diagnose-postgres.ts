@@ -83,7 +83,7 @@ interface Place {
 async function placeOf(pool: PostgresPool): Promise<string> {
   const opening = checkOut(pool).then(({ connection, release }) => {
     release(true);
-    return connection as typeof connection & Place;
+    return connection;
   });
   const { host, port, database } = await within(CONNECT_TIMEOUT_MS, opening, nodeClock);
   if (host === undefined || port === undefined) return 'the server of the pool';
@@ -129,7 +129,7 @@ async function readRow(runner: StatementRunner, text: string, values: SqlValue[]
     `${ON_PRIMARY}SELECT concat_ws(' ', ${nonce}, to_json(found)) AS reply FROM (${text}) AS found`,
   );
   const words = await runner.run(statement, values, new Deadline(TIMEOUT_MS));
-  const asText = (_name: string, value: unknown) =>
+  const asText = (_name: string, value: string | number | boolean | object | null) =>
     typeof value === 'object' ? value : String(value);
   return JSON.parse(words.join(' '), asText) as Row;
 }

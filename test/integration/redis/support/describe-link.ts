@@ -260,16 +260,18 @@ export function describeLink({
       const servers = link.servers!();
       expect(new Set(servers.map(({ address }) => address)).size).toBe(isCluster ? 3 : 1);
       const values: unknown[] = [];
-      for (const { address, isEncrypted, call } of servers) {
+      for (const server of servers) {
+        const { address, isEncrypted } = server;
+        const call = (...args: [string, ...string[]]) => server.call(...args);
         expect(address).toMatch(/^(?:the primary through )?(?:127\.0\.0\.1:\d+(?:, |$))+/);
         expect(isEncrypted).toBe(false);
         expect(await call('TIME')).toEqual([expect.stringMatching(/^\d+$/), expect.any(String)]);
         expect(await call('CONFIG', 'GET', 'appendonly')).toEqual(['appendonly', 'no']);
         const info = String(await call('INFO'));
-        if (/ /.test(address) || info.includes(`tcp_port:${address.split(':')[1]}`)) {
+        if (address.includes(' ') || info.includes(`tcp_port:${address.split(':')[1]}`)) {
           values.push(
             await call('GET', isCluster ? link.keyPrefix + key : key).catch(
-              (error: Error) => error.message.split(' ')[0],
+              (error: unknown) => (error as Error).message.split(' ')[0],
             ),
           );
         }
