@@ -180,7 +180,7 @@ describe('a pointer to a blob', () => {
           expect(() => decodePointer(whole.subarray(0, length))).toThrow(UnreadableOutcome);
         }
       }),
-      { numRuns: 20 },
+      { numRuns: 5 },
     );
   });
 
