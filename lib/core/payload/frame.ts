@@ -31,8 +31,8 @@ export const KEY_ID = /^[A-Za-z0-9._-]{1,32}$/;
 
 /** How the content of a frame is stored. */
 export interface FrameHead {
-  readonly seal: SealHead | undefined;
-  readonly compression: CompressionHead | undefined;
+  readonly seal?: SealHead | undefined;
+  readonly compression?: CompressionHead | undefined;
   /** Whether a {@link BlobPointer} stands in the place of the body. */
   readonly isPointer: boolean;
 }
