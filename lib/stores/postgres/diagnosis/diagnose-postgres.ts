@@ -85,7 +85,8 @@ async function placeOf(pool: PostgresPool): Promise<string> {
     release(true);
     return connection;
   });
-  const { host, port, database } = await within(CONNECT_TIMEOUT_MS, opening, nodeClock);
+  const place = (await within(CONNECT_TIMEOUT_MS, opening, nodeClock)) as Place;
+  const { host, port, database } = place;
   if (host === undefined || port === undefined) return 'the server of the pool';
   const server = host.startsWith('/') ? 'a local socket' : host;
   return `${hostAndPort(server, port)}, database "${database ?? ''}"`;
