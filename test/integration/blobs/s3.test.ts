@@ -76,6 +76,7 @@ describe('s3Blobs', () => {
     expect(source.pulled).toBeLessThan(11 * MIB);
     ended.abort(new Error('ended'));
     await rejected;
+    expect(gateway.seen.at(-1)?.method).toBe('DELETE');
   });
 
   it('has deleted the parts of an upload that failed when it rejects', async () => {
@@ -282,6 +283,14 @@ describe('s3Blobs', () => {
         code: 'idempotency_store_misconfigured',
         message: expect.stringContaining('s3:DeleteObject'),
       });
+    });
+
+    it('does not take a failure for the refusal that it expects', async () => {
+      gateway.follow((request) =>
+        isPut(request) && seenPuts().length === 2 ? { status: 500, code: 'InternalError' } : 'none',
+      );
+      const warnings = await storeOf({ client: clientOf({ maxAttempts: 1 }) }).open();
+      expect(warnings).toMatchObject([{ code: 'blobs_unreachable' }]);
     });
 
     it('warns if it cannot reach the server', async () => {
