@@ -99,19 +99,31 @@ export function postgresBlobs(options: PostgresBlobsOptions): PostgresBlobs {
   }
   const { schema: schemaName, table } = options;
   const pool = client ?? new LazyPool(options, resolved.preparedStatements);
-  return new PostgresBlobs(pool, new TableName({ schema: schemaName, table }, 'blobs'), resolved);
+  return new OwnTableBlobs(pool, new TableName({ schema: schemaName, table }, 'blobs'), resolved);
 }
 
 /** Of one statement. */
 const STATEMENT_TIMEOUT_MS = 10_000;
 
 /** Blobs in a table of PostgreSQL. Created by {@link postgresBlobs}. */
-export class PostgresBlobs extends TableBlobs {
+export interface PostgresBlobs extends BlobStore {
+  /**
+   * Creates the table, or migrates it to this version. Any number of processes may run it at once.
+   * @returns the numbers of the migrations that it ran.
+   * @throws {@link StoreConfigurationError} when the user lacks a privilege.
+   * @throws {@link StoreUnavailableError} when the server cannot be reached.
+   */
+  migrate(): Promise<readonly number[]>;
+
+  /** The same store in a transaction of `PostgresUnitOfWork`. */
+  inTransaction(transaction: OpenTransaction): BlobStore;
+}
+
+class OwnTableBlobs extends TableBlobs implements PostgresBlobs {
   private readonly runner: StatementRunner;
   private readonly openings = new Openings();
   private deletion: DeletionSchedule | undefined;
 
-  /** @internal */
   constructor(
     private readonly pool: UserPoolOptions['client'],
     private readonly table: TableName,
@@ -159,12 +171,6 @@ export class PostgresBlobs extends TableBlobs {
     }
   }
 
-  /**
-   * Creates the table, or migrates it to this version. Any number of processes may run it at once.
-   * @returns the numbers of the migrations that it ran.
-   * @throws {@link StoreConfigurationError} when the user lacks a privilege.
-   * @throws {@link StoreUnavailableError} when the server cannot be reached.
-   */
   async migrate(): Promise<readonly number[]> {
     await this.loadDriver();
     return runMigrations(this.pool, this.table);
