@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { blobName, type BlobName, type BlobStore, type PutHints } from 'nestjs-idempotency/store';
 
 /** A signal that is never aborted. */
-export const never = new AbortController().signal;
+export const never: AbortSignal = new AbortController().signal;
 
 export function newName(retentionMs = 3_600_000): BlobName {
   const text = (bytes: number) => randomBytes(bytes).toString('base64url');
