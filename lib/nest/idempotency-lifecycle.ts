@@ -88,7 +88,7 @@ export class IdempotencyLifecycle
     try {
       await this.prepare();
     } catch (error) {
-      this.engine.outcomes.close();
+      await this.engine.outcomes.close();
       this.engine.telemetry.stop();
       throw error;
     }
@@ -101,7 +101,7 @@ export class IdempotencyLifecycle
       const reason = await useFastPath(this.consumers);
       if (reason !== undefined) this.logger.log(`The fast path is off: ${reason}.`);
     }
-    await this.engine.outcomes.open();
+    for (const warning of await this.engine.outcomes.open()) this.observer.warned(warning);
     const warnings = await this.store.open(this.observer);
     for (const warning of warnings) this.observer.warned(warning);
     const isOutage = warnings.some((warning) => warning.isOutage);
@@ -139,7 +139,7 @@ export class IdempotencyLifecycle
     try {
       await this.store.close(this.observer);
     } finally {
-      this.engine.outcomes.close();
+      await this.engine.outcomes.close();
       this.engine.telemetry.stop();
     }
   }

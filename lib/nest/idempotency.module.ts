@@ -105,7 +105,7 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
         meter: IdempotencyMeter,
         clock: Clock,
       ) => {
-        const { limits, service, secrets, outcome } = resolveModuleOptions(options);
+        const { limits, service, secrets, blobs, outcome } = resolveModuleOptions(options);
         const { store, unitOfWork, telemetry = [] } = options;
         const telemetries = new Telemetries(telemetry, events);
         const keysStale = (error: unknown) => {
@@ -119,7 +119,7 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
           telemetries,
           clock,
           service,
-          new OutcomeTransform(secrets, clock, keysStale, outcome.dictionaries),
+          new OutcomeTransform(secrets, clock, keysStale, outcome.dictionaries, blobs),
         );
         meter.readFrom(engine);
         return engine;

@@ -98,6 +98,11 @@ const UNREADABLE: Readonly<Record<UnreadableReason, string>> = {
     'this process has no such dictionary. Give it to "outcome.compression.dictionaries" of the module, and keep it until the outcomes that it compressed have expired',
   algorithm:
     'this version of Node cannot decompress it. Use an algorithm that the Node of every process has',
+  blob_missing:
+    'the blob that has its body is gone. Look for what deletes blobs before their records, such as a rule of the bucket',
+  blob_unavailable: 'the blob store did not deliver its body. Look at the blob store',
+  blob_store:
+    'its body is in a blob store that this process does not have. Give the same "blobs" to every process',
   integrity: 'it is damaged, or was written for another record. Look who else writes to the store',
   format: 'it is damaged, or was written by a later version of this package',
 };

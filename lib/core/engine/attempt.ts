@@ -115,9 +115,12 @@ export class EngineAttempt implements KeptAttempt {
   }
 
   complete(final: FinalOutcome): Promise<Settlement> {
-    const { compression, encryption } = this.request.options.outcome;
+    const { compression, encryption, offload } = this.request.options.outcome;
+    const { canEncrypt, hasBlobs } = this.services.outcomes;
     const isPacked =
-      compression !== false || (encryption !== false && this.services.outcomes.canEncrypt);
+      compression !== false ||
+      (canEncrypt && encryption !== false) ||
+      (hasBlobs && offload !== false);
     return isPacked
       ? packed(this, final).then((stored) => this.ending.complete(stored))
       : this.ending.complete(final);

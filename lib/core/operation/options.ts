@@ -4,8 +4,10 @@ import type { FinishedState } from '../record/record.js';
 import {
   COMPRESSION,
   DICTIONARIES,
+  OFFLOAD,
   type CompressionOptions,
   type DictionariesOptions,
+  type OffloadOptions,
   type ResolvedPackOptions,
 } from '../payload/pack-options.js';
 import type { Dictionaries } from '../payload/compression.js';
@@ -82,6 +84,11 @@ export interface OutcomeOptions {
    * @defaultValue `true` where the module has `secrets`
    */
   readonly encryption?: boolean;
+  /**
+   * When a body goes to the blob store of the module option `blobs`, with a pointer to it in the record. It is held in
+   * memory meanwhile: raise `maxBytes`, too. `false` keeps it in the record.
+   */
+  readonly offload?: false | OffloadOptions;
 }
 
 /** What a duplicate of an operation in progress gets. */
@@ -196,7 +203,9 @@ export interface ProtocolOptions {
 
 export interface ResolvedOutcome
   extends
-    InMilliseconds<Required<Omit<OutcomeOptions, 'compression' | 'dictionaries' | 'encryption'>>>,
+    InMilliseconds<
+      Required<Omit<OutcomeOptions, 'compression' | 'dictionaries' | 'encryption' | 'offload'>>
+    >,
     ResolvedPackOptions {
   readonly dictionaries?: Dictionaries;
 }
@@ -270,6 +279,7 @@ export const OUTCOME: Group<OutcomeOptions, ResolvedProtocolOptions['outcome']> 
     encryption: of('true or false', (value) => typeof value === 'boolean', {
       defaultText: '`true` where the module has `secrets`',
     }),
+    offload: OFFLOAD,
   },
   shorthand: 'keep',
 };

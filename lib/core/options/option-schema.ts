@@ -52,7 +52,7 @@ export type Fields<Given, Resolved> = {
   >;
 };
 
-type MemberOf<Given, Resolved> = true extends Given
+type MemberOf<Given, Resolved> = false extends Given
   ? [Settings<Given>] extends [never]
     ? FieldOf<Given, Resolved>
     : Group<Settings<Given>, Exclude<Resolved, false | undefined>>

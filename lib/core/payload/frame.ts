@@ -62,12 +62,12 @@ export interface DictionaryHead {
  * ```
  * u8 version (2), u8 flags: bits 0–1 compression (1 deflate, 2 brotli, 3 zstd), 2 sealed, 3 pointer, 4 dictionary
  * [sealed]     u8 n, n ASCII bytes of the key's id, 8 bytes of salt, 12 bytes of nonce
- * [compressed] u32 clear length of the content
+ * [compressed] u32 clear length of the content; with a pointer, of the body in the blob
  * [dictionary] u8 id, 4 bytes of its checksum
  * ```
  *
  * The content follows to the end: `seal(compress(u32 n, n bytes of the transport's header, body))`. Sealed, it ends with
- * a tag of 16 bytes.
+ * a tag of 16 bytes. With a pointer, the content is not compressed, and has a {@link BlobPointer} in place of the body.
  */
 export function encodeHead({ seal, compression, isPointer }: FrameHead): Buffer {
   const dictionary = compression?.dictionary;

@@ -1,20 +1,25 @@
 import type { Outcome } from '../record/record.js';
 import { bytesOf } from '../record/record.js';
+import type { StoreWarning } from '../record/store-warning.js';
 import type { Clock } from '../util/clock.js';
 import { whenReady } from '../util/maybe-async.js';
+import type { BlobStore } from './blob-store.js';
 import { compress, inflate, NO_DICTIONARIES, type Dictionaries } from './compression.js';
 import {
   decodeContent,
   decodeFrame,
+  decodePointer,
   encodeContent,
   encodeHead,
+  encodePointer,
   FRAME_HEADER,
   MAX_CLEAR_BYTES,
   type CompressionHead,
   type Frame,
 } from './frame.js';
 import { KeyRing } from './key-ring.js';
-import type { ResolvedPackOptions } from './pack-options.js';
+import { Offload, type BlobOwner } from './offload.js';
+import { DEFAULT_OFFLOAD, type ResolvedOffload, type ResolvedPackOptions } from './pack-options.js';
 import { seal, Sealing, type OutcomeBinding } from './sealing.js';
 import type { SecretKeys } from './secret-keys.js';
 import { UnreadableOutcome } from './unreadable-outcome.js';
@@ -25,11 +30,17 @@ export { UnreadableOutcome } from './unreadable-outcome.js';
 
 /** Between the engine, which has an outcome in clear, and the store, which may have it compressed and encrypted. */
 export class OutcomeTransform {
+  /** Whether there are keys. */
+  readonly canEncrypt: boolean;
+  /** Whether there is a blob store. */
+  readonly hasBlobs: boolean;
   private readonly ring: KeyRing | undefined;
   private readonly sealing: Sealing | undefined;
+  private readonly offload: Offload | undefined;
 
   /**
    * @param onStale - is notified when keys cannot be loaded again; those of the last time stay in use.
+   * @param blobs - opened and closed by this.
    * @param dictionaries - all that stored outcomes may be compressed with.
    */
   constructor(
@@ -37,33 +48,49 @@ export class OutcomeTransform {
     clock: Clock,
     onStale: (error: unknown) => void = ignore,
     private readonly dictionaries: Dictionaries = NO_DICTIONARIES,
+    private readonly blobs?: BlobStore,
   ) {
+    this.canEncrypt = secrets !== undefined;
+    this.hasBlobs = blobs !== undefined;
+    if (blobs !== undefined) this.offload = new Offload(blobs, clock);
     if (secrets === undefined) return;
     this.ring = new KeyRing(secrets, clock, onStale);
     this.sealing = new Sealing(this.ring, clock);
   }
 
-  /** Whether there are keys. */
-  get canEncrypt(): boolean {
-    return this.sealing !== undefined;
-  }
-
-  /** Loads the keys. Rejects with an {@link IdempotencyOptionsError}, or what the source of the keys rejects with. */
-  async open(): Promise<void> {
+  /**
+   * Loads the keys, and opens the blob store. Rejects with an {@link IdempotencyOptionsError}, a
+   * {@link StoreConfigurationError}, or what the source of the keys rejects with.
+   * @returns the warnings of the blob store.
+   */
+  async open(): Promise<readonly StoreWarning[]> {
     await this.ring?.open();
+    return (await this.blobs?.open()) ?? [];
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.ring?.close();
+    await this.blobs?.close();
   }
 
-  /** The same object if nothing is on, or nothing is gained. */
+  /**
+   * The same object if nothing is on, or nothing is gained.
+   * @param owner - whose blob a large body becomes.
+   */
   pack(
     outcome: Outcome,
     binding: OutcomeBinding,
-    { compression, encryption = true }: ResolvedPackOptions,
+    options: ResolvedPackOptions,
+    owner: Omit<BlobOwner, 'recordKey'>,
   ): Outcome | Promise<Outcome> {
+    const { compression, encryption = true, offload } = options;
     const sealing = encryption ? this.sealing : undefined;
+    const isOffloaded =
+      this.offload !== undefined &&
+      offload !== false &&
+      outcome.body.length > offload.aboveBytes &&
+      outcome.body.length > 0;
+    if (isOffloaded) return this.offloaded(outcome, binding, compression, sealing, offload, owner);
     const bytes = bytesOf(outcome);
     const isTried =
       compression !== false && bytes >= compression.thresholdBytes && bytes + 4 <= MAX_CLEAR_BYTES;
@@ -87,16 +114,47 @@ export class OutcomeTransform {
    * The same object if it is no frame.
    * @throws {@link UnreadableOutcome}
    */
-  unpack(outcome: Outcome, binding: OutcomeBinding): Outcome | Promise<Outcome> {
+  unpack(
+    outcome: Outcome,
+    binding: OutcomeBinding,
+    offload: false | ResolvedOffload = DEFAULT_OFFLOAD,
+  ): Outcome | Promise<Outcome> {
     if (outcome.header !== FRAME_HEADER) return outcome;
     const frame = decodeFrame(outcome.body);
     const { compression, isPointer } = frame.head;
-    if (isPointer) throw new UnreadableOutcome('format');
     return whenReady(this.unsealed(frame, binding), (content) =>
-      compression === undefined
-        ? decodeContent(content)
-        : whenReady(inflate(content, compression, this.dictionaries), decodeContent),
+      isPointer
+        ? this.fetched(decodeContent(content), compression, offload || DEFAULT_OFFLOAD)
+        : compression === undefined
+          ? decodeContent(content)
+          : whenReady(inflate(content, compression, this.dictionaries), decodeContent),
     );
+  }
+
+  private async offloaded(
+    { header, body }: Outcome,
+    binding: OutcomeBinding,
+    compression: ResolvedPackOptions['compression'],
+    sealing: Sealing | undefined,
+    options: ResolvedOffload,
+    owner: Omit<BlobOwner, 'recordKey'>,
+  ): Promise<Outcome> {
+    const { recordKey } = binding;
+    const isEncrypted = sealing !== undefined;
+    const put = this.offload?.put(body, { ...owner, recordKey }, compression, isEncrypted, options);
+    const stored = await put;
+    if (stored === undefined) throw new TypeError('There is no blob store.');
+    const content = encodeContent({ header, body: encodePointer(stored.pointer) });
+    return frameOf(content, stored.compression, sealing, binding, true);
+  }
+
+  private async fetched(
+    { header, body }: Outcome,
+    compression: CompressionHead | undefined,
+    options: ResolvedOffload,
+  ): Promise<Outcome> {
+    if (this.offload === undefined) throw new UnreadableOutcome('blob_store');
+    return { header, body: await this.offload.get(decodePointer(body), compression, options) };
   }
 
   private unsealed({ head, headBytes, content }: Frame, binding: OutcomeBinding) {
@@ -111,9 +169,10 @@ function frameOf(
   compression: CompressionHead | undefined,
   sealing: Sealing | undefined,
   binding: OutcomeBinding,
+  isPointer = false,
 ): Outcome {
   const { head, key } = sealing?.begin() ?? {};
-  const headBytes = encodeHead({ seal: head, compression, isPointer: false });
+  const headBytes = encodeHead({ seal: head, compression, isPointer });
   const parts = head && key ? seal(key, head.nonce, headBytes, content, binding) : [content];
   return { header: FRAME_HEADER, body: Buffer.concat([headBytes, ...parts]) };
 }

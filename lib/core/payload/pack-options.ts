@@ -1,6 +1,14 @@
 import { types } from 'node:util';
 import { isSettings, throwOptionError } from '../options/option-checks.js';
-import { choice, integer, type Field, type Group } from '../options/option-schema.js';
+import type { Duration, InMilliseconds } from '../options/duration.js';
+import {
+  choice,
+  duration,
+  integer,
+  resolveGroup,
+  type Field,
+  type Group,
+} from '../options/option-schema.js';
 import {
   dictionaryOf,
   isAvailable,
@@ -39,11 +47,30 @@ export interface DictionariesOptions {
   readonly byId: Readonly<Record<number, Uint8Array>>;
 }
 
+/** When bodies of outcomes go to the blob store. */
+export interface OffloadOptions {
+  /**
+   * A larger body goes to the blob store, and its record has a pointer. Bytes.
+   * @defaultValue 262_144, from 0 to 67_108_864
+   */
+  readonly aboveBytes?: number;
+  /**
+   * How long the blob store may take for a body. Then only that the operation is done is kept.
+   * @defaultValue '1m', from '100ms' to '1h'
+   */
+  readonly putTimeout?: Duration;
+  /** How long a replay waits for a body. Then it gets a 503. @defaultValue '10s', from '100ms' to '1h' */
+  readonly getTimeout?: Duration;
+}
+
+export type ResolvedOffload = InMilliseconds<Required<OffloadOptions>>;
+
 /** How one outcome is packed. */
 export interface ResolvedPackOptions {
   readonly compression: false | ResolvedCompressionOptions;
   /** `undefined` where the keys decide. */
   readonly encryption?: boolean;
+  readonly offload: false | ResolvedOffload;
 }
 
 const MAX_LEVEL = { deflate: 9, brotli: 11, zstd: 22 } as const;
@@ -72,6 +99,17 @@ export const COMPRESSION: Group<CompressionOptions, ResolvedCompressionOptions> 
     throwOptionError('outcome.compression.level', range, level);
   },
 };
+
+export const OFFLOAD: Group<OffloadOptions, ResolvedOffload> = {
+  fields: {
+    aboveBytes: integer({ default: 262_144, min: 0, max: 67_108_864 }),
+    putTimeout: duration({ default: '1m', min: '100ms', max: '1h' }),
+    getTimeout: duration({ default: '10s', min: '100ms', max: '1h' }),
+  },
+  canBeOff: true,
+};
+
+export const DEFAULT_OFFLOAD = resolveGroup('offload', OFFLOAD);
 
 export const DICTIONARIES: Field<DictionariesOptions> & { readonly defaultText: string } = {
   defaultText: 'none',

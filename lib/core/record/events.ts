@@ -69,6 +69,12 @@ export type UnreadableReason =
   | 'dictionary'
   /** This version of Node cannot decompress it. */
   | 'algorithm'
+  /** The blob that has its body is not there: was it deleted before its record? */
+  | 'blob_missing'
+  /** The blob store did not deliver its body. */
+  | 'blob_unavailable'
+  /** Its body is in a blob store that this process does not have (module option `blobs`). */
+  | 'blob_store'
   /** It is damaged, or was written for another record. */
   | 'integrity'
   /** It is damaged, or was written by a later version. */
@@ -216,8 +222,8 @@ export type IdempotencyEvent =
   /** A stored outcome cannot be read, for `reason`. Its operation does not run again: the request is rejected. */
   | (EventBase & { readonly type: 'outcome_unreadable'; readonly reason: UnreadableReason })
   /**
-   * The operation is done, but its outcome could not be compressed or encrypted: only that it is done is stored, and a
-   * retry gets 409 "response not kept".
+   * The operation is done, but its outcome could not be compressed, encrypted or put into the blob store: only that it is
+   * done is stored, and a retry gets 409 "response not kept".
    */
   | (AttemptSubject & Caused & { readonly type: 'pack_failed' })
   /** The keys of the module option `secrets` could not be loaded again. Those of the last time are used. */

@@ -13,6 +13,7 @@ import {
   type ReconcileOptions,
   type ResolvedReconcileOptions,
 } from '../../core/recovery/reconcile.js';
+import type { BlobStore } from '../../core/payload/blob-store.js';
 import { checkSecretKeys, type SecretKeys } from '../../core/payload/secret-keys.js';
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type { Telemetry } from '../../core/telemetry/telemetry.js';
@@ -77,6 +78,12 @@ export interface IdempotencyModuleOptions extends Omit<IdempotencyOptions, 'oper
    */
   readonly secrets?: SecretKeys;
   /**
+   * Where large bodies of outcomes are stored (`outcome.offload`): `fileBlobs(…)`, `s3Blobs(…)`, `postgresBlobs(…)`, or a
+   * store of your own.
+   * @defaultValue none
+   */
+  readonly blobs?: BlobStore;
+  /**
    * A circuit breaker around the store, by opossum, which has to be installed; one circuit per process. While the store
    * does not reply, requests are rejected at once (503, or run unprotected with
    * `storeErrors.whenUnavailable: 'execute'`) instead of after `storeErrors.commandTimeout` each. `true` for its defaults.
@@ -112,6 +119,7 @@ export interface ResolvedOptions extends ResolvedHttpOptions {
   readonly limits: ResolvedLimits;
   readonly service?: string;
   readonly secrets?: SecretKeys;
+  readonly blobs?: BlobStore;
 }
 
 const SERVICE = /^[!-~]{1,120}$/;
@@ -150,6 +158,18 @@ export const OPTIONS: Schema<IdempotencyOptions & IdempotencyModuleOptions, Reso
     defaultText: 'none',
     places: ['module'],
     check: checkSecretKeys,
+  },
+  blobs: {
+    defaultText: 'none',
+    places: ['module'],
+    check: (_, blobs) => {
+      checkMethods(
+        'blobs',
+        blobs,
+        BLOB_STORE_METHODS,
+        'a BlobStore, such as fileBlobs({ directory })',
+      );
+    },
   },
   breaker: BREAKER,
   reconcile: RECONCILE,
@@ -251,6 +271,7 @@ const CALL_REMEDIES: ReadonlyMap<string, string> = new Map([
 ]);
 
 const STORE_METHODS = ['open', 'begin', 'extend', 'complete', 'release', 'close'] as const;
+const BLOB_STORE_METHODS = ['open', 'put', 'get', 'delete', 'close'] as const;
 const UNIT_OF_WORK_METHODS = ['run', 'isConflict', 'isInterruption', 'isReplyMismatch'] as const;
 
 /** Rejects a stand-in that lacks methods. Names only its type: it may be a URL with a password. */

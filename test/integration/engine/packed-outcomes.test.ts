@@ -11,12 +11,13 @@ import {
   withOptions,
   Worker,
 } from '../../support/engine/worker.js';
-import { nodeClock, type OperationRequest } from '../../support/internals/core.js';
+import { nodeClock, type OperationRequest, type OwnerToken } from '../../support/internals/core.js';
 import { OutcomeTransform } from '../../support/internals/payload.js';
 import { lostReply, type Fault } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { until } from '../../support/waiting/until.js';
 
+const OWNER = { token: 't'.repeat(22) as OwnerToken, retentionMs: 60_000 };
 const KEYS = staticKeys({ current: 'k1', keys: { k1: randomBytes(32) } });
 const OTHER_KEYS = staticKeys({ current: 'k2', keys: { k2: randomBytes(32) } });
 
@@ -119,7 +120,7 @@ describe('An outcome that is packed', () => {
     const attempt = await worker.run(request);
     const { recordKey, fingerprint, options } = request;
     const binding = { recordKey, fingerprint, state: 'completed' } as const;
-    const outcome = await outcomes.pack(outcomeOf('theirs'), binding, options.outcome);
+    const outcome = await outcomes.pack(outcomeOf('theirs'), binding, options.outcome, OWNER);
     worker.store.next('complete', replies({ kind: 'superseded', state: 'completed', outcome }));
     const settlement = await attempt.complete(success('own'));
     expect(outcomeAsText(settlement)).toEqual({
@@ -139,7 +140,7 @@ describe('An outcome that is packed', () => {
     const request = newRequest();
     const { recordKey, fingerprint, options } = request;
     const binding = { recordKey, fingerprint, state: 'completed' } as const;
-    const outcome = await outcomes.pack(outcomeOf('theirs'), binding, options.outcome);
+    const outcome = await outcomes.pack(outcomeOf('theirs'), binding, options.outcome, OWNER);
     const attempt = await worker.run(request);
     worker.store.next('complete', replies({ kind: 'superseded', state, outcome }));
     expect(await attempt.complete(success('own'))).toEqual({ kind: rejection });

@@ -67,6 +67,7 @@ describe('options', () => {
         storeBody: true,
         maxBytes: 1_048_576,
         compression: false,
+        offload: { aboveBytes: 262_144, putTimeout: 60_000, getTimeout: 10_000 },
         codec: JSON_CODEC,
       },
       duplicates: { mode: 'reject', timeout: 10_000, retryAfter: 1_000 },
@@ -467,9 +468,18 @@ const GROUPS: { readonly [Name in Group]: Levels<Name> } = {
     resolved: { scope, anonymous: 'shared' },
   },
   outcome: {
-    module: { retention: 5, maxBytes: 6, codec, dictionaries, compression: { level: 5 } },
+    module: {
+      ...{ retention: 5, maxBytes: 6, codec, dictionaries, compression: { level: 5 } },
+      offload: { aboveBytes: 8, getTimeout: '3s' },
+    },
     class: keep,
-    method: { storeBody: false, maxBytes: 7, compression: { level: 6 }, encryption: false },
+    method: {
+      storeBody: false,
+      maxBytes: 7,
+      compression: { level: 6 },
+      encryption: false,
+      offload: { aboveBytes: 9 },
+    },
     resolved: {
       keep,
       retention: 5,
@@ -479,6 +489,7 @@ const GROUPS: { readonly [Name in Group]: Levels<Name> } = {
       dictionaries: { write: undefined, byId: new Map() },
       compression: { algorithm: 'deflate', thresholdBytes: 1_024, level: 6 },
       encryption: false,
+      offload: { aboveBytes: 9, putTimeout: 60_000, getTimeout: 3_000 },
     },
   },
   duplicates: {

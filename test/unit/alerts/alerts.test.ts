@@ -117,10 +117,11 @@ const RUNBOOK_URL = `https://github.com/nestjs-idempotency/nestjs-idempotency/bl
 /** What each section of the runbook answers. */
 const PARTS = ['What it means', 'How to confirm', 'What to do', 'How it was provoked'];
 
-/** The events of the breaker are a state, and this one has no metric: its requests find the store unavailable. */
+/** The events of the breaker are a state. The others have no metric: requests find the store, or a key, not there. */
 const READ_OTHERWISE: Partial<Record<EventType, string>> = {
   breaker_opened: 'idempotency_store_breaker_status',
   reply_mismatched: 'store_unavailable',
+  keys_stale: 'outcome_unreadable',
 };
 
 function readersOf(type: EventType): Rule[] {

@@ -20,6 +20,7 @@ import {
   orders,
   outcomeOf,
   reasonOf,
+  OWNER,
 } from './support.js';
 
 const HOUR_MS = 3_600_000;
@@ -131,7 +132,7 @@ describe('an encrypted outcome', () => {
   it('is never written in clear before the keys are there', () => {
     const transform = new OutcomeTransform(KEYS, new StandingClock());
     const options = optionsOf();
-    expect(() => transform.pack(outcome, BINDING, options)).toThrow('not loaded yet');
+    expect(() => transform.pack(outcome, BINDING, options, OWNER)).toThrow('not loaded yet');
   });
 
   it('has an error that shows neither key nor content', async () => {

@@ -6,6 +6,7 @@ import {
   OUTCOME,
   type Outcome,
   type OutcomeOptions,
+  type OwnerToken,
   resolveGroup,
 } from '../../support/internals/core.js';
 import {
@@ -24,6 +25,9 @@ export const BINDING = {
   state: 'completed',
   fingerprint: 'f'.repeat(22),
 } as OutcomeBinding;
+
+/** The attempt of an outcome. */
+export const OWNER = { token: 't'.repeat(22) as OwnerToken, retentionMs: 60_000 };
 
 /** A response of this many orders, as JSON: about 90 bytes each. */
 export function orders(count: number): Outcome {
@@ -61,7 +65,8 @@ export async function opened(
   return {
     transform,
     stale,
-    pack: async (outcome: Outcome, binding = BINDING) => transform.pack(outcome, binding, options),
+    pack: async (outcome: Outcome, binding = BINDING) =>
+      transform.pack(outcome, binding, options, OWNER),
     unpack: async (outcome: Outcome, binding = BINDING) => transform.unpack(outcome, binding),
   };
 }

@@ -30,7 +30,7 @@ describe('the reading of an operation', () => {
     const { incidents, leaseLosses, ...others } = operations.get('pay')!;
     const numbers = [incidents, leaseLosses].flatMap((counts) => Object.values(counts));
     expect(new Set(numbers)).toEqual(new Set([0]));
-    expect(Object.keys(incidents)).toHaveLength(16);
+    expect(Object.keys(incidents)).toHaveLength(18);
     expect(others).toEqual({
       requests: { http: { unprotected: 0 } },
       ...{ takeovers: 0, attempts: {}, waits: {}, running: 0, waiting: 0 },

@@ -8,7 +8,7 @@ import {
   type Algorithm,
   type OutcomeBinding,
 } from '../../../support/internals/payload.js';
-import { optionsOf, type PackOptions } from '../support.js';
+import { optionsOf, type PackOptions, OWNER } from '../support.js';
 
 /** All bytes are in hex. */
 export interface Vectors {
@@ -63,7 +63,7 @@ export async function madeVectors(): Promise<Vectors> {
     const options = optionsOf(given);
     const transform = new OutcomeTransform(secrets, clock, undefined, options.dictionaries);
     await transform.open();
-    const { body } = await transform.pack(outcome, binding, options);
+    const { body } = await transform.pack(outcome, binding, options, OWNER);
     return Buffer.from(body).toString('hex');
   };
   const outcomes: Vectors['outcomes'][number][] = [];
