@@ -24,3 +24,4 @@ export {
   type OutcomeBinding,
 } from '../../../lib/core/payload/outcome-transform.js';
 export { checkSecretKeys } from '../../../lib/core/payload/secret-keys.js';
+export { openSegments, SEGMENT_BYTES, sealedSegments } from '../../../lib/core/payload/segments.js';
