@@ -106,7 +106,7 @@ async function start(options: Options = {}, platform: Platform = 'express') {
     options: {
       blobs: fileBlobs({ directory }),
       ...options,
-      outcome: { offload: { aboveBytes: ABOVE }, ...(outcome as object) },
+      outcome: { offload: { aboveBytes: ABOVE }, ...(outcome) },
     },
   });
   apps.push(app);
