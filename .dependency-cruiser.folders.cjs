@@ -10,7 +10,7 @@ const folders = {
   'core/meter': 'core/{errors,util,record}',
   'core/transaction': 'core/{errors,options,util}',
   'core/payload': 'core/{errors,options,util,record,transaction}',
-  'core/store/diagnosis': 'core/{errors,util,record}',
+  'core/store/diagnosis': 'core/{errors,options,util,record}',
   'core/store': 'core/{errors,options,util,record,transaction,payload,store/diagnosis}',
   'core/operation': 'core/{errors,options,util,record,payload,transaction}',
   'core/telemetry': 'core/{errors,util,record,meter}',

@@ -1,4 +1,3 @@
-import { DEFAULT_COMMAND_TIMEOUT_MS } from '../record/commands.js';
 import type { OutcomeCodec } from '../record/outcome-codec.js';
 import type { FinishedState } from '../record/record.js';
 import {
@@ -12,7 +11,12 @@ import {
 } from '../payload/pack-options.js';
 import type { Dictionaries } from '../payload/compression.js';
 import type { IsolationLevel } from '../transaction/unit-of-work.js';
-import { millisecondsOf, type Duration, type InMilliseconds } from '../options/duration.js';
+import {
+  DEFAULT_COMMAND_TIMEOUT_MS,
+  millisecondsOf,
+  type Duration,
+  type InMilliseconds,
+} from '../options/duration.js';
 import {
   durationsFrom,
   durationWithin,

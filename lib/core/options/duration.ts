@@ -25,3 +25,6 @@ export function millisecondsOf(value: unknown): number | undefined {
   const ms = unit === undefined ? value : Number(count) * (UNITS[unit] ?? NaN);
   return Number.isSafeInteger(ms) && Number(ms) >= 0 ? Number(ms) : undefined;
 }
+
+/** Of `storeErrors.commandTimeout`, in milliseconds. */
+export const DEFAULT_COMMAND_TIMEOUT_MS = 500;

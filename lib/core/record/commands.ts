@@ -7,9 +7,6 @@ import type {
   RecordState,
 } from './record.js';
 
-/** Milliseconds that a command may take, unless `storeErrors.commandTimeout` says otherwise. */
-export const DEFAULT_COMMAND_TIMEOUT_MS = 500;
-
 interface TimedCommand {
   /** Milliseconds that the command may take, including resends. */
   readonly timeoutMs: number;

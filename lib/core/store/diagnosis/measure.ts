@@ -1,4 +1,4 @@
-import { DEFAULT_COMMAND_TIMEOUT_MS } from '../../record/commands.js';
+import { DEFAULT_COMMAND_TIMEOUT_MS } from '../../options/duration.js';
 import { nodeClock, type Clock } from '../../util/clock.js';
 import { error, ok, warning, type Finding } from './finding.js';
 

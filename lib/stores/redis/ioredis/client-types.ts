@@ -27,6 +27,7 @@ export interface BinaryRedisClient extends RedisClient, CommandClient {
   connect(): Promise<unknown>;
   select(database: number): Promise<unknown>;
   client(subcommand: 'INFO'): Promise<unknown>;
+  call(command: string, ...args: readonly string[]): Promise<unknown>;
   /** State of the current connection; undefined before the first one. */
   readonly condition?: { readonly select?: number } | null;
   /** A new connection with the same settings, except those given; a cluster takes its nodes first. */

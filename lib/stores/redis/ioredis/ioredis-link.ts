@@ -161,15 +161,10 @@ class IoredisLink implements RedisLink {
 
 function serverOf(client: BinaryRedisClient): RedisServer {
   const { tls } = client.options ?? {};
-  const methods = client as unknown as Record<
-    string,
-    (...args: readonly string[]) => Promise<unknown>
-  >;
   return {
     address: addressOf(client.options),
     isEncrypted: tls !== undefined && tls !== null && tls !== false,
-    // Under auto-pipelining, the method `call` loses the name of the command.
-    call: async (command, ...args) => methods[command.toLowerCase()]?.(...args),
+    call: (command, ...args) => client.call(command, ...args),
   };
 }
 

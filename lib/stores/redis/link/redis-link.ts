@@ -47,7 +47,7 @@ export interface RedisServer {
   /** How the link reaches it, for people: host and port, without user and password. */
   readonly address: string;
   readonly isEncrypted: boolean;
-  /** Sends one command of one word. On a link to one server, keys get its prefix. Texts of the reply are strings. */
+  /** Sends one command. On a link to one server, keys get its prefix. Texts of the reply are strings. */
   call(command: string, ...args: readonly string[]): Promise<unknown>;
 }
 
