@@ -11,7 +11,7 @@ import {
   truncate,
 } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Controller, type ExecutionContext, Header, Post, StreamableFile } from '@nestjs/common';
 import {
@@ -24,6 +24,8 @@ import {
 } from 'nestjs-idempotency';
 import { fileBlobs } from 'nestjs-idempotency/blobs/file';
 import { redisStore } from 'nestjs-idempotency/redis';
+import type { BlobStore } from 'nestjs-idempotency/store';
+import type { OutcomeOptions } from '../../support/internals/core.js';
 import { platforms, type Platform } from '../../support/http/combinations.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { useRedis, useRedisClient } from '../../support/redis/use-redis.js';
@@ -94,19 +96,23 @@ class Files {
   }
 }
 
-type Options = Pick<IdempotencyModuleOptions, 'outcome' | 'secrets' | 'blobs'>;
+type Options = Pick<IdempotencyModuleOptions, 'outcome' | 'secrets'> & {
+  /** `undefined`: none. */
+  readonly blobs?: BlobStore | undefined;
+};
 
 async function start(options: Options = {}, platform: Platform = 'express') {
-  const { outcome = {} } = options;
+  const { secrets, blobs } = { blobs: fileBlobs({ directory }), ...options };
+  const outcome = options.outcome as OutcomeOptions | undefined;
   const app = await startApp({
     platform,
     controllers: [Files],
     store: redisStore({ url: redis.url }),
     guard: ALICE,
     options: {
-      blobs: fileBlobs({ directory }),
-      ...options,
-      outcome: { offload: { aboveBytes: ABOVE }, ...(outcome) },
+      ...(secrets && { secrets }),
+      ...(blobs && { blobs }),
+      outcome: { offload: { aboveBytes: ABOVE }, ...outcome },
     },
   });
   apps.push(app);
@@ -202,6 +208,9 @@ describe('The blob store', () => {
     await calls.run({ operation: 'report', key: 'k', scope: ['alice'] }, () => value);
     const [path = ''] = await blobs();
     expect((await readFile(path)).includes('marked')).toBe(false);
+    // The pointer has the key of the blob.
+    const records = await Promise.all((await client.keys('*')).map((key) => client.get(key)));
+    expect(records.join('\n')).not.toContain(basename(path));
   });
 });
 
@@ -269,19 +278,17 @@ describe.each([
 it('A process without the blob store, or with another one, answers 503', async () => {
   const { send } = await start();
   const first = await send('file');
-  const without = await startApp({
-    platform: 'express',
-    controllers: [Files],
-    store: redisStore({ url: redis.url }),
-    guard: ALICE,
-  });
-  apps.push(without);
-  const response = await fetch(`http://127.0.0.1:${without.port}/file`, {
-    method: 'POST',
-    headers: { 'idempotency-key': 'k' },
-  });
-  expect(response.status).toBe(503);
-  expect(await response.json()).toMatchObject({ code: 'idempotency_outcome_unavailable' });
+  const elsewhere: BlobStore = Object.create(fileBlobs({ directory }), { id: { value: 'other' } });
+  for (const blobs of [undefined, elsewhere]) {
+    const other = await start({ blobs });
+    expect(await other.send('file')).toMatchObject({
+      status: 503,
+      problem: 'idempotency_outcome_unavailable',
+    });
+    expect(other.events).toContainEqual(
+      expect.objectContaining({ type: 'outcome_unreadable', reason: 'blob_store' }),
+    );
+  }
   expect(executions).toBe(1);
   expect(await send('file')).toMatchObject({ ...first, isReplayed: true });
 });

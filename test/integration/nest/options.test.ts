@@ -13,6 +13,7 @@ import {
   type IdempotentCall,
   keepResponses,
   keepSuccesses,
+  staticKeys,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { postgresStore } from 'nestjs-idempotency/postgres';
@@ -567,6 +568,14 @@ it.each(names)('the group "%s" merges over module, class and method, field by fi
     handlerLevel('method', { [name]: method }),
   );
   expect(options[name]).toEqual(resolved);
+});
+
+it('"outcome.encryption" stops the start without "secrets": the outcomes would lie in clear', () => {
+  const module = { store: memoryStore() };
+  const level = handlerLevel('method', { outcome: { encryption: true } });
+  expect(() => resolveOptions('http', module, level)).toThrow('needs the module option "secrets"');
+  const secrets = staticKeys({ current: 'k', keys: { k: Buffer.alloc(32) } });
+  expect(resolveOptions('http', { ...module, secrets }, level).outcome.encryption).toBe(true);
 });
 
 describe('the option "service"', () => {
