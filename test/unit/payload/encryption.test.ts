@@ -340,7 +340,7 @@ describe('keys that are loaded again', () => {
     source.answer = (signal) => new Promise(() => void (given = signal));
     await clock.advance(MINUTES_MS);
     await pack(outcome);
-    transform.close();
+    await transform.close();
     await clock.advance(2 * MINUTES_MS);
     await pack(outcome);
     expect([given?.aborted, stale, source.loads, clock.timerCount]).toEqual([true, [], 2, 0]);
