@@ -5,7 +5,7 @@ import { inProgressRetentionMs } from '../core/operation/options.js';
 import type { IdempotencyEvent } from '../core/record/events.js';
 import type { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import type { OutcomeCodec } from '../core/record/outcome-codec.js';
-import type { Outcome, RecordKey } from '../core/record/record.js';
+import type { FinishedState, Outcome, RecordKey } from '../core/record/record.js';
 import { newOwnerToken } from '../core/record/record-key.js';
 import type { Scope } from '../core/record/scope.js';
 import type { Begin, IdempotencyRecord } from '../core/record/commands.js';
@@ -89,8 +89,9 @@ export class IdempotencyTestRecords {
     for (const [recordKey, known] of this.known) {
       const record = await this.store.inspect(recordKey);
       if (record === undefined) continue;
-      const { state, attempt, takeovers, outcome } = record;
-      records.push({ ...known, state, attempt, takeovers, outcome: outcome && this.read(outcome) });
+      const { state, attempt, takeovers } = record;
+      const outcome = await this.outcomeOf(recordKey, record);
+      records.push({ ...known, state, attempt, takeovers, outcome });
     }
     return records;
   }
@@ -141,6 +142,15 @@ export class IdempotencyTestRecords {
     // It was let run, and `onTakeover` has found what it would have done.
     else if (type === 'recovered') known.executions -= 1;
     else if (type === 'replayed') known.replays += 1;
+  }
+
+  private async outcomeOf(
+    recordKey: RecordKey,
+    { state, fingerprint, outcome }: IdempotencyRecord,
+  ): Promise<IdempotencyTestOutcome | undefined> {
+    if (outcome === undefined) return undefined;
+    const binding = { recordKey, fingerprint, state: state as FinishedState };
+    return this.read(await this.engine.outcomes.unpack(outcome, binding));
   }
 
   private read(outcome: Outcome): IdempotencyTestOutcome | undefined {

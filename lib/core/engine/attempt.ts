@@ -121,9 +121,10 @@ export class EngineAttempt implements KeptAttempt {
       compression !== false ||
       (canEncrypt && encryption !== false) ||
       (hasBlobs && offload !== false);
-    return isPacked
-      ? packed(this, final).then((stored) => this.ending.complete(stored))
-      : this.ending.complete(final);
+    if (!isPacked) return this.ending.complete(final);
+    const completed = packed(this, final).then((stored) => this.ending.complete(stored));
+    // Without protection, the response waits for nothing.
+    return this.isProtected ? completed : Promise.resolve(OWN);
   }
 
   release(): Promise<void> {

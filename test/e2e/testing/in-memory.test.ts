@@ -13,6 +13,7 @@ import {
   IdempotencyStore,
   Idempotent,
   type IdempotentCall,
+  staticKeys,
 } from 'nestjs-idempotency';
 import {
   type SqlTransaction,
@@ -188,6 +189,15 @@ describe('the records', () => {
       name: 'TypeError',
       message: 'no mail ever',
     });
+    await module.close();
+  });
+
+  it('show outcomes that are compressed and encrypted', async () => {
+    const secrets = staticKeys({ current: 'k', keys: { k: Buffer.alloc(32, 7) } });
+    const { module, calls, list } = await service({ secrets, outcome: { compression: true } });
+    const value = 'sent '.repeat(1_000);
+    await calls.run(call, () => value);
+    expect(await list()).toMatchObject([{ state: 'completed', outcome: { value } }]);
     await module.close();
   });
 

@@ -13,7 +13,7 @@ import {
 } from '../../support/engine/worker.js';
 import { nodeClock, type OperationRequest, type OwnerToken } from '../../support/internals/core.js';
 import { OutcomeTransform } from '../../support/internals/payload.js';
-import { lostReply, type Fault } from '../../support/stores/faulty-store.js';
+import { lostReply, unavailable, type Fault } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { until } from '../../support/waiting/until.js';
 
@@ -164,6 +164,20 @@ describe('An outcome that is packed', () => {
     expect(worker.reported).toEqual(['acquired', 'pack_failed', 'completed']);
     expect(worker.eventsOf('pack_failed')).toMatchObject([{ errorType: 'RangeError' }]);
     expect(await worker.begin(request)).toMatchObject({ kind: 'replay' });
+  });
+
+  it('is waited for by no response without protection', async () => {
+    const store = newStore();
+    const { worker, outcomes } = await workerOn(store);
+    outcomes.gate.close();
+    const request = newRequest({ storeErrors: { whenUnavailable: 'execute' } });
+    worker.store.next('begin', unavailable);
+    const attempt = await worker.run(request);
+    expect(await attempt.complete(success('A'))).toEqual({ kind: 'own' });
+    expect(await storedOf(store, request)).toBeUndefined();
+    outcomes.gate.open();
+    await until(() => worker.reported.includes('completed'));
+    expect((await storedOf(store, request))?.header).toBe('2');
   });
 
   it('is none where its options say so, and nothing is asked of it', async () => {
