@@ -35,6 +35,7 @@ import { InScenario, type Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import {
+  exported,
   idOf,
   linksOf,
   TestSdk,
@@ -817,19 +818,6 @@ class MarkedController {
 
 const mark = fc.stringMatching(/^[a-zA-Z0-9]{12}$/);
 const inputs = fc.record({ key: mark, user: mark, body: mark, header: mark });
-
-/** All that an exporter may send of a span, but for the attribute of the test's own instrumentation. */
-const exported = (span: ReadableSpan) =>
-  JSON.stringify([
-    span.name,
-    written(span),
-    span.links,
-    span.events,
-    span.status,
-    span.instrumentationScope,
-    span.resource.attributes,
-    span.spanContext(),
-  ]);
 
 it('no key, caller, content or message of an error is in a span', async () => {
   const sdk = TestSdk.start();

@@ -74,6 +74,20 @@ export function written({ attributes }: ReadableSpan): Record<string, unknown> {
   return Object.fromEntries(own);
 }
 
+/** All that an exporter may send of a span, but for the attribute of the test's own instrumentation. */
+export function exported(span: ReadableSpan): string {
+  return JSON.stringify([
+    span.name,
+    written(span),
+    span.links,
+    span.events,
+    span.status,
+    span.instrumentationScope,
+    span.resource.attributes,
+    span.spanContext(),
+  ]);
+}
+
 /** Where the links of a span lead, and their types. */
 export function linksOf({ links }: ReadableSpan): [spanId: string, type: unknown][] {
   return links.map(({ context: { spanId }, attributes }: Link) => [
