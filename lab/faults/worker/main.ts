@@ -1,8 +1,9 @@
 import 'reflect-metadata';
+import { hash } from 'node:crypto';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
-import { IdempotencyEvents, IdempotencyModule } from 'nestjs-idempotency';
+import { IdempotencyEvents, IdempotencyModule, staticKeys } from 'nestjs-idempotency';
 import { CallerGuard } from './caller.guard.js';
 import { EffectsController } from './effects.controller.js';
 import { LineFile } from './line-file.js';
@@ -19,11 +20,12 @@ import {
   SETTINGS_VARIABLE,
   WORKER_SETTINGS,
   type ListeningMessage,
+  type SecretsSettings,
   type WorkerSettings,
 } from './settings.js';
 
 const settings = JSON.parse(process.env[SETTINGS_VARIABLE] ?? '') as WorkerSettings;
-const { name, options = {}, onTakeover } = settings;
+const { name, options = {}, secrets, onTakeover } = settings;
 const events = new LineFile(settings.eventsFile);
 const mishaps = new Mishaps(name, events);
 const mutant = settings.mutant && MUTANTS[settings.mutant];
@@ -42,6 +44,7 @@ const app = await NestFactory.create<NestFastifyApplication>(
       IdempotencyModule.forRoot({
         ...options,
         ...(onTakeover && { lease: { ...options.lease, onTakeover: recover } }),
+        ...(secrets && { secrets: keysOf(secrets) }),
         store,
         service: SERVICE,
         ...(transactional && { unitOfWork: transactional.unitOfWork }),
@@ -82,6 +85,11 @@ process.send?.({ listening: await app.getUrl() } satisfies ListeningMessage);
 function recover(): 'run' {
   if (onTakeover === 'throw') throw new Error('as its settings demand');
   return 'run';
+}
+
+function keysOf({ current, known }: SecretsSettings) {
+  const keys = known.map((id) => [id, hash('sha256', id, 'buffer')] as const);
+  return staticKeys({ current, keys: Object.fromEntries(keys) });
 }
 
 /** What only transactional workers load. */

@@ -28,7 +28,16 @@ interface StoreExtras {
 }
 
 /** What survives JSON of the module's options. */
-export type WorkerOptions = Omit<IdempotencyModuleOptions, 'store' | 'unitOfWork' | 'telemetry'>;
+export type WorkerOptions = Omit<
+  IdempotencyModuleOptions,
+  'store' | 'unitOfWork' | 'telemetry' | 'secrets'
+>;
+
+/** Keys of encryption, by their ids: every worker makes the same key of an id. */
+export interface SecretsSettings {
+  readonly current: string;
+  readonly known: readonly string[];
+}
 
 /** All settings of a worker process, as JSON in {@link SETTINGS_VARIABLE}. */
 export interface WorkerSettings {
@@ -36,6 +45,7 @@ export interface WorkerSettings {
   readonly name: string;
   readonly store: StoreSettings;
   readonly options?: WorkerOptions;
+  readonly secrets?: SecretsSettings;
   /** Whether the effect is a row that is committed together with the record: a PostgreSQL has both. */
   readonly transactional?: boolean;
   /** A mistake that the worker is to make, for the sake of those who have to notice. */

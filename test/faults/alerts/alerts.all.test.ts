@@ -155,6 +155,24 @@ describeWithPromtool('On the metrics of real processes,', () => {
     });
   });
 
+  it('IdempotencyOutcomeUnreadable fires when a process lacks the key that another one encrypts by', async () => {
+    const writer = await scene.worker({ secrets: { current: 'new', known: ['old', 'new'] } });
+    const late = await scene.worker({ secrets: { current: 'old', known: ['old'] } });
+    await scene.scrape();
+    expect(await scene.send(writer, ['sealed'])).toMatchObject([{ status: 201 }]);
+    expect(await scene.send(late, ['sealed'])).toMatchObject([
+      { status: 503, code: 'idempotency_outcome_unavailable' },
+    ]);
+    await scene.scrape();
+    expect(lab.effects('sealed')).toHaveLength(1);
+    await expectAlerts(scene.rounds, [10, 20], {
+      IdempotencyOutcomeUnreadable: {
+        ...ON_OPERATION,
+        idempotency_incident_type: 'outcome_unreadable',
+      },
+    });
+  });
+
   it('IdempotencySaveSlow fires when the store refuses to save for a while', async () => {
     const worker = await scene.worker({ options: { storeErrors: SAVES_SOON } });
     await scene.scrape();
