@@ -76,6 +76,7 @@ const RETRYABLE = new Set([
   'idempotency_store_unavailable',
   'idempotency_shutting_down',
   'idempotency_transaction_conflict',
+  'idempotency_outcome_unavailable',
 ]);
 
 function noteSuccess(history: KeyHistory, { execution, digest, receivedAt }: ApiResponse): void {

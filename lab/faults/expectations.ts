@@ -50,3 +50,6 @@ export const CUT_OFF = [
 
 /** A retryable 503, each of them with a code of its own. */
 export const UNAVAILABLE = ['503 idempotency_store_unavailable', '503 idempotency_shutting_down'];
+
+/** What a process says of an outcome whose key of encryption it does not have. */
+export const WITHOUT_ITS_KEY = ['503 idempotency_outcome_unavailable'];
