@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { Controller, type ExecutionContext, Header, Post, StreamableFile } from '@nestjs/common';
+import { Controller, Header, Post, StreamableFile } from '@nestjs/common';
 import {
   IdempotencyEvents,
   IdempotencyService,
@@ -27,19 +27,13 @@ import { redisStore } from 'nestjs-idempotency/redis';
 import type { BlobStore } from 'nestjs-idempotency/store';
 import type { OutcomeOptions } from '../../support/internals/core.js';
 import { platforms, type Platform } from '../../support/http/combinations.js';
+import { ALICE } from '../../support/http/callers.guard.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { useRedis, useRedisClient } from '../../support/redis/use-redis.js';
 
 const KEYS = staticKeys({ current: 'k1', keys: { k1: randomBytes(32) } });
 const ABOVE = 10_000;
 const LARGE = 300_000;
-
-const ALICE = {
-  canActivate: (context: ExecutionContext) => {
-    context.switchToHttp().getRequest<{ user?: object }>().user = { id: 'alice' };
-    return true;
-  },
-};
 
 const redis = useRedis();
 const client = useRedisClient(redis);

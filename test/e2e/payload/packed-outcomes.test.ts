@@ -1,13 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import {
-  Body,
-  Controller,
-  type ExecutionContext,
-  HttpCode,
-  HttpException,
-  Post,
-} from '@nestjs/common';
+import { Body, Controller, HttpCode, HttpException, Post } from '@nestjs/common';
 import { Pool } from 'pg';
 import {
   IdempotencyEvents,
@@ -21,6 +14,7 @@ import {
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
+import { ALICE } from '../../support/http/callers.guard.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { useRedis, useRedisClient } from '../../support/redis/use-redis.js';
@@ -32,13 +26,6 @@ const NEW = randomBytes(32);
 const onlyOld = staticKeys({ current: 'old', keys: { old: OLD } });
 const oldAndNew = staticKeys({ current: 'old', keys: { old: OLD, new: NEW } });
 const newAndOld = staticKeys({ current: 'new', keys: { old: OLD, new: NEW } });
-
-const ALICE = {
-  canActivate: (context: ExecutionContext) => {
-    context.switchToHttp().getRequest<{ user?: object }>().user = { id: 'alice' };
-    return true;
-  },
-};
 
 type Options = Pick<IdempotencyModuleOptions, 'outcome' | 'secrets' | 'unitOfWork'>;
 

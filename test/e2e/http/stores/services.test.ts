@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { Controller, type ExecutionContext, Post } from '@nestjs/common';
+import { Controller, Post } from '@nestjs/common';
 import {
   type IdempotencyContext,
   IdempotencyReconciler,
@@ -11,15 +11,9 @@ import {
 import { redisStore } from 'nestjs-idempotency/redis';
 import { DelegatingStore } from 'nestjs-idempotency/store';
 import { abandon, LEASE_MS, recordOf } from '../../../support/engine/abandon.js';
+import { ALICE } from '../../../support/http/callers.guard.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';
 import { useRedis } from '../../../support/redis/use-redis.js';
-
-const ALICE = {
-  canActivate: (context: ExecutionContext) => {
-    context.switchToHttp().getRequest<{ user?: object }>().user = { id: 'alice' };
-    return true;
-  },
-};
 
 /** Writes records without a name, as no store of several services does. */
 class Unnamed extends DelegatingStore {
