@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { OwnerToken, RecordKey } from '../record/record.js';
 import type { Clock } from '../util/clock.js';
+import { within } from '../util/time.js';
 import { BlobUnavailableError, blobName, type BlobName, type BlobStore } from './blob-store.js';
 import { compress, inflate, NO_DICTIONARIES } from './compression.js';
 import type { BlobPointer, CompressionHead } from './frame.js';
@@ -44,8 +45,10 @@ export class Offload {
     { putTimeout }: ResolvedOffload,
   ): Promise<Offloaded> {
     const { store, clock } = this;
-    const isTried = compression !== false && body.length >= compression.thresholdBytes;
-    const compressed = isTried ? await compress(body, compression, undefined) : undefined;
+    const compressed =
+      compression === false || body.length < compression.thresholdBytes
+        ? undefined
+        : await compress(body, compression, undefined);
     const bytes = compressed ?? body;
     const key = isEncrypted ? Buffer.alloc(KEY_BYTES) : undefined;
     if (key !== undefined) clock.randomFill(key);
@@ -60,10 +63,10 @@ export class Offload {
     const sha256 = createHash('sha256').update(body).digest();
     const sizes = { clearBytes: body.length, storedBytes, segmentBytes: SEGMENT_BYTES };
     const pointer = { store: store.id, name, sha256, ...sizes, ...(key && { key }) };
-    const isCompressed = isTried && compressed !== undefined;
-    const head = isCompressed
-      ? { algorithm: compression.algorithm, clearBytes: body.length }
-      : undefined;
+    const head =
+      compression === false || compressed === undefined
+        ? undefined
+        : { algorithm: compression.algorithm, clearBytes: body.length };
     return { pointer, compression: head };
   }
 
@@ -108,26 +111,19 @@ export class Offload {
   }
 
   /** A store may ignore the signal: what it does then is not waited for. */
-  private within<Result>(
+  private async within<Result>(
     ms: number,
     what: string,
     work: (signal: AbortSignal) => Promise<Result>,
   ): Promise<Result> {
-    const { clock } = this;
     const controller = new AbortController();
-    return new Promise((resolve, reject) => {
-      const giveUp = () => {
-        const late = new BlobUnavailableError(`The blob store did not ${what} within ${ms} ms.`);
-        controller.abort(late);
-        reject(late);
-      };
-      const timer = clock.setTimeout(giveUp, ms, undefined);
-      work(controller.signal)
-        .then(resolve, reject)
-        .finally(() => {
-          clock.clearTimeout(timer);
-        });
-    });
+    const late = new BlobUnavailableError(`The blob store did not ${what} within ${ms} ms.`);
+    try {
+      return await within(ms, work(controller.signal), this.clock, late);
+    } catch (error) {
+      if (error === late) controller.abort(late);
+      throw error;
+    }
   }
 }
 

@@ -85,12 +85,17 @@ export class OutcomeTransform {
   ): Outcome | Promise<Outcome> {
     const { compression, encryption = true, offload } = options;
     const sealing = encryption ? this.sealing : undefined;
-    const isOffloaded =
-      this.offload !== undefined &&
-      offload !== false &&
-      outcome.body.length > offload.aboveBytes &&
-      outcome.body.length > 0;
-    if (isOffloaded) return this.offloaded(outcome, binding, compression, sealing, offload, owner);
+    const { offload: place } = this;
+    if (place !== undefined && offload !== false && outcome.body.length > offload.aboveBytes) {
+      const { recordKey } = binding;
+      const isEncrypted = sealing !== undefined;
+      return place
+        .put(outcome.body, { ...owner, recordKey }, compression, isEncrypted, offload)
+        .then(({ pointer, compression: ofBlob }) => {
+          const content = encodeContent({ header: outcome.header, body: encodePointer(pointer) });
+          return frameOf(content, ofBlob, sealing, binding, true);
+        });
+    }
     const bytes = bytesOf(outcome);
     const isTried =
       compression !== false && bytes >= compression.thresholdBytes && bytes + 4 <= MAX_CLEAR_BYTES;
@@ -131,23 +136,6 @@ export class OutcomeTransform {
     );
   }
 
-  private async offloaded(
-    { header, body }: Outcome,
-    binding: OutcomeBinding,
-    compression: ResolvedPackOptions['compression'],
-    sealing: Sealing | undefined,
-    options: ResolvedOffload,
-    owner: Omit<BlobOwner, 'recordKey'>,
-  ): Promise<Outcome> {
-    const { recordKey } = binding;
-    const isEncrypted = sealing !== undefined;
-    const put = this.offload?.put(body, { ...owner, recordKey }, compression, isEncrypted, options);
-    const stored = await put;
-    if (stored === undefined) throw new TypeError('There is no blob store.');
-    const content = encodeContent({ header, body: encodePointer(stored.pointer) });
-    return frameOf(content, stored.compression, sealing, binding, true);
-  }
-
   private async fetched(
     { header, body }: Outcome,
     compression: CompressionHead | undefined,
@@ -178,5 +166,5 @@ function frameOf(
 }
 
 function ignore(): void {
-  // Nobody is interested.
+  // No listener was given.
 }

@@ -28,15 +28,16 @@ export function isDoneWithin(
   });
 }
 
-/** Rejects if `work` takes longer than `ms` milliseconds: a driver waits for a frozen server for ever. */
+/** Rejects with `late` if `work` takes longer than `ms` milliseconds: a driver waits for a frozen server for ever. */
 export async function within<Result>(
   ms: number,
   work: Promise<Result>,
   clock: Clock,
+  late = new Error('no reply in time'),
 ): Promise<Result> {
   let timer: ClockTimer | undefined;
   const timeout = new Promise<never>((_, reject) => {
-    timer = clock.setTimeout(reject, ms, new Error('no reply in time'));
+    timer = clock.setTimeout(reject, ms, late);
   });
   try {
     return await Promise.race([work, timeout]);
