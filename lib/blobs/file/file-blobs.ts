@@ -58,7 +58,7 @@ const DAY_MS = 86_400_000;
 const SWEEP_MS = 3_600_000;
 /** An upload is over long before. */
 const TEMPORARY_MS = DAY_MS;
-/** What is left when it ends has to last until somebody reads the warning. */
+/** What is left when it ends has to last until an operator reads the warning. */
 const LEAST_FREE_BYTES = 1024 ** 3;
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;

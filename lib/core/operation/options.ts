@@ -73,7 +73,7 @@ export interface OutcomeOptions {
    * Compresses outcomes, where that makes them smaller by an eighth; what is compact already is recognised by its first 4
    * KB. `true` for the defaults. Outcomes are read whatever this says. With encryption, the length of a record then depends
    * on its content: `false` for operations of which one caller chooses a part of the response, another part of which is a
-   * secret of somebody else.
+   * secret of another caller.
    * @defaultValue false
    */
   readonly compression?: boolean | CompressionOptions;

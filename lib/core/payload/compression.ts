@@ -37,7 +37,7 @@ const AT_ONCE_BYTES = 32_768;
 /** What is compact already, such as an image or an archive, is so at its beginning, too. */
 const SAMPLE_BYTES = 4_096;
 
-/** A larger output takes several. Not one of the length that is told: nobody has checked it. */
+/** A larger output takes several. Not one of the length that is told: it is unchecked. */
 const CHUNK_BYTES = 262_144;
 
 interface Call {

@@ -110,7 +110,7 @@ export function envelopeKeys(options: EnvelopeKeysOptions): SecretKeys {
 const A_KEY =
   'a key of 32 bytes: a Uint8Array, base64, base64url, or a secret KeyObject. Make one by: openssl rand -base64 32';
 
-/** @throws {@link IdempotencyOptionsError} unless they can be used: `load` may be anybody's. */
+/** @throws {@link IdempotencyOptionsError} unless they can be used: `load` may be the application's own. */
 export function checkedKeys(what: string, loaded: LoadedKeys | undefined): LoadedKeys {
   const { current, keys } = loaded ?? {};
   if (!types.isMap(keys)) refuse(what, '"keys" must be a Map.');

@@ -258,7 +258,7 @@ describe('keys that are loaded again', () => {
     await unpack(first);
     expect(source.loads).toBe(1);
     await clock.advance(1);
-    // Nobody waits for it.
+    // No caller waits for it.
     source.answer = () => new Promise(() => undefined);
     expect(saltOf(await pack(outcome))).toBe(saltOf(first));
     await Promise.all([pack(outcome), unpack(first)]);

@@ -14,7 +14,7 @@ const DAY_MS = 86_400_000;
 /** More than a pool of connections or sockets has. */
 const ABANDONED_READS = 60;
 
-/** What a stream may hold that nobody reads. */
+/** What a stream that is not read may hold. */
 const MOST_BUFFERED = 2 * MIB;
 
 const put = blobCasesOf('put', (it) => {
