@@ -95,7 +95,7 @@ const KEYS_STALE =
 const UNREADABLE: Readonly<Record<UnreadableReason, string>> = {
   key: 'this process has no key of its id. Give it to "secrets" of every process, and keep it until the outcomes that it encrypted have expired',
   dictionary:
-    'this process has no such dictionary. Give it to "outcome.compression.dictionaries" of the module, and keep it until the outcomes that it compressed have expired',
+    'this process has no such dictionary. Give it to "outcome.dictionaries" of the module, and keep it until the outcomes that it compressed have expired',
   algorithm:
     'this version of Node cannot decompress it. Use an algorithm that the Node of every process has',
   blob_missing:
