@@ -34,6 +34,7 @@ export class OutcomeTransform {
   readonly canEncrypt: boolean;
   /** Whether there is a blob store. */
   readonly hasBlobs: boolean;
+  private isOpen = false;
   private readonly ring: KeyRing | undefined;
   private readonly sealing: Sealing | undefined;
   private readonly offload: Offload | undefined;
@@ -65,12 +66,16 @@ export class OutcomeTransform {
    */
   async open(): Promise<readonly StoreWarning[]> {
     await this.ring?.open();
-    return (await this.blobs?.open()) ?? [];
+    const warnings = await this.blobs?.open();
+    this.isOpen = true;
+    return warnings ?? [];
   }
 
+  /** Closes the blob store only if it has opened it: other applications of the process may use it. */
   async close(): Promise<void> {
     this.ring?.close();
-    await this.blobs?.close();
+    if (this.isOpen) await this.blobs?.close();
+    this.isOpen = false;
   }
 
   /**

@@ -287,6 +287,21 @@ it('A process without the blob store, or with another one, answers 503', async (
   expect(await send('file')).toMatchObject({ ...first, isReplayed: true });
 });
 
+it('An application that does not start leaves the blob store open for others', async () => {
+  let openings = 0;
+  const files = fileBlobs({ directory });
+  const shared: BlobStore = Object.create(files, {
+    open: { value: () => ((openings += 1), files.open()) },
+    close: { value: () => ((openings -= 1), files.close()) },
+  });
+  await start({ blobs: shared });
+  const down = { load: () => Promise.reject(new Error('the KMS is down')) };
+  await expect(start({ blobs: shared, secrets: down })).rejects.toThrow('the KMS is down');
+  expect(openings).toBe(1);
+  await apps.splice(0)[0]?.close();
+  expect(openings).toBe(0);
+});
+
 it('A body that cannot be put: its caller gets it, and a retry 409; the operation does not run again', async () => {
   const { send, events } = await start();
   await rm(directory, { recursive: true });
