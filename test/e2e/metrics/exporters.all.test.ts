@@ -1,4 +1,7 @@
 import { execFile } from 'node:child_process';
+import { mkdtemp, readdir, rename, rm, truncate } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Body, Controller, Get, Header, Post } from '@nestjs/common';
@@ -10,6 +13,7 @@ import {
   Idempotent,
   isIdempotencyError,
 } from 'nestjs-idempotency';
+import { fileBlobs } from 'nestjs-idempotency/blobs/file';
 import { openTelemetry } from 'nestjs-idempotency/opentelemetry';
 import { prometheus } from 'nestjs-idempotency/prometheus';
 import { redisStore } from 'nestjs-idempotency/redis';
@@ -77,6 +81,12 @@ class Payments {
     return scenario.response();
   }
 
+  @Post('large')
+  @Idempotent({ operation: 'large', outcome: { offload: { aboveBytes: 0 } } })
+  large(@InScenario() scenario: Scenario) {
+    return scenario.response();
+  }
+
   @Post('failures')
   @Idempotent({ operation: 'fail' })
   fail() {
@@ -112,6 +122,7 @@ const DIFFERENCES = {
 describe.each(platforms)('after the same traffic on %s, both exporters', (platform) => {
   const redis = useServer(() => RedisNode.start());
   let app: TestApp;
+  let directory: string;
   let provider: MeterProvider;
   let otelUrl: string;
   let texts: { readonly prom: string; readonly otel: string };
@@ -124,6 +135,7 @@ describe.each(platforms)('after the same traffic on %s, both exporters', (platfo
     otelUrl = `http://127.0.0.1:${String(port)}/metrics`;
     provider = new MeterProvider({ readers: [exporter] });
     metrics.setGlobalMeterProvider(provider);
+    directory = await mkdtemp(join(tmpdir(), 'idempotency-exporters-'));
     app = await startApp({
       platform,
       store: redisStore({ url: redis.url, onConnectionError: () => undefined }),
@@ -131,6 +143,7 @@ describe.each(platforms)('after the same traffic on %s, both exporters', (platfo
       options: {
         telemetry: [prometheus({ registry }), openTelemetry()],
         breaker: { errorThresholdPercentage: 50, volumeThreshold: 10, probeInterval: 3_600_000 },
+        blobs: fileBlobs({ directory }),
         reconcile: { interval: 86_400_000, after: 1_000 },
         limits: { maxAttemptsPerCaller: 1 },
         storeErrors: { commandTimeout: 2_000, saveTimeout: 2_000 },
@@ -156,6 +169,7 @@ describe.each(platforms)('after the same traffic on %s, both exporters', (platfo
     await app.close();
     metrics.disable();
     await provider.shutdown();
+    await rm(directory, { recursive: true, force: true });
   });
 
   async function makeTraffic(): Promise<void> {
@@ -188,6 +202,16 @@ describe.each(platforms)('after the same traffic on %s, both exporters', (platfo
       twice.gate.open();
       expect(await statuses(first, second)).toEqual([201, status]);
     }
+    const large = app.scenario();
+    expect(await statuses(large.post('/large'))).toEqual([201]);
+    const [blob = ''] = (
+      await readdir(directory, { recursive: true, withFileTypes: true })
+    ).flatMap((each) => (each.isFile() ? [join(each.parentPath, each.name)] : []));
+    await truncate(blob, 1);
+    expect(await statuses(large.post('/large'))).toEqual([500]);
+    await rename(directory, `${directory}-away`);
+    expect(await statuses(large.post('/large'))).toEqual([503]);
+    await rename(`${directory}-away`, directory);
     await makeCalls();
     await redis.kill();
     expect(await statuses(app.scenario().post('/hints'))).toEqual([201]);
