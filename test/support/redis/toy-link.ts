@@ -99,6 +99,7 @@ function decode(bytes: Buffer, start: number): [value: unknown, end: number] | u
 /** How little a link needs: one server, without a password, and subscriptions that end with their connection. */
 export class ToyLink implements redis.RedisLink {
   readonly keyPrefix = '';
+  readonly isCluster = false;
   readonly publishCommand = 'PUBLISH';
   private readonly listeners: ((event: redis.LinkEvent) => void)[] = [];
   private connection: RespConnection | undefined;

@@ -65,7 +65,7 @@ class RedisDiagnosis {
     private readonly session: Session,
   ) {
     this.link = session.sender.link;
-    this.isCluster = this.link.publishCommand === 'SPUBLISH';
+    this.isCluster = this.link.isCluster;
   }
 
   async *run(): AsyncGenerator<Finding> {

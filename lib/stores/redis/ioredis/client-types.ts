@@ -47,6 +47,8 @@ export interface BinaryRedisClient extends RedisClient, CommandClient {
     readonly tls?: unknown;
     readonly enableAutoPipelining?: boolean;
     readonly natMap?: NatMap | null;
+    /** Of each `Cluster` that knows sharded channels, which that of ioredis 5.4 does not. */
+    readonly shardedSubscribers?: boolean;
   };
 }
 
@@ -103,6 +105,11 @@ export function isBinaryRedisClient(client: unknown): client is BinaryRedisClien
   if (typeof client !== 'object' || client === null) return false;
   const methods = client as Record<string, unknown>;
   return METHODS.every((method) => typeof methods[method] === 'function');
+}
+
+/** Whether it is a `Cluster` that can subscribe to sharded channels. */
+export function knowsShardedChannels({ isCluster, options }: BinaryRedisClient): boolean {
+  return isCluster === true && options?.shardedSubscribers !== undefined;
 }
 
 /**

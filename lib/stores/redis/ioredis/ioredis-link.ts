@@ -17,6 +17,7 @@ import type { LinkFailure } from '../link/send-failure.js';
 import { ClientCommands, orderOf, type Commands } from './client-commands.js';
 import {
   isBinaryRedisClient,
+  knowsShardedChannels,
   type BinaryRedisClient,
   type OwnRedisClient,
   type RedisClient,
@@ -50,6 +51,7 @@ export function ownLink(own: OwnConnection): RedisLink {
 
 class IoredisLink implements RedisLink {
   readonly keyPrefix: string;
+  readonly isCluster: boolean;
   readonly publishCommand: PublishCommand;
   readonly failureOf = failureOf;
   private readonly listeners: ((event: LinkEvent) => void)[] = [];
@@ -67,7 +69,8 @@ class IoredisLink implements RedisLink {
   ) {
     const { isCluster = false, options } = client;
     this.keyPrefix = options?.keyPrefix ?? '';
-    this.publishCommand = isCluster ? 'SPUBLISH' : 'PUBLISH';
+    this.isCluster = isCluster;
+    this.publishCommand = knowsShardedChannels(client) ? 'SPUBLISH' : 'PUBLISH';
     const { stallDetector, required } = opened ?? {};
     const isOwn = opened !== undefined;
     const database = checkDatabaseOf(client, isOwn, stallDetector);

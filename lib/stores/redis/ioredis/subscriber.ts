@@ -1,5 +1,5 @@
 import type { Subscriber } from '../link/redis-link.js';
-import type { BinaryRedisClient } from './client-types.js';
+import { knowsShardedChannels, type BinaryRedisClient } from './client-types.js';
 import { listenToNodes, listenToSockets } from './stream-errors.js';
 
 const LISTENING = {
@@ -11,15 +11,18 @@ const LISTENING = {
   failoverDetector: false,
 };
 
+const SHARDED = { shardedSubscribers: true };
+
 /** Opens a duplicate of the connection of `client`, for subscriptions. */
 export function openSubscriber(
   client: BinaryRedisClient,
   onMessage: (channel: string) => void,
 ): Subscriber {
-  const isSharded = client.isCluster === true;
-  const connection = isSharded
-    ? listenToNodes(client.duplicate([], { ...LISTENING, shardedSubscribers: true }))
-    : listenToSockets(client.duplicate(LISTENING));
+  const isSharded = knowsShardedChannels(client);
+  const connection =
+    client.isCluster === true
+      ? listenToNodes(client.duplicate([], { ...LISTENING, ...(isSharded && SHARDED) }))
+      : listenToSockets(client.duplicate(LISTENING));
   // The connection for commands reports outages; this one reconnects by itself.
   connection.on('error', () => undefined);
   // A script's channel is the key as the server stores it. ioredis adds the prefix to sharded channels only.

@@ -20,7 +20,7 @@ export interface ReplyReceiver {
   onError(error: unknown, order?: ReplyOrder): void;
 }
 
-/** PUBLISH, or on a cluster SPUBLISH, with which a message stays in the shard of its record. */
+/** PUBLISH, or SPUBLISH on a cluster whose client knows it: a message then stays in the shard of its record. */
 export type PublishCommand = 'PUBLISH' | 'SPUBLISH';
 
 /** A connection that only subscribes. Channels are named like keys, without the prefix of the link. */
@@ -65,6 +65,8 @@ export type LinkEvent =
 export interface RedisLink {
   /** What precedes each key, which the link adds; not to the pattern of a scan. */
   readonly keyPrefix: string;
+  /** Whether several servers share the keys. */
+  readonly isCluster: boolean;
   /** The command that reaches those who subscribe. */
   readonly publishCommand: PublishCommand;
   /** Why nothing can be sent now. Asked before each command: an idle link connects. */
