@@ -14,7 +14,7 @@ const CLIENTS = 24;
 /** Shorter than `Retry-After` asks for, to find keys that are still open. */
 const RETRY_PAUSE_MS = 20;
 /** After so long, clients take the answer that they have. */
-const LIMIT_MS = 30_000;
+const LIMIT_MS = 120_000;
 
 /** The processes that serve, as their load balancer sees them, and their load. */
 export class Fleet {
