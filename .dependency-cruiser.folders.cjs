@@ -9,8 +9,8 @@ const folders = {
   'core/record': 'core/{errors,options,util}',
   'core/meter': 'core/{errors,util,record}',
   'core/transaction': 'core/{errors,options,util}',
-  'core/payload': 'core/{errors,options,util,record,transaction}',
   'core/store/diagnosis': 'core/{errors,options,util,record}',
+  'core/payload': 'core/{errors,options,util,record,transaction,store/diagnosis}',
   'core/store': 'core/{errors,options,util,record,transaction,payload,store/diagnosis}',
   'core/operation': 'core/{errors,options,util,record,payload,transaction}',
   'core/telemetry': 'core/{errors,util,record,meter}',
@@ -22,8 +22,8 @@ const folders = {
   'codecs/messagepack': 'core/record codecs/plain',
 
   'blobs/shared': 'core/{util,record,payload}',
-  'blobs/file': 'core/{errors,options,util,record,payload} blobs/shared',
-  'blobs/s3': 'core/{errors,options,util,record,payload} blobs/shared',
+  'blobs/file': 'core/{errors,options,util,record,store/diagnosis,payload} blobs/shared',
+  'blobs/s3': 'core/{errors,options,util,record,store/diagnosis,payload} blobs/shared',
 
   'wrappers/breaker': 'core/{errors,options,util,record,store}',
   'stores/memory': 'core/{errors,options,util,record,store}',
@@ -85,7 +85,8 @@ const folders = {
     'core/{errors,options,record,meter,telemetry} observability/metrics',
   'observability/prometheus': 'core/{errors,options,meter,telemetry} observability/metrics',
   bullmq: 'core/errors',
-  'cli/doctor': 'core/{errors,util,store,store/diagnosis} stores/redis/index.ts',
+  'cli/doctor':
+    'core/{errors,util,payload,store,store/diagnosis} blobs/file/index.ts blobs/s3 stores/redis/index.ts stores/postgres/index.ts',
   cli: 'core/errors core/store/diagnosis stores/postgres/sql stores/postgres/schema/migrations.ts stores/postgres/index.ts cli/doctor',
   swagger: 'core/{errors,operation} transports/{common,http} nest/{discovery,registry}',
   'testing/store/kit': 'core/{record,store,payload}',

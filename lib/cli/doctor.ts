@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import type { Finding, Verdict } from '../core/store/diagnosis/finding.js';
 import { postgresStore } from '../stores/postgres/index.js';
+import { checksOfBlobs, type BlobChecks } from './doctor/blobs.js';
 import { diagnose, diagnoseRedis } from './doctor/redis.js';
 import { ServerAddress } from './doctor/server-address.js';
 import { UsageError } from './usage.js';
@@ -21,30 +22,51 @@ export async function runDoctor(args: string[], print: (text: string) => void): 
       postgres: { type: 'string' },
       schema: { type: 'string' },
       table: { type: 'string' },
+      blobs: { type: 'string' },
+      'blobs-schema': { type: 'string' },
+      'blobs-table': { type: 'string' },
       'no-prepared-statements': { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
     },
   });
-  const { redis, postgres, sentinel, schema, table, json } = values;
-  if ((redis === undefined) === (postgres === undefined) || positionals.length > 0) {
-    throw new UsageError('Pass either --redis URL or --postgres URL.');
-  }
+  const { redis, postgres, sentinel, schema, table, blobs, json } = values;
   const preparedStatements = !values['no-prepared-statements'];
-  const url = redis ?? postgres ?? '';
-  const address = new ServerAddress(url, redis === undefined ? 5432 : 6379);
-  const findings =
-    redis === undefined
-      ? diagnose(postgresStore({ url, schema, table, preparedStatements }))
-      : diagnoseRedis({ url, keyPrefix: values['key-prefix'], sentinel }, address);
+  const stores: BlobChecks[] = [];
+  if (redis !== undefined) {
+    const address = new ServerAddress(redis, 6379);
+    const keyPrefix = values['key-prefix'];
+    stores.push({ findings: diagnoseRedis({ url: redis, keyPrefix, sentinel }, address), address });
+  }
+  if (postgres !== undefined) {
+    const address = new ServerAddress(postgres, 5432);
+    const store = postgresStore({ url: postgres, schema, table, preparedStatements });
+    stores.push({ findings: diagnose(store), address });
+  }
+  if (stores.length > 1 || (stores.length === 0 && blobs === undefined) || positionals.length > 0) {
+    throw new UsageError('Pass either --redis URL or --postgres URL, or --blobs URL, or both.');
+  }
+  if (blobs !== undefined) {
+    const names = { schema: values['blobs-schema'], table: values['blobs-table'] };
+    const checks = checksOfBlobs(blobs, { ...names, preparedStatements });
+    // Does not repeat it: it may be a URL with a password.
+    if (checks === undefined) throw new UsageError(NO_BLOBS);
+    stores.push(checks);
+  }
   const all: Finding[] = [];
-  for await (const found of findings) {
-    const finding = { ...found, message: address.redact(found.message) };
-    all.push(finding);
-    if (!json) print(lineOf(finding));
+  for (const { findings, address } of stores) {
+    for await (const found of findings) {
+      const message = address?.redact(found.message) ?? found.message;
+      const finding = { ...found, message };
+      all.push(finding);
+      if (!json) print(lineOf(finding));
+    }
   }
   print(json ? `${JSON.stringify(all, undefined, 2)}\n` : summaryOf(all));
   return all.every(({ verdict }) => verdict === 'ok') ? 0 : 1;
 }
+
+const NO_BLOBS =
+  'Write --blobs as file:///folder, s3://bucket/prefix, or postgres://user:password@host:port/database.';
 
 function lineOf({ check, verdict, message }: Finding): string {
   return `${verdict.padEnd(8)} ${check.padEnd(13)} ${message}\n`;

@@ -119,7 +119,7 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
           telemetries,
           clock,
           service,
-          new OutcomeTransform(secrets, clock, keysStale, outcome.dictionaries, blobs),
+          new OutcomeTransform(secrets, clock, keysStale, outcome.dictionaries, blobs, meter),
         );
         meter.readFrom(engine);
         return engine;

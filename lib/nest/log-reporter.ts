@@ -1,6 +1,7 @@
 import type { LoggerService } from '@nestjs/common';
 import { severityOf, type IdempotencyEvent, type UnreadableReason } from '../core/record/events.js';
 import type { IdempotencyEventReporter } from '../core/record/idempotency-events.js';
+import { asError, hasCode } from '../core/errors/errors.js';
 import { typeName } from '../core/options/option-checks.js';
 
 /** Logs warnings, critical events and failing subscribers, which nothing else reports. */
@@ -134,7 +135,13 @@ function lineOf(event: IdempotencyEvent): string {
   const { type, operation = '', recordKey = '' } = event;
   const errorType = 'errorType' in event ? event.errorType : undefined;
   const why = errorType === undefined ? '' : ` (${errorType})`;
-  return `${type} in ${operation}, record ${recordKey}${why}`;
+  return `${type} in ${operation}, record ${recordKey}${why}${remedyOf(event)}`;
+}
+
+/** What a store says that no retry cures. It names options, tables and servers only. */
+function remedyOf(event: IdempotencyEvent): string {
+  const error = 'error' in event ? event.error : undefined;
+  return hasCode(error, 'idempotency_store_misconfigured') ? `: ${asError(error).message}` : '';
 }
 
 /** Minimum milliseconds between two lines of a warning; each line counts the suppressed ones. */

@@ -175,15 +175,19 @@ function keyForm({ options }: HttpRoute): {
 
 /** What happens to retries and duplicates, and for how long (contract C82b). */
 export function describeRetries({ options }: HttpRoute): string {
-  const { keep, retention: retentionMs, storeBody } = options.outcome;
+  const { keep, retention: retentionMs, bodyRetention: bodyMs, storeBody } = options.outcome;
   const { mode, timeout: timeoutMs } = options.duplicates;
   const period =
     typeof retentionMs === 'function'
       ? 'For a time that depends on the first response'
       : `For at least ${formatDuration(retentionMs)} after the first response`;
+  const isShorter = bodyMs !== undefined && bodyMs !== retentionMs;
+  const after = isShorter
+    ? `, for ${formatDuration(bodyMs)}; after that it gets 409, because the response is no longer kept,`
+    : ',';
   const sentences = [
     storeBody
-      ? `${period}, a retry gets the same response, marked \`${options.http.replayHeader}: true\`, and does not run again; later the key counts as new.`
+      ? `${period}, a retry gets the same response, marked \`${options.http.replayHeader}: true\`${after} and does not run again; later the key counts as new.`
       : `${period}, a retry gets 409, because the response is not stored, and does not run again; later the key counts as new.`,
     keep === keepResponses
       ? 'A response that is not kept, such as a 5xx, leaves the key free: a retry runs again.'

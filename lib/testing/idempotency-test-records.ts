@@ -146,11 +146,12 @@ export class IdempotencyTestRecords {
 
   private async outcomeOf(
     recordKey: RecordKey,
-    { state, fingerprint, outcome }: IdempotencyRecord,
+    { state, fingerprint, outcome, retentionLeftMs }: IdempotencyRecord,
   ): Promise<IdempotencyTestOutcome | undefined> {
     if (outcome === undefined) return undefined;
     const binding = { recordKey, fingerprint, state: state as FinishedState };
-    return this.read(await this.engine.outcomes.unpack(outcome, binding));
+    const { outcomes } = this.engine;
+    return this.read(await outcomes.unpack(outcome, binding, undefined, retentionLeftMs));
   }
 
   private read(outcome: Outcome): IdempotencyTestOutcome | undefined {

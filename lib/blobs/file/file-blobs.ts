@@ -24,7 +24,9 @@ import {
   type GetOptions,
   type PutHints,
 } from '../../core/payload/blob-store.js';
+import { diagnoseBlobs } from '../../core/payload/diagnose-blobs.js';
 import type { StoreWarning } from '../../core/record/store-warning.js';
+import type { Finding, Place } from '../../core/store/diagnosis/finding.js';
 import { nodeClock } from '../../core/util/clock.js';
 import { jittered } from '../../core/util/time.js';
 import { probeBlobs } from '../shared/probe-blobs.js';
@@ -58,8 +60,11 @@ const DAY_MS = 86_400_000;
 const SWEEP_MS = 3_600_000;
 /** An upload is over long before. */
 const TEMPORARY_MS = DAY_MS;
-/** What is left when it ends has to last until an operator reads the warning. */
+/** What is left when it ends has to last until an operator reads the warning: on a small disk, and on a large one. */
 const LEAST_FREE_BYTES = 1024 ** 3;
+const LEAST_FREE_SHARE = 0.05;
+
+const MIB = 1024 ** 2;
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
@@ -157,6 +162,15 @@ class FileBlobs extends BlobStore {
     }
   }
 
+  override diagnose(): AsyncIterable<Finding> {
+    return diagnoseBlobs(this, PLACES, {
+      disk: async () => {
+        const { free, total } = await this.space();
+        return `${spaceText(free, total)} are free.`;
+      },
+    });
+  }
+
   override close(): Promise<void> {
     this.openings = Math.max(0, this.openings - 1);
     if (this.openings === 0) clearTimeout(this.timer);
@@ -221,16 +235,33 @@ class FileBlobs extends BlobStore {
   }
 
   private async checkFreeSpace(): Promise<StoreWarning[]> {
-    const { bavail, bsize } = await statfs(this.directory);
-    const mebibytes = Math.floor((bavail * bsize) / 1024 ** 2);
-    if (bavail * bsize >= LEAST_FREE_BYTES) return [];
-    return [
-      {
-        code: 'blobs_disk_nearly_full',
-        message: `The disk of fileBlobs has ${mebibytes} MiB left. Without space, large outcomes are not kept. Free disk space, or shorten outcome.retention.`,
-      },
-    ];
+    const { free, total } = await this.space();
+    return spaceWarnings(free, total);
   }
+
+  /** Bytes. */
+  private async space(): Promise<{ readonly free: number; readonly total: number }> {
+    const { bavail, blocks, bsize } = await statfs(this.directory);
+    return { free: bavail * bsize, total: blocks * bsize };
+  }
+}
+
+const PLACES: Readonly<Record<string, Place>> = { blobs_disk_nearly_full: ['disk', 'warning'] };
+
+/** @param free - bytes, and so are all of the disk. */
+export function spaceWarnings(free: number, total: number): StoreWarning[] {
+  if (free >= LEAST_FREE_BYTES && free >= total * LEAST_FREE_SHARE) return [];
+  return [
+    {
+      code: 'blobs_disk_nearly_full',
+      message: `The disk of fileBlobs has ${spaceText(free, total)} left. Without space, large outcomes are not kept. Free disk space, or shorten outcome.retention or outcome.bodyRetention.`,
+    },
+  ];
+}
+
+function spaceText(free: number, total: number): string {
+  const percent = Math.floor((100 * free) / total);
+  return `${Math.floor(free / MIB)} of ${Math.floor(total / MIB)} MiB (${percent} %)`;
 }
 
 /** The digest keeps names apart where a file system ignores case, and away from what has a meaning in a path. */

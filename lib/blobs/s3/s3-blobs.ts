@@ -17,7 +17,9 @@ import {
   type GetOptions,
   type PutHints,
 } from '../../core/payload/blob-store.js';
+import { diagnoseBlobs } from '../../core/payload/diagnose-blobs.js';
 import type { StoreWarning } from '../../core/record/store-warning.js';
+import type { Finding, Place } from '../../core/store/diagnosis/finding.js';
 import { withSource, type BlobSource } from '../shared/blob-source.js';
 import { probeBlobs } from '../shared/probe-blobs.js';
 import { lifecycleWarnings } from './lifecycle.js';
@@ -127,6 +129,14 @@ const PUT = 's3:PutObject and s3:AbortMultipartUpload';
 const GET = 's3:GetObject, and s3:ListBucket on the bucket,';
 const DELETE = 's3:DeleteObject';
 
+const PLACES: Readonly<Record<string, Place>> = {
+  blobs_lifecycle_missing: ['lifecycle', 'warning'],
+  blobs_lifecycle_short: ['lifecycle', 'error'],
+  blobs_uploads_stay: ['lifecycle', 'warning'],
+  blobs_lifecycle_not_checked: ['lifecycle', 'warning'],
+  blobs_not_conditional: ['conditions', 'warning'],
+};
+
 class S3Blobs extends BlobStore {
   readonly id = 's3';
   private sdk: Promise<Sdk> | undefined;
@@ -200,6 +210,16 @@ class S3Blobs extends BlobStore {
       if (status === 404 && code !== 'NoSuchBucket') return;
       throw unavailable(error, this.options.bucket, DELETE);
     }
+  }
+
+  override diagnose(): AsyncIterable<Finding> {
+    const { bucket, prefix } = this.options;
+    return diagnoseBlobs(this, PLACES, {
+      lifecycle: `The rules of the bucket ${bucket} expire each class below ${prefix}, and end incomplete uploads.`,
+      conditions: this.options.ifNoneMatch
+        ? 'The server honours If-None-Match: a late upload replaces nothing.'
+        : 'Uploads are not conditional, as ifNoneMatch: false says.',
+    });
   }
 
   override close(): Promise<void> {

@@ -25,6 +25,12 @@ export async function loadSdk(): Promise<Sdk> {
   return { s3, Upload };
 }
 
+/** With region, credentials and endpoint of the environment, as the AWS CLI has them. */
+export async function s3ClientOfEnvironment(): Promise<S3BlobClient & { destroy(): void }> {
+  const { S3Client } = withNames(await loadClientS3(), 'S3Client');
+  return new S3Client({});
+}
+
 async function loadClientS3(): Promise<typeof ClientS3> {
   const name = '@aws-sdk/client-s3';
   try {

@@ -43,6 +43,8 @@ export interface AttemptEnding {
   start?(): Promise<Error | undefined>;
   /** See {@link EngineAttempt.complete}. */
   complete(final: FinalOutcome): Promise<Settlement>;
+  /** The same with an outcome that is not packed, whose blob is put in the transaction. */
+  completeWithBlob?(final: FinalOutcome): Promise<Settlement>;
   /** See {@link EngineAttempt.release}. */
   release(): Promise<void>;
   leaseLost?(): void;
@@ -115,14 +117,22 @@ export class EngineAttempt implements KeptAttempt {
   }
 
   complete(final: FinalOutcome): Promise<Settlement> {
-    const { compression, encryption, offload } = this.request.options.outcome;
-    const { canEncrypt, hasBlobs } = this.services.outcomes;
+    const { ending } = this;
+    const { outcomes } = this.services;
+    const { outcome: options } = this.request.options;
+    const { compression, encryption, offload, bodyRetention } = options;
+    const { canEncrypt, hasBlobs } = outcomes;
     const isPacked =
       compression !== false ||
       (canEncrypt && encryption !== false) ||
-      (hasBlobs && offload !== false);
-    if (!isPacked) return this.ending.complete(final);
-    const completed = packed(this, final).then((stored) => this.ending.complete(stored));
+      (hasBlobs && offload !== false) ||
+      bodyRetention !== undefined;
+    if (!isPacked) return ending.complete(final);
+    const isUndone = final.undo === true;
+    if (!isUndone && ending.completeWithBlob && outcomes.joinsTransaction(final.outcome, options)) {
+      return ending.completeWithBlob(final);
+    }
+    const completed = packed(this, final).then((stored) => ending.complete(stored));
     // Without protection, the response waits for nothing.
     return this.isProtected ? completed : Promise.resolve(OWN);
   }
@@ -217,7 +227,15 @@ export class EngineAttempt implements KeptAttempt {
   }
 
   private async unpackedOther(state: FinishedState, outcome: Outcome): Promise<Settlement> {
-    const content = await unpacked(this.services, this.request, state, outcome);
+    const { services, request } = this;
+    const { commandTimeout: timeoutMs } = request.options.storeErrors;
+    // The reply does not have it. Without it, the outcome counts as over.
+    const left = () =>
+      services.store.inspect(request.recordKey, { timeoutMs }).then(
+        (record) => record?.retentionLeftMs ?? 0,
+        () => 0,
+      );
+    const content = await unpacked(services, request, state, outcome, left);
     return typeof content === 'string'
       ? { kind: content }
       : { kind: 'other', state, outcome: content };

@@ -115,10 +115,10 @@ export class BeginProtocol {
       }
       case 'completed':
       case 'failed': {
-        const { kind: state, note: trace } = reply;
+        const { kind: state, note: trace, retentionLeftMs } = reply;
         let { outcome } = reply;
         if (outcome.header === FRAME_HEADER) {
-          const content = await unpacked(this.services, request, state, outcome);
+          const content = await unpacked(this.services, request, state, outcome, retentionLeftMs);
           if (typeof content === 'string') return rejectDecision(content, trace);
           outcome = content;
         }

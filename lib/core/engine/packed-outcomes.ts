@@ -1,8 +1,16 @@
 import type { FinalOutcome } from '../operation/attempt.js';
 import type { OperationRequest } from '../operation/operation-request.js';
-import { UnreadableOutcome } from '../payload/outcome-transform.js';
+import type { BlobDirection } from '../record/blob-observer.js';
+import { FRAME_HEADER, UnreadableOutcome } from '../payload/outcome-transform.js';
 import type { AttemptSubject, UnreadableReason } from '../record/events.js';
-import { NOT_KEPT, type FinishedState, type Lease, type Outcome } from '../record/record.js';
+import {
+  bytesOf,
+  NOT_KEPT,
+  type FinishedState,
+  type Lease,
+  type Outcome,
+} from '../record/record.js';
+import type { OpenTransaction } from '../transaction/unit-of-work.js';
 import { errorTypeOf } from '../errors/errors.js';
 import type { AttemptServices } from './attempt-services.js';
 
@@ -31,35 +39,63 @@ interface Finished {
 }
 
 /** The operation has had its effect: if its outcome cannot be packed, only that it is done is kept. Never rejects. */
-export async function packed(
-  { services, request, subject, lease }: Finished,
-  final: FinalOutcome,
-): Promise<FinalOutcome> {
-  const { recordKey, fingerprint, options } = request;
-  const binding = { recordKey, fingerprint, state: final.state };
+export async function packed(finished: Finished, final: FinalOutcome): Promise<FinalOutcome> {
   try {
-    const owner = { token: lease.token, retentionMs: final.retentionMs };
-    const outcome = await services.outcomes.pack(final.outcome, binding, options.outcome, owner);
-    return { ...final, outcome };
+    return await packedIn(finished, final);
   } catch (error) {
+    const { services, subject } = finished;
     services.events.emit({ type: 'pack_failed', ...subject, error, errorType: errorTypeOf(error) });
     return { ...final, outcome: NOT_KEPT };
   }
 }
 
-/** A stored outcome as its transport made it, or what its caller gets instead. Never rejects. */
+/**
+ * With its blob, if it has one, in the transaction of the operation, which must not commit if this rejects: the database may
+ * have refused a statement of it.
+ */
+export async function packedIn(
+  { services, request, lease: { token } }: Finished,
+  final: FinalOutcome,
+  transaction?: OpenTransaction,
+): Promise<FinalOutcome> {
+  const { recordKey, fingerprint, options } = request;
+  const { state, retentionMs } = final;
+  const binding = { recordKey, fingerprint, state };
+  const owner = { token, retentionMs, transaction };
+  const outcome = await services.outcomes.pack(final.outcome, binding, options.outcome, owner);
+  countRecord(services, 'put', outcome);
+  return { ...final, outcome };
+}
+
+/**
+ * A stored outcome as its transport made it, or what its caller gets instead. Never rejects.
+ * @param retentionLeftMs - as in {@link OutcomeTransform.unpack}.
+ */
 export async function unpacked(
-  { events, outcomes }: AttemptServices,
+  services: AttemptServices,
   { operation, transport, recordKey, fingerprint, options }: OperationRequest,
   state: FinishedState,
   outcome: Outcome,
+  retentionLeftMs: number | (() => Promise<number>),
 ): Promise<Outcome | UnreadableAs> {
+  const { events, outcomes } = services;
+  countRecord(services, 'get', outcome);
   try {
     const binding = { recordKey, fingerprint, state };
-    return await outcomes.unpack(outcome, binding, options.outcome.offload);
+    return await outcomes.unpack(outcome, binding, options.outcome.offload, retentionLeftMs);
   } catch (error) {
     const reason = error instanceof UnreadableOutcome ? error.reason : 'format';
     events.emit({ type: 'outcome_unreadable', operation, transport, recordKey, reason });
     return UNREADABLE_AS[reason];
   }
+}
+
+/** One that is stored as its transport made it does not count: nothing was packed. */
+function countRecord(
+  { events }: AttemptServices,
+  direction: BlobDirection,
+  outcome: Outcome,
+): void {
+  if (outcome.header !== FRAME_HEADER) return;
+  events.counter.recordMoved(direction, bytesOf(outcome));
 }

@@ -9,6 +9,7 @@ import { jitteredPause } from '../util/time.js';
 import { LeasedEnding, OWN, type AttemptEnding, type EngineAttempt, type When } from './attempt.js';
 import { extendLease } from './lease-keeper.js';
 import { commitOutcome, isUnlocked } from './outcome-writer.js';
+import { packedIn } from './packed-outcomes.js';
 
 /** The timeout for opening the transaction, as a part of the lease: the record is not locked before. */
 const OPENING_PART = 2 / 3;
@@ -117,10 +118,21 @@ export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
       await this.rollBack();
       return this.afterwards.complete(final);
     }
-    const end = await this.commit((transaction) => this.store(transaction, final));
-    return end?.kind === 'committed'
-      ? this.committed(final)
-      : this.afterFailedCommit(final, end?.error);
+    return this.concluded(final, await this.commit((open) => this.store(open, final)));
+  }
+
+  async completeWithBlob(final: FinalOutcome): Promise<Settlement> {
+    const { attempt } = this;
+    const { offload } = attempt.request.options.outcome;
+    let stored = final;
+    const end = await this.commit(
+      async (transaction) => {
+        stored = await packedIn(attempt, final, transaction);
+        await this.store(transaction, stored);
+      },
+      offload === false ? 0 : offload.putTimeout,
+    );
+    return this.concluded(stored, end);
   }
 
   async commitUnkept(): Promise<Settlement> {
@@ -176,8 +188,9 @@ export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
 
   private async commit(
     last: (transaction: OpenTransaction) => Promise<void>,
+    lastMs = 0,
   ): Promise<TransactionEnd | undefined> {
-    const end = await this.work.commit(last);
+    const end = await this.work.commit(last, lastMs);
     if (end?.kind === 'failed') this.reportMismatch(end.error);
     return end;
   }
@@ -202,6 +215,15 @@ export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
   private reportMismatch(error: unknown): void {
     if (!this.work.isReplyMismatch(error)) return;
     this.attempt.services.events.emit({ type: 'reply_mismatched', error: asError(error) });
+  }
+
+  private concluded(
+    final: FinalOutcome,
+    end: TransactionEnd | undefined,
+  ): Settlement | Promise<Settlement> {
+    return end?.kind === 'committed'
+      ? this.committed(final)
+      : this.afterFailedCommit(final, end?.error);
   }
 
   private async afterFailedCommit(final: FinalOutcome, error: unknown): Promise<Settlement> {

@@ -1,10 +1,18 @@
-import type { BreakerState, LeaseLossReason, Transport, WaitEnd } from '../record/events.js';
+import { BLOB_DIRECTIONS, BLOB_RESULTS } from '../record/blob-observer.js';
+import type {
+  BreakerState,
+  LeaseLossReason,
+  Transport,
+  UnreadableReason,
+  WaitEnd,
+} from '../record/events.js';
 import { STORE_COMMANDS } from '../record/idempotency-events.js';
 import { STORE_ERROR_TYPES } from '../errors/errors.js';
 import {
   INCIDENTS,
   REQUEST_RESULTS,
   type AttemptOutcome,
+  type OutcomePlace,
   type ReconcileResult,
 } from './meter-reading.js';
 
@@ -64,6 +72,36 @@ export const WAIT_END = {
     caller_full: 1,
     process_full: 1,
   }),
+};
+
+export const UNREADABLE_REASON = {
+  name: 'idempotency.outcome.unreadable.reason',
+  values: all<UnreadableReason>({
+    key: 1,
+    dictionary: 1,
+    algorithm: 1,
+    blob_missing: 1,
+    blob_unavailable: 1,
+    blob_store: 1,
+    integrity: 1,
+    format: 1,
+  }),
+};
+
+/** Where an outcome is: in its record, or its body in a blob. */
+export const PLACE = {
+  name: 'idempotency.outcome.place',
+  values: all<OutcomePlace>({ record: 1, blob: 1 }),
+};
+
+export const DIRECTION = {
+  name: 'idempotency.outcome.direction',
+  values: BLOB_DIRECTIONS,
+};
+
+export const BLOB_RESULT = {
+  name: 'idempotency.blob.result',
+  values: BLOB_RESULTS,
 };
 
 export const RECONCILED = {

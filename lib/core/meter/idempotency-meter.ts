@@ -12,7 +12,8 @@ import type { CountedSubject, StoreCommand } from '../record/idempotency-events.
 import { UNKNOWN_FENCE } from '../record/record.js';
 import { nodeClock, type Clock } from '../util/clock.js';
 import { storeErrorTypeOf, type StoreErrorType } from '../errors/errors.js';
-import { OPERATION, OUTCOME, RECONCILED, WAIT_END } from './attributes.js';
+import type { BlobDirection, BlobResult } from '../record/blob-observer.js';
+import { BLOB_RESULT, DIRECTION, OPERATION, OUTCOME, RECONCILED, WAIT_END } from './attributes.js';
 import {
   commandAttributes,
   INSTRUMENTS,
@@ -72,6 +73,8 @@ export class IdempotencyMeter {
   private readonly operations = new Map<string, OperationCells>();
   private others: OperationCells | undefined;
   private readonly reconciled = PROCESS_INSTRUMENTS.reconciled.start();
+  private readonly outcomeBytes = PROCESS_INSTRUMENTS.outcomeBytes.start();
+  private readonly blobs = PROCESS_INSTRUMENTS.blobs.start();
   private readonly commands = PROCESS_INSTRUMENTS.commands.start();
   private readonly outages = new Outage();
   private lastFailure: StoreReading['lastFailure'];
@@ -98,6 +101,8 @@ export class IdempotencyMeter {
       operations: this.readOperations(),
       store: this.readStore(),
       reconciled: this.reconciled.read(),
+      outcomeBytes: this.outcomeBytes.read(),
+      blobs: this.blobs.read(),
     };
   }
 
@@ -148,6 +153,10 @@ export class IdempotencyMeter {
       case 'lease_lost':
         this.incident(event);
         this.of(event.operation).leaseLosses.at(event.reason).count += 1;
+        return;
+      case 'outcome_unreadable':
+        this.incident(event);
+        this.of(event.operation).unreadable.at(event.reason).count += 1;
         return;
       case 'ended':
         this.ended(event, event.how, event.durationMs, event.fencingToken !== UNKNOWN_FENCE);
@@ -214,6 +223,21 @@ export class IdempotencyMeter {
   commandFailed(command: StoreCommand, sentAt: number, error: unknown): void {
     const now = this.clock.now();
     this.command(command, storeErrorTypeOf(error), now, now - sentAt);
+  }
+
+  /** @internal */
+  recordMoved(direction: BlobDirection, bytes: number): void {
+    this.outcomeBytes.at('record').at(direction).count += bytes;
+  }
+
+  /** @internal */
+  blobMoved(direction: BlobDirection, result: BlobResult, bytes: number, ms: number): void {
+    this.outcomeBytes.at('blob').at(direction).count += bytes;
+    this.blobs.at(direction).at(result).add(ms);
+    this.recorder?.(PROCESS_INSTRUMENTS.blobs.name, ms, {
+      [DIRECTION.name]: direction,
+      [BLOB_RESULT.name]: result,
+    });
   }
 
   private request({ operation, transport }: CountedSubject, result: RequestResult): void {

@@ -1,17 +1,21 @@
 import type { StoreCommand } from '../record/idempotency-events.js';
 import type { StoreErrorType } from '../errors/errors.js';
 import {
+  BLOB_RESULT,
   BREAKER,
   COMMAND,
+  DIRECTION,
   ERROR_TYPE,
   INCIDENT,
   LOSS_REASON,
   OPERATION,
   OUTCOME,
+  PLACE,
   RECONCILED,
   RESULT,
   SYSTEM,
   TRANSPORT,
+  UNREADABLE_REASON,
   WAIT_END,
   type Attribute,
 } from './attributes.js';
@@ -32,7 +36,7 @@ export interface Metric {
   /** By the conventions of OpenTelemetry. */
   readonly name: string;
   readonly kind: 'counter' | 'updowncounter' | 'histogram';
-  /** In UCUM: `s`, `1`, or what is counted, in braces. */
+  /** In UCUM: `s`, `By`, `1`, or what is counted, in braces. */
   readonly unit: string;
   readonly description: string;
   readonly attributes: readonly Attribute[];
@@ -86,6 +90,12 @@ export const INSTRUMENTS = {
     unit: '{loss}',
     description: 'How often an attempt could no longer rely on its lease.',
     ...by(LOSS_REASON, COUNTER, LOSS_REASON.values),
+  },
+  unreadable: {
+    name: 'idempotency.outcome.unreadable',
+    unit: '{outcome}',
+    description: 'Stored outcomes that could not be read.',
+    ...by(UNREADABLE_REASON, COUNTER),
   },
   attempts: {
     name: 'idempotency.attempt.duration',
@@ -172,6 +182,21 @@ export const PROCESS_INSTRUMENTS = {
     attributes: [],
     read: ({ store: { deletedRecords } }) =>
       deletedRecords === undefined ? [] : [{ attributes: {}, value: deletedRecords }],
+  },
+  outcomeBytes: {
+    name: 'idempotency.outcome.io',
+    unit: 'By',
+    description:
+      'Bytes of outcomes that are compressed, encrypted or in a blob store, as they are stored.',
+    ...by(PLACE, by(DIRECTION, COUNTER)),
+    read: ({ outcomeBytes }) => samplesOf([PLACE, DIRECTION], outcomeBytes),
+  },
+  blobs: {
+    name: 'idempotency.blob.duration',
+    unit: 's',
+    description: 'How long the blob store took to put or to get a body.',
+    ...by(DIRECTION, by(BLOB_RESULT, DURATION)),
+    read: ({ blobs }) => samplesOf([DIRECTION, BLOB_RESULT], blobs),
   },
   reconciled: {
     name: 'idempotency.reconciled.records',

@@ -5,9 +5,11 @@ import type {
   LeaseLossReason,
   ReconcileReport,
   Transport,
+  UnreadableReason,
   WaitEnd,
 } from '../record/events.js';
 import type { StoreCommand } from '../record/idempotency-events.js';
+import type { BlobDirection, BlobResult } from '../record/blob-observer.js';
 import type { StoreErrorType } from '../errors/errors.js';
 
 /**
@@ -20,6 +22,17 @@ export interface MeterReading {
   readonly store: StoreReading;
   /** Records of the reconciler, by their result. */
   readonly reconciled: Readonly<Record<ReconcileResult, number>>;
+  /**
+   * Bytes of packed outcomes as they are stored, by their place, and put or got: of those that are compressed, encrypted, or
+   * have their body in a blob store. One of these counts with its blob there, and with its pointer in the record.
+   */
+  readonly outcomeBytes: Readonly<
+    Partial<Record<OutcomePlace, Readonly<Partial<Record<BlobDirection, number>>>>>
+  >;
+  /** How long the blob store took. */
+  readonly blobs: Readonly<
+    Partial<Record<BlobDirection, Readonly<Partial<Record<BlobResult, HistogramReading>>>>>
+  >;
 }
 
 export interface OperationReading {
@@ -30,6 +43,8 @@ export interface OperationReading {
   readonly incidents: Readonly<Record<IncidentType, number>>;
   readonly takeovers: number;
   readonly leaseLosses: Readonly<Record<LeaseLossReason, number>>;
+  /** Outcomes that could not be read, by the reason. */
+  readonly unreadable: Readonly<Partial<Record<UnreadableReason, number>>>;
   /** How long attempts took, from begin to the stored outcome. */
   readonly attempts: Readonly<Partial<Record<AttemptOutcome, HistogramReading>>>;
   /** How long duplicates waited. */
@@ -140,5 +155,7 @@ export type IncidentType = (typeof INCIDENTS)[number];
 
 /** `kept`: the attempt's outcome is stored. `lost`: another attempt's is. `error`: no outcome is known to be stored. */
 export type AttemptOutcome = 'kept' | 'released' | 'lost' | 'error';
+
+export type OutcomePlace = 'record' | 'blob';
 
 export type ReconcileResult = Exclude<keyof ReconcileReport, 'coverage'>;

@@ -33,6 +33,7 @@ import {
   of,
   resolve,
   resolveGroup,
+  type Field,
   type Group,
   type Schema,
 } from '../options/option-schema.js';
@@ -55,6 +56,13 @@ export interface OutcomeOptions {
    */
   readonly retention?:
     Duration | ((outcome: OutcomeSummary & { state: FinishedState }) => Duration);
+  /**
+   * How long the header and body of an outcome can be replayed, from its completion: at most `retention`. After that, and
+   * until the retention is over, a retry does not run the operation again: it gets 409 "response not kept" (C87d). A body
+   * in a blob store is deleted by that age; one in a record is no longer given out, and is deleted with the record.
+   * @defaultValue `retention`, from '1ms' to '365d'
+   */
+  readonly bodyRetention?: Duration;
   /** `false` stores only that the operation is done: a retry gets 409 "response not kept" (C87d). @defaultValue true */
   readonly storeBody?: boolean;
   /**
@@ -208,7 +216,12 @@ export interface ProtocolOptions {
 export interface ResolvedOutcome
   extends
     InMilliseconds<
-      Required<Omit<OutcomeOptions, 'compression' | 'dictionaries' | 'encryption' | 'offload'>>
+      Required<
+        Omit<
+          OutcomeOptions,
+          'bodyRetention' | 'compression' | 'dictionaries' | 'encryption' | 'offload'
+        >
+      >
     >,
     ResolvedPackOptions {
   readonly dictionaries?: Dictionaries;
@@ -271,6 +284,7 @@ export const OUTCOME: Group<OutcomeOptions, ResolvedProtocolOptions['outcome']> 
         '2xx, 3xx, and 4xx but 401, 403, 408, 412, 425 and 429; on all but HTTP, values and no errors',
     }),
     retention: duration({ ...RETENTION, orFunction: true }),
+    bodyRetention: withDefaultText(duration(RETENTION), '`retention`'),
     storeBody: flag(true),
     maxBytes: integer({ default: 1_048_576, min: 0, max: 67_108_864 }),
     codec: {
@@ -286,6 +300,12 @@ export const OUTCOME: Group<OutcomeOptions, ResolvedProtocolOptions['outcome']> 
     offload: OFFLOAD,
   },
   shorthand: 'keep',
+  check: ({ retention, bodyRetention }) => {
+    if (typeof retention !== 'number' || bodyRetention === undefined) return;
+    if (bodyRetention <= retention) return;
+    const most = `at most outcome.retention, which is ${retention}ms`;
+    throwOptionError('outcome.bodyRetention', most, `${bodyRetention}ms`);
+  },
 };
 
 const DUPLICATES: Group<DuplicatesOptions, ResolvedProtocolOptions['duplicates']> = {
@@ -362,7 +382,10 @@ export const DEFAULT_LIMITS = resolveGroup('limits', LIMITS);
 
 /** A limit of at least 1 whose default is no plain number. */
 function numberOf(defaultText: string) {
-  const { default: _, ...field } = integer({ default: 1, min: 1, max: 1_000_000 });
+  return withDefaultText(integer({ default: 1, min: 1, max: 1_000_000 }), defaultText);
+}
+
+function withDefaultText<Value>({ default: _, ...field }: Field<Value>, defaultText: string) {
   return { ...field, defaultText };
 }
 

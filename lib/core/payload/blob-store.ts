@@ -1,7 +1,9 @@
 import type { Readable } from 'node:stream';
 import type { OwnerToken, RecordKey } from '../record/record.js';
 import type { StoreWarning } from '../record/store-warning.js';
+import type { Finding } from '../store/diagnosis/finding.js';
 import type { OpenTransaction } from '../transaction/unit-of-work.js';
+import { diagnoseBlobs } from './diagnose-blobs.js';
 
 /** Where a blob is: `{retention class}/{record key}/{owner token}`, see {@link blobName}. At most 128 ASCII characters. */
 export type BlobName = string & { readonly __blobName: unique symbol };
@@ -89,6 +91,15 @@ export abstract class BlobStore {
    * the store has no transactions.
    */
   inTransaction?(transaction: OpenTransaction): BlobStore;
+
+  /**
+   * Checks the store from where it runs, as `npx nestjs-idempotency doctor --blobs` does: one finding after the other. It does
+   * what {@link open} does, and closes what that has opened. What the store rejects is a finding.
+   * @throws {@link IdempotencyOptionsError} when an option is invalid, or a package is not installed.
+   */
+  diagnose(): AsyncIterable<Finding> {
+    return diagnoseBlobs(this);
+  }
 
   /** Called when an application ends. Releases what the store opened itself, and nothing else. */
   abstract close(): Promise<void>;

@@ -12,7 +12,8 @@ const COMPRESSION = 0b00_0011;
 const SEALED = 0b00_0100;
 const POINTER = 0b00_1000;
 const DICTIONARY = 0b01_0000;
-const RESERVED = 0b1110_0000;
+const ENDS_EARLY = 0b10_0000;
+const RESERVED = 0b1100_0000;
 
 /** In the order of their codes in the flags; code 0 is none. */
 export const ALGORITHMS = ['deflate', 'brotli', 'zstd'] as const;
@@ -23,6 +24,7 @@ export const SALT_BYTES = 8;
 export const NONCE_BYTES = 12;
 export const TAG_BYTES = 16;
 export const CHECKSUM_BYTES = 4;
+const END_BYTES = 6;
 
 /** What a compressed content can have in clear: the largest body that is stored, and a header. */
 export const MAX_CLEAR_BYTES = 67_108_864 + 1_048_576;
@@ -35,6 +37,11 @@ export interface FrameHead {
   readonly compression?: CompressionHead | undefined;
   /** Whether a {@link BlobPointer} stands in the place of the body. */
   readonly isPointer: boolean;
+  /**
+   * How many milliseconds before its record the outcome ends: from then on, only that the operation is done is told. Not an
+   * instant, as the store's clock alone measures how much of the retention is left.
+   */
+  readonly endsEarlyMs?: number | undefined;
 }
 
 export interface SealHead {
@@ -60,27 +67,31 @@ export interface DictionaryHead {
  * The head of a frame. All integers are big-endian.
  *
  * ```
- * u8 version (2), u8 flags: bits 0–1 compression (1 deflate, 2 brotli, 3 zstd), 2 sealed, 3 pointer, 4 dictionary
+ * u8 version (2), u8 flags: bits 0–1 compression (1 deflate, 2 brotli, 3 zstd), 2 sealed, 3 pointer, 4 dictionary,
+ *    5 ends early
  * [sealed]     u8 n, n ASCII bytes of the key's id, 8 bytes of salt, 12 bytes of nonce
  * [compressed] u32 clear length of the content; with a pointer, of the body in the blob
  * [dictionary] u8 id, 4 bytes of its checksum
+ * [ends early] u48 milliseconds before the end of the record
  * ```
  *
  * The content follows to the end: `seal(compress(u32 n, n bytes of the transport's header, body))`. Sealed, it ends with
  * a tag of 16 bytes. With a pointer, the content is not compressed, and has a {@link BlobPointer} in place of the body.
  */
-export function encodeHead({ seal, compression, isPointer }: FrameHead): Buffer {
+export function encodeHead({ seal, compression, isPointer, endsEarlyMs }: FrameHead): Buffer {
   const dictionary = compression?.dictionary;
   const sealBytes = seal === undefined ? 0 : 1 + seal.keyId.length + SALT_BYTES + NONCE_BYTES;
   const dictionaryBytes = dictionary === undefined ? 0 : 1 + CHECKSUM_BYTES;
   const compressionBytes = compression === undefined ? 0 : 4 + dictionaryBytes;
-  const head = Buffer.allocUnsafe(2 + sealBytes + compressionBytes);
+  const endBytes = endsEarlyMs === undefined ? 0 : END_BYTES;
+  const head = Buffer.allocUnsafe(2 + sealBytes + compressionBytes + endBytes);
   head[0] = VERSION;
   head[1] =
     (compression === undefined ? 0 : 1 + ALGORITHMS.indexOf(compression.algorithm)) |
     (seal === undefined ? 0 : SEALED) |
     (isPointer ? POINTER : 0) |
-    (dictionary === undefined ? 0 : DICTIONARY);
+    (dictionary === undefined ? 0 : DICTIONARY) |
+    (endsEarlyMs === undefined ? 0 : ENDS_EARLY);
   if (seal !== undefined) {
     head[2] = seal.keyId.length;
     head.write(seal.keyId, 3, 'latin1');
@@ -92,6 +103,7 @@ export function encodeHead({ seal, compression, isPointer }: FrameHead): Buffer 
     head[6 + sealBytes] = dictionary.id;
     head.set(dictionary.checksum, 7 + sealBytes);
   }
+  if (endsEarlyMs !== undefined) head.writeUIntBE(endsEarlyMs, head.length - END_BYTES, END_BYTES);
   return head;
 }
 
@@ -117,8 +129,9 @@ export function decodeFrame(body: Uint8Array): Frame {
   const compression =
     algorithm === undefined ? undefined : readCompression(bytes, algorithm, hasDictionary);
   const isPointer = (flags & POINTER) !== 0;
+  const endsEarlyMs = (flags & ENDS_EARLY) === 0 ? undefined : bytes.u48();
   return {
-    head: { seal, compression, isPointer },
+    head: { seal, compression, isPointer, endsEarlyMs },
     headBytes: bytes.read(),
     content: bytes.rest(),
   };

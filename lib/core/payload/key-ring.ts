@@ -1,5 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { millisecondsOf } from '../options/duration.js';
+import { asError, errorTypeOf, hasCode } from '../errors/errors.js';
+import { error, ok, type Finding } from '../store/diagnosis/finding.js';
 import type { Clock } from '../util/clock.js';
 import { checkedKeys, type LoadedKeys, type SecretKeys } from './secret-keys.js';
 
@@ -49,6 +51,22 @@ export class KeyRing {
     const key = this.loaded?.keys.get(id);
     if (key !== undefined || refreshing === undefined) return key;
     return refreshing.then(() => this.loaded?.keys.get(id));
+  }
+
+  /** Ids of keys only, and no message of the source, which may be a KMS's. */
+  async diagnose(): Promise<Finding> {
+    try {
+      if (this.loaded === undefined) await this.load();
+    } catch (failure) {
+      const isOwn = hasCode(failure, 'idempotency_options_invalid');
+      const why = isOwn ? asError(failure).message : `(${errorTypeOf(failure) ?? 'no error'})`;
+      return error('keys', `The keys of "secrets" cannot be loaded ${why}`);
+    }
+    const { current = '', keys = new Map<string, KeyObject>() } = this.loaded ?? {};
+    const others = [...keys.keys()].filter((id) => id !== current).map((id) => `"${id}"`);
+    const also =
+      others.length === 0 ? 'No other key decrypts.' : `Decrypts with ${others.join(', ')}, too.`;
+    return ok('keys', `Encrypts with the key "${current}". ${also}`);
   }
 
   /** `undefined` if none is due or under way. Never rejects. */

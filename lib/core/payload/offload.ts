@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { OwnerToken, RecordKey } from '../record/record.js';
+import type { OpenTransaction } from '../transaction/unit-of-work.js';
 import type { Clock } from '../util/clock.js';
 import { within } from '../util/time.js';
+import type { BlobDirection, BlobObserver, BlobResult } from '../record/blob-observer.js';
 import { BlobUnavailableError, blobName, type BlobName, type BlobStore } from './blob-store.js';
 import { compress, inflate, NO_DICTIONARIES } from './compression.js';
 import type { BlobPointer, CompressionHead } from './frame.js';
@@ -20,6 +22,8 @@ export interface BlobOwner {
   readonly recordKey: RecordKey;
   readonly token: OwnerToken;
   readonly retentionMs: number;
+  /** In which the blob is put, if the store can. */
+  readonly transaction?: OpenTransaction | undefined;
 }
 
 /** Where a body was put. */
@@ -34,17 +38,19 @@ export class Offload {
   constructor(
     private readonly store: BlobStore,
     private readonly clock: Clock,
+    private readonly observer?: BlobObserver,
   ) {}
 
   /** @throws {@link BlobUnavailableError}, or another error of the store. */
   async put(
     body: Uint8Array,
-    { recordKey, token, retentionMs }: BlobOwner,
+    { recordKey, token, retentionMs, transaction }: BlobOwner,
     compression: ResolvedPackOptions['compression'],
     isEncrypted: boolean,
     { putTimeout }: ResolvedOffload,
   ): Promise<Offloaded> {
-    const { store, clock } = this;
+    const { clock } = this;
+    const store = this.storeIn(transaction);
     const compressed =
       compression === false || body.length < compression.thresholdBytes
         ? undefined
@@ -57,9 +63,11 @@ export class Offload {
     const storedBytes = segments.reduce((sum, { length }) => sum + length, 0);
     const name = blobName(retentionMs, recordKey, token);
     const expiresAt = new Date(clock.wallTime() + retentionMs + EXPIRY_MARGIN_MS);
-    await this.within(putTimeout, 'take a body', (signal) =>
-      store.put(name, Readable.from(segments), { bytes: storedBytes, expiresAt, signal }),
-    );
+    const putting = () =>
+      this.within(putTimeout, 'take a body', (signal) =>
+        store.put(name, Readable.from(segments), { bytes: storedBytes, expiresAt, signal }),
+      );
+    await this.observed('put', putting, () => storedBytes);
     const sha256 = createHash('sha256').update(body).digest();
     const sizes = { clearBytes: body.length, storedBytes, segmentBytes: SEGMENT_BYTES };
     const pointer = { store: store.id, name, sha256, ...sizes, ...(key && { key }) };
@@ -70,6 +78,11 @@ export class Offload {
     return { pointer, compression: head };
   }
 
+  private storeIn(transaction: OpenTransaction | undefined): BlobStore {
+    const { store } = this;
+    return (transaction && store.inTransaction?.(transaction)) ?? store;
+  }
+
   /** @throws {@link UnreadableOutcome} */
   async get(
     { store: id, name, clearBytes, storedBytes, sha256, segmentBytes, key }: BlobPointer,
@@ -77,7 +90,8 @@ export class Offload {
     { getTimeout }: ResolvedOffload,
   ): Promise<Buffer> {
     if (id !== this.store.id) throw new UnreadableOutcome('blob_store');
-    const stored = await this.read(name as BlobName, storedBytes, getTimeout);
+    const reading = () => this.read(name as BlobName, storedBytes, getTimeout);
+    const stored = await this.observed('get', reading, ({ length }) => length);
     if (stored.length !== storedBytes) throw new UnreadableOutcome('integrity');
     const content = key === undefined ? stored : openSegments(stored, key, segmentBytes);
     const body =
@@ -108,6 +122,27 @@ export class Offload {
       if (error instanceof UnreadableOutcome) throw error;
       throw new UnreadableOutcome('blob_unavailable');
     }
+  }
+
+  private async observed<Moved>(
+    direction: BlobDirection,
+    move: () => Promise<Moved>,
+    bytesIn: (moved: Moved) => number,
+  ): Promise<Moved> {
+    const { clock, observer } = this;
+    const startedAt = clock.now();
+    const ended = (result: BlobResult, bytes: number) =>
+      observer?.blobMoved(direction, result, bytes, clock.now() - startedAt);
+    let moved: Moved;
+    try {
+      moved = await move();
+    } catch (error) {
+      const isMissing = error instanceof UnreadableOutcome && error.reason === 'blob_missing';
+      ended(isMissing ? 'missing' : 'failed', 0);
+      throw error;
+    }
+    ended('ok', bytesIn(moved));
+    return moved;
   }
 
   /** A store may ignore the signal: what it does then is not waited for. */

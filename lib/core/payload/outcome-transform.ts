@@ -1,8 +1,10 @@
 import type { Outcome } from '../record/record.js';
-import { bytesOf } from '../record/record.js';
+import { bytesOf, NOT_KEPT } from '../record/record.js';
 import type { StoreWarning } from '../record/store-warning.js';
+import type { Finding } from '../store/diagnosis/finding.js';
 import type { Clock } from '../util/clock.js';
 import { whenReady } from '../util/maybe-async.js';
+import type { BlobObserver } from '../record/blob-observer.js';
 import type { BlobStore } from './blob-store.js';
 import { compress, inflate, NO_DICTIONARIES, type Dictionaries } from './compression.js';
 import {
@@ -16,6 +18,7 @@ import {
   MAX_CLEAR_BYTES,
   type CompressionHead,
   type Frame,
+  type FrameHead,
 } from './frame.js';
 import { KeyRing } from './key-ring.js';
 import { Offload, type BlobOwner } from './offload.js';
@@ -43,6 +46,7 @@ export class OutcomeTransform {
    * @param onStale - is notified when keys cannot be loaded again; those of the last time stay in use.
    * @param blobs - opened and closed by this.
    * @param dictionaries - all that stored outcomes may be compressed with.
+   * @param observer - is told what the blob store does.
    */
   constructor(
     secrets: SecretKeys | undefined,
@@ -50,10 +54,11 @@ export class OutcomeTransform {
     onStale: (error: unknown) => void = ignore,
     private readonly dictionaries: Dictionaries = NO_DICTIONARIES,
     private readonly blobs?: BlobStore,
+    observer?: BlobObserver,
   ) {
     this.canEncrypt = secrets !== undefined;
     this.hasBlobs = blobs !== undefined;
-    if (blobs !== undefined) this.offload = new Offload(blobs, clock);
+    if (blobs !== undefined) this.offload = new Offload(blobs, clock, observer);
     if (secrets === undefined) return;
     this.ring = new KeyRing(secrets, clock, onStale);
     this.sealing = new Sealing(this.ring, clock);
@@ -71,11 +76,25 @@ export class OutcomeTransform {
     return warnings ?? [];
   }
 
+  /** Checks the keys and the blob store, as {@link BlobStore.diagnose} does. */
+  async *diagnose(): AsyncGenerator<Finding> {
+    if (this.ring !== undefined) yield await this.ring.diagnose();
+    // A store of the application's own may not extend BlobStore.
+    const blobs: Partial<BlobStore> | undefined = this.blobs;
+    if (blobs?.diagnose !== undefined) yield* blobs.diagnose();
+  }
+
   /** Closes the blob store only if it has opened it: other applications of the process may use it. */
   async close(): Promise<void> {
     this.ring?.close();
     if (this.isOpen) await this.blobs?.close();
     this.isOpen = false;
+  }
+
+  /** Whether its body goes to a blob store that can put it in the operation's transaction. */
+  joinsTransaction({ body }: Outcome, { offload }: ResolvedPackOptions): boolean {
+    const canJoin = this.blobs?.inTransaction !== undefined;
+    return canJoin && offload !== false && body.length > offload.aboveBytes;
   }
 
   /**
@@ -88,49 +107,89 @@ export class OutcomeTransform {
     options: ResolvedPackOptions,
     owner: Omit<BlobOwner, 'recordKey'>,
   ): Outcome | Promise<Outcome> {
-    const { compression, encryption = true, offload } = options;
+    const { compression, encryption = true, offload, bodyRetention } = options;
+    const { retentionMs } = owner;
+    const endsEarlyMs =
+      bodyRetention === undefined || bodyRetention >= retentionMs
+        ? undefined
+        : retentionMs - bodyRetention;
     const sealing = encryption ? this.sealing : undefined;
     const { offload: place } = this;
     if (place !== undefined && offload !== false && outcome.body.length > offload.aboveBytes) {
       const { recordKey } = binding;
       const isEncrypted = sealing !== undefined;
       return place
-        .put(outcome.body, { ...owner, recordKey }, compression, isEncrypted, offload)
+        .put(
+          outcome.body,
+          { ...owner, recordKey, retentionMs: retentionMs - (endsEarlyMs ?? 0) },
+          compression,
+          isEncrypted,
+          offload,
+        )
         .then(({ pointer, compression: ofBlob }) => {
           const content = encodeContent({ header: outcome.header, body: encodePointer(pointer) });
-          return frameOf(content, ofBlob, sealing, binding, true);
+          const head = { compression: ofBlob, isPointer: true, endsEarlyMs };
+          return frameOf(content, head, sealing, binding);
         });
     }
     const bytes = bytesOf(outcome);
     const isTried =
       compression !== false && bytes >= compression.thresholdBytes && bytes + 4 <= MAX_CLEAR_BYTES;
     // What looks like a frame, but is none, would not be read as what it is.
-    const isFramed = sealing !== undefined || outcome.header === FRAME_HEADER;
+    const isFramed =
+      sealing !== undefined || endsEarlyMs !== undefined || outcome.header === FRAME_HEADER;
     if (!isTried && !isFramed) return outcome;
     const clear = encodeContent(outcome);
-    if (!isTried) return frameOf(clear, undefined, sealing, binding);
+    const plain = { isPointer: false, endsEarlyMs };
+    if (!isTried) return frameOf(clear, plain, sealing, binding);
     const { algorithm } = compression;
     const dictionary = algorithm === 'deflate' ? this.dictionaries.write : undefined;
     return whenReady(compress(clear, compression, dictionary), (compressed) => {
       if (compressed === undefined) {
-        return isFramed ? frameOf(clear, undefined, sealing, binding) : outcome;
+        return isFramed ? frameOf(clear, plain, sealing, binding) : outcome;
       }
-      const head = { algorithm, clearBytes: clear.length, ...(dictionary && { dictionary }) };
-      return frameOf(compressed, head, sealing, binding);
+      const how = { algorithm, clearBytes: clear.length, ...(dictionary && { dictionary }) };
+      return frameOf(compressed, { ...plain, compression: how }, sealing, binding);
     });
   }
 
   /**
    * The same object if it is no frame.
+   * @param retentionLeftMs - milliseconds until its record expires, by the store's clock; asked for only if the outcome ends
+   * before. Then it is {@link NOT_KEPT}.
    * @throws {@link UnreadableOutcome}
    */
   unpack(
     outcome: Outcome,
     binding: OutcomeBinding,
     offload: false | ResolvedOffload = DEFAULT_OFFLOAD,
+    retentionLeftMs: number | (() => Promise<number>) = 0,
   ): Outcome | Promise<Outcome> {
     if (outcome.header !== FRAME_HEADER) return outcome;
     const frame = decodeFrame(outcome.body);
+    const { endsEarlyMs } = frame.head;
+    if (endsEarlyMs === undefined) return this.contentOf(frame, binding, offload);
+    const left = typeof retentionLeftMs === 'number' ? retentionLeftMs : retentionLeftMs();
+    return whenReady(left, (leftMs) =>
+      leftMs > endsEarlyMs ? this.contentOf(frame, binding, offload) : this.ended(frame, binding),
+    );
+  }
+
+  /** What was changed is not over. That it is over can be told without the key, which may be gone by then. */
+  private async ended(frame: Frame, binding: OutcomeBinding): Promise<Outcome> {
+    try {
+      await this.unsealed(frame, binding);
+    } catch (error) {
+      if (!(error instanceof UnreadableOutcome) || error.reason !== 'key') throw error;
+    }
+    return NOT_KEPT;
+  }
+
+  private contentOf(
+    frame: Frame,
+    binding: OutcomeBinding,
+    offload: false | ResolvedOffload,
+  ): Outcome | Promise<Outcome> {
     const { compression, isPointer } = frame.head;
     return whenReady(this.unsealed(frame, binding), (content) =>
       isPointer
@@ -159,14 +218,13 @@ export class OutcomeTransform {
 
 function frameOf(
   content: Buffer,
-  compression: CompressionHead | undefined,
+  head: Omit<FrameHead, 'seal'>,
   sealing: Sealing | undefined,
   binding: OutcomeBinding,
-  isPointer = false,
 ): Outcome {
-  const { head, key } = sealing?.begin() ?? {};
-  const headBytes = encodeHead({ seal: head, compression, isPointer });
-  const parts = head && key ? seal(key, head.nonce, headBytes, content, binding) : [content];
+  const { head: ofSeal, key } = sealing?.begin() ?? {};
+  const headBytes = encodeHead({ ...head, seal: ofSeal });
+  const parts = ofSeal && key ? seal(key, ofSeal.nonce, headBytes, content, binding) : [content];
   return { header: FRAME_HEADER, body: Buffer.concat([headBytes, ...parts]) };
 }
 

@@ -71,6 +71,8 @@ export interface ResolvedPackOptions {
   /** `undefined` where the keys decide. */
   readonly encryption?: boolean;
   readonly offload: false | ResolvedOffload;
+  /** Milliseconds from completion. `undefined`: as long as the record. */
+  readonly bodyRetention?: number;
 }
 
 const MAX_LEVEL = { deflate: 9, brotli: 11, zstd: 22 } as const;

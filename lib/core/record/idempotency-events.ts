@@ -1,5 +1,6 @@
 import { nodeClock, type Clock } from '../util/clock.js';
 import { errorTypeOf } from '../errors/errors.js';
+import type { BlobDirection, BlobObserver } from './blob-observer.js';
 import { forget } from '../util/maybe-async.js';
 import {
   severityOf,
@@ -55,7 +56,7 @@ export type StoreCommand = (typeof STORE_COMMANDS)[number];
  * @internal Counts events. The frequent ones also have methods of their own: without a subscriber, they are counted
  * without being made. The store's commands are no events: they are only counted.
  */
-export interface EventCounter {
+export interface EventCounter extends BlobObserver {
   count(event: IdempotencyEvent): void;
   replayed(subject: CountedSubject): void;
   rejected(subject: CountedSubject, reason: RejectionReason): void;
@@ -67,6 +68,8 @@ export interface EventCounter {
   commandReplied(command: StoreCommand, sentAt: number, now?: number): void;
   /** @param sentAt - monotonic. */
   commandFailed(command: StoreCommand, sentAt: number, error: unknown): void;
+  /** @param bytes - of an outcome that is packed, as its record has it. */
+  recordMoved(direction: BlobDirection, bytes: number): void;
 }
 
 /** Emits the library's events. Injectable. A subscriber's error never affects a request. */
@@ -242,4 +245,6 @@ const UNCOUNTED: EventCounter = {
   ended: () => undefined,
   commandReplied: () => undefined,
   commandFailed: () => undefined,
+  recordMoved: () => undefined,
+  blobMoved: () => undefined,
 };

@@ -68,14 +68,18 @@ export class OperationTransaction {
     void ended.then(() => transaction.lost?.removeEventListener('abort', onConnectionLost));
   }
 
-  /** Commits after `last`. Returns the end, or `undefined` if it is not known in time. */
+  /**
+   * Commits after `last`. Returns the end, or `undefined` if it is not known in time.
+   * @param lastMs - milliseconds that `last` may take, besides those for the end.
+   */
   async commit(
     last: (transaction: OpenTransaction) => Promise<void>,
+    lastMs = 0,
   ): Promise<TransactionEnd | undefined> {
     const { deferred } = this;
     if (deferred === undefined) return undefined;
     const end = deferred.commit(last);
-    return (await this.isEndedInTime(deferred)) ? end : undefined;
+    return (await this.isEndedInTime(deferred, lastMs)) ? end : undefined;
   }
 
   /** Rolls back. Returns whether the transaction has ended in time. */
@@ -121,8 +125,12 @@ export class OperationTransaction {
   }
 
   /** Closes the connection of a transaction that does not end in time, if possible. */
-  private async isEndedInTime({ ended, transaction }: DeferredTransaction): Promise<boolean> {
-    if (await isDoneWithin(this.options.endWithinMs, ended, this.clock)) return true;
+  private async isEndedInTime(
+    { ended, transaction }: DeferredTransaction,
+    moreMs = 0,
+  ): Promise<boolean> {
+    const withinMs = this.options.endWithinMs + moreMs;
+    if (await isDoneWithin(withinMs, ended, this.clock)) return true;
     transaction.cut?.();
     return false;
   }

@@ -1,6 +1,6 @@
 import type { IdempotencyMeter } from '../../core/meter/idempotency-meter.js';
 import type { BreakerState } from '../../core/record/events.js';
-import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
+import type { Finding, IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type { Duration, InMilliseconds } from '../../core/options/duration.js';
 import { choice, duration, resolveOptions, type Schema } from '../../core/options/option-schema.js';
 import {
@@ -61,6 +61,8 @@ export interface IdempotencyHealthReport {
 /** @internal What the health of an application is read from. */
 export interface HealthSource {
   readonly store: IdempotencyStore;
+  /** Keys and blob store. */
+  readonly outcomes?: { diagnose(): AsyncIterable<Finding> };
   /** Attempts that have not ended. */
   running(): Iterable<unknown>;
   /** Duplicates that wait. */
@@ -120,6 +122,16 @@ export class IdempotencyHealth {
       warnings: [...this.warnings],
       ...(errorType !== undefined && { errorType }),
     };
+  }
+
+  /**
+   * Checks what this application uses, as `npx nestjs-idempotency doctor` does: its store, the ids of its keys, its blob
+   * store; one finding after the other, over some seconds. For an operator, not for a probe.
+   */
+  async *diagnose(): AsyncIterable<Finding> {
+    const { store, outcomes } = this.source;
+    yield* store.diagnose();
+    if (outcomes !== undefined) yield* outcomes.diagnose();
   }
 
   /** @internal */

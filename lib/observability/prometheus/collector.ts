@@ -53,9 +53,12 @@ export class Collector {
   }
 }
 
+/** Units that stand in names. */
+const UNITS: Readonly<Record<string, string>> = { s: '_seconds', By: '_bytes' };
+
 /** As the translation of OTLP for Prometheus names it. */
 export function prometheusName({ name, kind, unit }: Metric): string {
-  const suffix = `${unit === 's' ? '_seconds' : ''}${kind === 'counter' ? '_total' : ''}`;
+  const suffix = `${UNITS[unit] ?? ''}${kind === 'counter' ? '_total' : ''}`;
   return `${prometheusLabel(name)}${suffix}`;
 }
 

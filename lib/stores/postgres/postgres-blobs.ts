@@ -1,4 +1,9 @@
-import { asError, hasCode, IdempotencyOptionsError } from '../../core/errors/errors.js';
+import {
+  asError,
+  hasCode,
+  IdempotencyOptionsError,
+  StoreConfigurationError,
+} from '../../core/errors/errors.js';
 import {
   flag,
   integer,
@@ -7,12 +12,16 @@ import {
   type Schema,
 } from '../../core/options/option-schema.js';
 import type { BlobStore } from '../../core/payload/blob-store.js';
+import { diagnoseBlobs } from '../../core/payload/diagnose-blobs.js';
 import type { StoreWarning } from '../../core/record/store-warning.js';
 import { checkConnection } from '../../core/store/connection-options.js';
+import type { Finding, Place } from '../../core/store/diagnosis/finding.js';
 import { Openings } from '../../core/store/openings.js';
 import type { OpenTransaction } from '../../core/transaction/unit-of-work.js';
 import { probeBlobs } from '../../blobs/shared/probe-blobs.js';
+import { hasSqlState } from '../../transactions/shared/postgres-unit-of-work.js';
 import { queryInTransaction } from '../../transactions/shared/sql-reply.js';
+import type { SqlTransaction } from '../../transactions/shared/sql-transaction.js';
 import {
   DELETION,
   deleteExpired,
@@ -26,12 +35,18 @@ import { LazyPool, loadPg } from './own-pool.js';
 import { statementsUnnamed } from './postgres-idempotency-store.js';
 import { OWN, type OwnPoolOptions, type UserPoolOptions } from './postgres-store-options.js';
 import { runMigrations } from './schema/run-migrations.js';
-import { loadBlobStatements, type BlobStatements } from './sql/sql-statements.js';
+import {
+  loadBlobStatements,
+  ON_PRIMARY,
+  sqlStatement,
+  type BlobStatements,
+} from './sql/sql-statements.js';
 import { BLOB_TABLE, TableName, type TableOptions } from './sql/table-name.js';
+import { POSTGRES_WARNINGS } from './diagnosis/server-checks.js';
 import { checkServer } from './diagnosis/start-checks.js';
 import { sqlOf } from './statements/records-in-transaction.js';
 import { StatementRunner } from './statements/statement-runner.js';
-import { TableBlobs } from './statements/table-blobs.js';
+import { TableBlobs, type RunStatement } from './statements/table-blobs.js';
 
 /** Options of {@link postgresBlobs}: either a `client`, or what opening connections requires. */
 export type PostgresBlobsOptions = BlobTableOptions &
@@ -115,14 +130,65 @@ export interface PostgresBlobs extends BlobStore {
    */
   migrate(): Promise<readonly number[]>;
 
-  /** The same store in a transaction of `PostgresUnitOfWork`. */
+  /**
+   * The same store in a transaction of `PostgresUnitOfWork`, whose user needs SELECT on the table's history, too. A put
+   * rejects with a {@link StoreConfigurationError} if it is a transaction of another database: its blobs would not be found.
+   * @throws {@link StoreConfigurationError} if it has no `query()`.
+   */
   inTransaction(transaction: OpenTransaction): BlobStore;
+}
+
+const PLACES: Readonly<Record<string, Place>> = {
+  ...POSTGRES_WARNINGS,
+  blobs_index_missing: ['index', 'warning'],
+};
+
+/** $1: the table. After the nonce: whether an index begins with the expiry. */
+const EXPIRY_INDEX = sqlStatement(
+  'blobs_index',
+  `${ON_PRIMARY}SELECT concat_ws(' ', $2::text, EXISTS (
+  SELECT FROM pg_catalog.pg_index
+  JOIN pg_catalog.pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
+  WHERE indrelid = to_regclass($1)::oid AND indisvalid AND attname = 'expires_at'
+)) AS reply`,
+);
+
+const UNDEFINED_TABLE: ReadonlySet<string> = new Set(['42P01', '3F000']);
+
+class BlobsInTransaction extends TableBlobs {
+  private readonly end: AbortController;
+
+  /** @param check - is called before each put, with what sends its statements. */
+  constructor(
+    transaction: SqlTransaction,
+    statements: BlobStatements,
+    chunkBytes: number,
+    private readonly check: (run: RunStatement) => Promise<void>,
+  ) {
+    const end = new AbortController();
+    const run: RunStatement = async ({ text }, values) => {
+      end.signal.throwIfAborted();
+      return queryInTransaction(transaction, text, values);
+    };
+    super(run, statements, chunkBytes);
+    this.end = end;
+  }
+
+  protected override prepare(signal: AbortSignal): Promise<void> {
+    // What has given up the put ends the transaction, and its connection goes to another request.
+    const end = () => {
+      this.end.abort(signal.reason);
+    };
+    signal.addEventListener('abort', end, { once: true });
+    return this.check(this.run);
+  }
 }
 
 class OwnTableBlobs extends TableBlobs implements PostgresBlobs {
   private readonly runner: StatementRunner;
   private readonly openings = new Openings();
   private deletion: DeletionSchedule | undefined;
+  private database: Promise<string> | undefined;
 
   constructor(
     private readonly pool: UserPoolOptions['client'],
@@ -162,7 +228,9 @@ class OwnTableBlobs extends TableBlobs implements PostgresBlobs {
       const { deleteExpired: interval } = this.options;
       const warnings = await checkServer(this.runner, this.table, interval !== false);
       const isOutage = warnings.some((warning) => warning.isOutage);
-      const probed = isOutage ? [] : await this.probe();
+      const probed = isOutage ? [] : [...(await this.probe()), ...(await this.checkIndex())];
+      // Now, and not when a transaction has a connection and waits for this one.
+      if (!isOutage) await this.ownDatabase().catch(() => undefined);
       this.startDeletion();
       return [...warnings, ...probed];
     } catch (error) {
@@ -177,12 +245,19 @@ class OwnTableBlobs extends TableBlobs implements PostgresBlobs {
   }
 
   override inTransaction(transaction: OpenTransaction): BlobStore {
-    const sql = sqlOf(transaction);
-    return new TableBlobs(
-      ({ text }, values) => queryInTransaction(sql, text, values),
-      this.blobStatements,
-      this.options.chunkBytes,
-    );
+    const { blobStatements, options } = this;
+    const check = (run: RunStatement) => this.checkDatabase(run);
+    return new BlobsInTransaction(sqlOf(transaction), blobStatements, options.chunkBytes, check);
+  }
+
+  override diagnose(): AsyncIterable<Finding> {
+    const { quoted } = this.table;
+    return diagnoseBlobs(this, PLACES, {
+      role: 'A primary.',
+      durability: 'fsync and synchronous_commit are on.',
+      table: `All migrations of ${quoted} were run, and the user has the rights that the store needs.`,
+      index: 'Expired blobs are found by an index.',
+    });
   }
 
   override async close(): Promise<void> {
@@ -194,6 +269,36 @@ class OwnTableBlobs extends TableBlobs implements PostgresBlobs {
     if (pool instanceof LazyPool) await pool.end();
   }
 
+  /** @throws {@link StoreConfigurationError} if `run` sends statements to another database. */
+  private async checkDatabase(run: RunStatement): Promise<void> {
+    const own = await this.ownDatabase();
+    const found = await this.databaseOf(run).catch((error: unknown) => {
+      if (hasSqlState(error, UNDEFINED_TABLE)) return undefined;
+      throw error;
+    });
+    if (found === own) return;
+    const { quoted } = this.table;
+    throw new StoreConfigurationError(
+      `postgresBlobs and "unitOfWork" use different databases: a blob that a transaction puts into ${quoted} there would not be found. Give postgresBlobs the database of "unitOfWork" and "store", or use fileBlobs or s3Blobs.`,
+    );
+  }
+
+  private ownDatabase(): Promise<string> {
+    const asked = (this.database ??= this.databaseOf((statement, values) =>
+      this.runner.run(statement, values, new Deadline(STATEMENT_TIMEOUT_MS)),
+    ));
+    return asked.catch((error: unknown) => {
+      this.database = undefined;
+      throw error;
+    });
+  }
+
+  /** Its name, and the instant in which the table was created there. */
+  private async databaseOf(run: RunStatement): Promise<string> {
+    const text = `${ON_PRIMARY}SELECT concat_ws(' ', $1::text, md5(current_database()), (extract(epoch FROM run_at) * 1000000)::bigint) AS reply FROM ${this.table.quotedHistory} WHERE id = 1`;
+    return (await run(sqlStatement('blobs_database', text), [])).join(' ');
+  }
+
   private async probe(): Promise<StoreWarning[]> {
     try {
       await probeBlobs(this);
@@ -203,6 +308,25 @@ class OwnTableBlobs extends TableBlobs implements PostgresBlobs {
       if (hasCode(cause, 'idempotency_store_misconfigured')) throw cause;
       return [{ code: 'blobs_unreachable', message, isOutage: true }];
     }
+  }
+
+  private async checkIndex(): Promise<StoreWarning[]> {
+    if (this.options.deleteExpired === false) return [];
+    const { quoted } = this.table;
+    const deadline = new Deadline(STATEMENT_TIMEOUT_MS);
+    try {
+      const [isThere] = await this.runner.run(EXPIRY_INDEX, [quoted], deadline);
+      if (isThere !== 'f') return [];
+    } catch {
+      // Another database that speaks its protocol, or an outage since: the deletion reports that.
+      return [];
+    }
+    return [
+      {
+        code: 'blobs_index_missing',
+        message: `The table ${quoted} has no index on expires_at: each deletion of what has expired reads all of it. Create it: CREATE INDEX ON ${quoted} (expires_at)`,
+      },
+    ];
   }
 
   private async loadDriver(): Promise<void> {

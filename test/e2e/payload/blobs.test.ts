@@ -16,6 +16,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Controller, Header, Post, StreamableFile } from '@nestjs/common';
 import {
   IdempotencyEvents,
+  IdempotencyMeter,
   IdempotencyService,
   Idempotent,
   staticKeys,
@@ -267,6 +268,56 @@ describe.each([
       );
     },
   );
+});
+
+describe('The meter', () => {
+  it('counts bytes by place and direction, seconds and results of the blob store, and reasons', async () => {
+    const { app, send } = await start();
+    const read = () => app.nest.get(IdempotencyMeter, { strict: false }).read();
+    expect(read()).toMatchObject({ outcomeBytes: {}, blobs: {} });
+    await send('small', 'small');
+    await send('small', 'small');
+    expect(read()).toMatchObject({ outcomeBytes: {}, blobs: {} });
+    await send('file');
+    const { outcomeBytes, blobs: put } = read();
+    const record = outcomeBytes.record!.put!;
+    expect(outcomeBytes).toEqual({ record: { put: record }, blob: { put: LARGE } });
+    expect(record).toBeGreaterThan(100);
+    expect(record).toBeLessThan(1_000);
+    expect(put).toMatchObject({ put: { ok: { count: 1 } } });
+    expect(put.put!.ok!.sum).toBeGreaterThan(0);
+    await send('file');
+    await rename(directory, `${directory}-away`);
+    await send('file');
+    await send('file', 'not-put');
+    await rename(`${directory}-away`, directory);
+    const [path = ''] = await blobs();
+    await rm(path);
+    await send('file');
+    const { outcomeBytes: bytes, blobs: results, operations } = read();
+    expect(bytes).toEqual({
+      record: { put: record, get: 3 * record },
+      blob: { put: LARGE, get: LARGE },
+    });
+    expect(results).toMatchObject({
+      put: { ok: { count: 1 }, failed: { count: 1 } },
+      get: { ok: { count: 1 }, failed: { count: 1 }, missing: { count: 1 } },
+    });
+    const { unreadable, incidents } = operations.get('Files.file')!;
+    expect(unreadable).toEqual({ blob_unavailable: 1, blob_missing: 1 });
+    expect(incidents).toMatchObject({ outcome_unreadable: 2, pack_failed: 1 });
+  });
+
+  it('counts what is compressed or encrypted in its record', async () => {
+    const { app, send } = await start({ secrets: KEYS, blobs: undefined });
+    await send('small');
+    await send('small');
+    const { outcomeBytes, blobs: none } = app.nest.get(IdempotencyMeter, { strict: false }).read();
+    const { put } = outcomeBytes.record!;
+    expect(outcomeBytes).toEqual({ record: { put, get: put } });
+    expect(put).toBeGreaterThan(44);
+    expect(none).toEqual({});
+  });
 });
 
 it('A process without the blob store, or with another one, answers 503', async () => {

@@ -12,6 +12,7 @@ import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { fileBlobs } from 'nestjs-idempotency/blobs/file';
 import { blobName, BlobUnavailableError, type BlobName } from 'nestjs-idempotency/store';
 import { describeBlobStoreConformance } from 'nestjs-idempotency/testing/store';
+import { spaceWarnings } from '../../support/internals/blobs.js';
 import { afterTest } from '../../support/jest/after-test.js';
 import { TalkingProcess } from '../../support/processes/talking-process.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
@@ -258,6 +259,17 @@ describe('fileBlobs', () => {
       },
       60_000,
     );
+
+    it('a disk that is nearly full: below 1 GiB, and below a twentieth of a large one', () => {
+      const GIB = 1024 ** 3;
+      const codes = (free: number, total: number) =>
+        spaceWarnings(free, total).map(({ code }) => code);
+      expect(codes(GIB, 10 * GIB)).toEqual([]);
+      expect(codes(GIB - 1, 10 * GIB)).toEqual(['blobs_disk_nearly_full']);
+      expect(codes(5 * GIB, 100 * GIB)).toEqual([]);
+      expect(codes(5 * GIB - 1, 100 * GIB)).toEqual(['blobs_disk_nearly_full']);
+      expect(spaceWarnings(4 * GIB, 100 * GIB)[0]!.message).toContain('4096 of 102400 MiB (4 %)');
+    });
 
     it('options that it does not know, and a missing folder', () => {
       expect(() => fileBlobs({} as never)).toThrow('fileBlobs: directory is required.');

@@ -175,8 +175,75 @@ describe('postgresBlobs', () => {
       expect(await rows()).toHaveLength(1);
     });
 
-    it('refuses one of another database', () => {
+    it('refuses one that speaks no SQL', () => {
       expect(() => storeOf().inTransaction({ handle: {} })).toThrow('have no query()');
+    });
+
+    it.each(['without a table', 'with a table of its own'])(
+      'refuses one of another database, %s: its blobs would not be found',
+      async (which) => {
+        const elsewhere = await server.newDatabase();
+        const theirs = storeOf({ url: elsewhere });
+        if (which === 'with a table of its own') await theirs.migrate();
+        const other = openPostgresPool(elsewhere);
+        afterTest(() => other.end());
+        const putting = pgUnitOfWork(other).run(
+          { isolation: undefined, timeoutMs: 10_000 },
+          (transaction) => put(storeOf().inTransaction(transaction), newName(), randomBytes(10)),
+        );
+        await expect(putting).rejects.toMatchObject({
+          code: 'idempotency_store_misconfigured',
+          message: expect.stringContaining('use different databases'),
+        });
+      },
+    );
+
+    it('refuses one whose database has the name and the table of its own, but was created apart', async () => {
+      const restored = await server.newDatabase();
+      const blobs = storeOf({ url: restored });
+      await blobs.migrate();
+      // As another server's database of the same name.
+      const database = new URL(url).pathname.slice(1);
+      const text = (each: string) => each.replace('current_database()', `'${database}'::text`);
+      const other = openPostgresPool(restored);
+      afterTest(() => other.end());
+      const putting = pgUnitOfWork(other).run(
+        { isolation: undefined, timeoutMs: 10_000 },
+        (transaction) => {
+          const query = (each: string, values: any) => transaction.query(text(each), values);
+          return put(
+            storeOf().inTransaction({ ...transaction, query } as never),
+            newName(),
+            randomBytes(10),
+          );
+        },
+      );
+      await expect(putting).rejects.toThrow('use different databases');
+    });
+
+    it("sends nothing more once it is given up: the connection may be another request's", async () => {
+      const ended = new AbortController();
+      const texts: string[] = [];
+      let isOver = false;
+      const late = work(async () => undefined).then(() =>
+        pgUnitOfWork(pool).run({ isolation: undefined, timeoutMs: 10_000 }, async (transaction) => {
+          const query = (each: string, values: any) => {
+            if (isOver) texts.push(each);
+            return transaction.query(each, values);
+          };
+          const source = sourceOf(randomBytes(MIB), 'wait');
+          const blobs = storeOf().inTransaction({ ...transaction, query } as never);
+          const putting = put(blobs, newName(), source, { signal: ended.signal });
+          const rejected = expect(putting).rejects.toThrow('given up');
+          await until(() => source.pulled === MIB);
+          isOver = true;
+          ended.abort(new Error('given up'));
+          await rejected;
+        }),
+      );
+      await late;
+      expect(texts).toEqual([]);
+      expect(await rows()).not.toEqual([]);
     });
   });
 

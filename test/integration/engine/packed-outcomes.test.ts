@@ -100,6 +100,24 @@ describe('An outcome that is packed', () => {
     expect(worker.reported).toEqual(['acquired', 'completed']);
   });
 
+  it.each<[string, (left: number) => Fault, string]>([
+    ['is over', () => replies({ retentionLeftMs: 1_000 }), 'over'],
+    ['is not over', () => replies({ retentionLeftMs: 1_001 }), 'there'],
+    ['is not known to be there', () => unavailable, 'over'],
+  ])('of another attempt, whose body %s by the store', async (_, left, expected) => {
+    const { worker, outcomes } = await workerOn(newStore());
+    const request = newRequest({ outcome: { retention: '60s', bodyRetention: '59s' } });
+    const attempt = await worker.run(request);
+    const { recordKey, fingerprint, options } = request;
+    const binding = { recordKey, fingerprint, state: 'completed' } as const;
+    const outcome = await outcomes.pack(outcomeOf('theirs'), binding, options.outcome, OWNER);
+    worker.store.next('complete', replies({ kind: 'superseded', state: 'completed', outcome }));
+    worker.store.next('inspect', left(0));
+    const settlement = await attempt.complete(success('own'));
+    const body = expected === 'there' ? 'theirs' : '';
+    expect(outcomeAsText(settlement)).toEqual({ kind: 'other', state: 'completed', outcome: body });
+  });
+
   it('is unpacked once for all duplicates that wait for it', async () => {
     const store = newStore();
     const { worker, outcomes } = await workerOn(store);

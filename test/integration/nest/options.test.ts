@@ -470,7 +470,14 @@ const GROUPS: { readonly [Name in Group]: Levels<Name> } = {
   },
   outcome: {
     module: {
-      ...{ retention: 5, maxBytes: 6, codec, dictionaries, compression: { level: 5 } },
+      ...{
+        retention: 5,
+        bodyRetention: 4,
+        maxBytes: 6,
+        codec,
+        dictionaries,
+        compression: { level: 5 },
+      },
       offload: { aboveBytes: 8, getTimeout: '3s' },
     },
     class: keep,
@@ -484,6 +491,7 @@ const GROUPS: { readonly [Name in Group]: Levels<Name> } = {
     resolved: {
       keep,
       retention: 5,
+      bodyRetention: 4,
       storeBody: false,
       maxBytes: 7,
       codec,

@@ -1,7 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
+import { buffer } from 'node:stream/consumers';
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { postgresBlobs } from 'nestjs-idempotency/postgres';
 import type { Pool } from 'pg';
 import type {
   IsolationLevel,
@@ -14,6 +16,7 @@ import { isRunning } from '../../support/processes/processes.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { until } from '../../support/waiting/until.js';
+import { never, newName, put } from '../blobs/support/blobs.js';
 
 /** An adapter, and the application around it. */
 export interface UnitOfWorkUnderTest<Handle> {
@@ -225,6 +228,36 @@ function describeContract<Handle>(adapter: UnitOfWorkUnderTest<Handle>): void {
       expect(result).toBe('done');
       expect(await effects()).toEqual(['one']);
     });
+
+    it.each(LEVELS)(
+      'has a blob of postgresBlobs with its writes, or neither: %s',
+      async (level) => {
+        const { unitOfWork, insert } = await open();
+        const blobs = postgresBlobs({ url, chunkBytes: 100_000 });
+        try {
+          await blobs.migrate();
+          const [kept, undone, bytes] = [newName(), newName(), randomBytes(250_000)];
+          const run = (name: typeof kept, id: string, last?: Error) =>
+            unitOfWork.run(options(level), async (tx) => {
+              await insert(tx.handle, id);
+              await put(blobs.inTransaction(tx), name, bytes);
+              expect(await blobs.get(name, { signal: never })).toBeUndefined();
+              if (last !== undefined) throw last;
+            });
+          await run(kept, 'one');
+          await expect(run(undone, 'two', new Error('declined'))).rejects.toThrow('declined');
+          expect(await effects()).toEqual(['one']);
+          expect(await blobs.get(undone, { signal: never })).toBeUndefined();
+          const stored = await buffer((await blobs.get(kept, { signal: never }))!);
+          expect(stored.equals(bytes)).toBe(true);
+          const { rowCount } = await observer.query('SELECT 1 FROM idempotency_blobs');
+          expect(rowCount).toBe(3);
+          await blobs.delete(kept);
+        } finally {
+          await blobs.close();
+        }
+      },
+    );
 
     it('is over when run resolves, however long the commit takes', async () => {
       const { unitOfWork } = await open();

@@ -51,13 +51,14 @@ export {
   OwnerTokens,
   recordKey,
 } from '../../../lib/core/record/record-key.js';
-export type {
-  Fingerprint,
-  Lease,
-  Outcome,
-  OwnerToken,
-  RecordKey,
-  StoredRecord,
+export {
+  NOT_KEPT,
+  type Fingerprint,
+  type Lease,
+  type Outcome,
+  type OwnerToken,
+  type RecordKey,
+  type StoredRecord,
 } from '../../../lib/core/record/record.js';
 export {
   DeferredTransaction,

@@ -15,6 +15,7 @@ it('the names are those that dashboards and rules of users refer to', () => {
     ['idempotency.incidents', 'counter', '{incident}'],
     ['idempotency.takeovers', 'counter', '{takeover}'],
     ['idempotency.lease.losses', 'counter', '{loss}'],
+    ['idempotency.outcome.unreadable', 'counter', '{outcome}'],
     ['idempotency.attempt.duration', 'histogram', 's'],
     ['idempotency.wait.duration', 'histogram', 's'],
     ['idempotency.attempt.active', 'updowncounter', '{attempt}'],
@@ -22,6 +23,8 @@ it('the names are those that dashboards and rules of users refer to', () => {
     ['idempotency.store.command.duration', 'histogram', 's'],
     ['idempotency.store.breaker.status', 'updowncounter', '1'],
     ['idempotency.store.deleted.records', 'counter', '{record}'],
+    ['idempotency.outcome.io', 'counter', 'By'],
+    ['idempotency.blob.duration', 'histogram', 's'],
     ['idempotency.reconciled.records', 'counter', '{record}'],
   ]);
   expect(METRICS.map(prometheusName)).toEqual([
@@ -29,6 +32,7 @@ it('the names are those that dashboards and rules of users refer to', () => {
     'idempotency_incidents_total',
     'idempotency_takeovers_total',
     'idempotency_lease_losses_total',
+    'idempotency_outcome_unreadable_total',
     'idempotency_attempt_duration_seconds',
     'idempotency_wait_duration_seconds',
     'idempotency_attempt_active',
@@ -36,6 +40,8 @@ it('the names are those that dashboards and rules of users refer to', () => {
     'idempotency_store_command_duration_seconds',
     'idempotency_store_breaker_status',
     'idempotency_store_deleted_records_total',
+    'idempotency_outcome_io_bytes_total',
+    'idempotency_blob_duration_seconds',
     'idempotency_reconciled_records_total',
   ]);
 });
@@ -135,6 +141,38 @@ describe('opentelemetry', () => {
       expect(
         valueOf(series, 'attempt.duration', { 'idempotency.operation.name': '_OTHER' }),
       ).toMatchObject({ count: 9_800 });
+    });
+
+    it('has what a blob store did, with its bytes and seconds, and why outcomes were unreadable', async () => {
+      const sdk = new TestProvider().register();
+      const meter = new IdempotencyMeter();
+      start(meter);
+      meter.recordMoved('put', 300);
+      meter.blobMoved('put', 'ok', 40_000_000, 2_000);
+      meter.blobMoved('get', 'missing', 0, 3);
+      count(meter, { type: 'outcome_unreadable', reason: 'blob_missing' });
+      const series = await sdk.read();
+      const bytes = (place: string, direction: string) =>
+        valueOf(series, 'outcome.io', {
+          'idempotency.outcome.place': place,
+          'idempotency.outcome.direction': direction,
+        });
+      expect([bytes('record', 'put'), bytes('blob', 'put')]).toEqual([300, 40_000_000]);
+      expect(
+        valueOf(series, 'blob.duration', {
+          'idempotency.outcome.direction': 'put',
+          'idempotency.blob.result': 'ok',
+        }),
+      ).toMatchObject({ count: 1, sum: 2 });
+      expect(
+        valueOf(series, 'blob.duration', { 'idempotency.blob.result': 'missing' }),
+      ).toMatchObject({ count: 1, sum: 0.003 });
+      expect(
+        valueOf(series, 'outcome.unreadable', {
+          'idempotency.operation.name': 'pay',
+          'idempotency.outcome.unreadable.reason': 'blob_missing',
+        }),
+      ).toBe(1);
     });
 
     it('adds the operations up without their names, and records no commands, if the options say so', async () => {

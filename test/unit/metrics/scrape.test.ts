@@ -39,6 +39,8 @@ it('a scrape has these bytes: names, help texts, labels, bounds, and the order o
     { type: 'key_misnamed' },
     { type: 'lease_lost', reason: 'expired' },
     { type: 'takeover' },
+    { type: 'outcome_unreadable', reason: 'integrity' },
+    { type: 'outcome_unreadable', reason: 'key' },
     { type: 'unprotected', reason: 'store_unavailable' },
   );
   const sentAt = clock.now();
@@ -47,6 +49,9 @@ it('a scrape has these bytes: names, help texts, labels, bounds, and the order o
   meter.commandFailed('complete', sentAt, new StoreUnavailableError());
   meter.commandReplied('complete', sentAt);
   meter.commandReplied('begin', sentAt);
+  meter.blobMoved('get', 'failed', 0, 10_000);
+  meter.blobMoved('put', 'ok', 300_000, 40);
+  meter.recordMoved('get', 310);
   const registry = new Registry();
   const stop = prometheus({ registry }).start({ events: new IdempotencyEvents(meter), meter });
   const text = await registry.metrics();

@@ -2,7 +2,7 @@ import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { type SecretKeys, staticKeys } from 'nestjs-idempotency';
 import { StandingClock } from '../../support/clocks/standing-clock.js';
-import type { Outcome } from '../../support/internals/core.js';
+import { NOT_KEPT, type Outcome } from '../../support/internals/core.js';
 import {
   decodeFrame,
   FRAME_HEADER,
@@ -362,5 +362,54 @@ describe('keys that are loaded again', () => {
     await clock.advance(60_000);
     await pack(outcome);
     expect(source.loads).toBe(2);
+  });
+});
+
+describe('an outcome whose body ends before its record', () => {
+  const RETENTION_MS = 60_000;
+  const END_MS = 50_000;
+
+  it.each([
+    ['in clear', undefined],
+    ['encrypted', KEYS],
+  ])('%s: it is there until then, and from then on only that it is done', async (_, keys) => {
+    const { pack, unpack } = await opened(keys, { bodyRetention: RETENTION_MS - END_MS });
+    const packed = await pack(orders(3));
+    expect(equal(await unpack(packed, BINDING, RETENTION_MS), orders(3))).toBe(true);
+    expect(equal(await unpack(packed, BINDING, END_MS + 1), orders(3))).toBe(true);
+    for (const leftMs of [END_MS, 1, 0, -1]) {
+      expect(await unpack(packed, BINDING, leftMs)).toBe(NOT_KEPT);
+    }
+  });
+
+  it('is not longer there by any changed bit, and is reported as changed when it is over', async () => {
+    const { pack, unpack } = await opened(KEYS, { bodyRetention: RETENTION_MS - END_MS });
+    const packed = await pack(orders(1));
+    for (let bit = 0; bit < packed.body.length * 8; bit += 1) {
+      const body = Buffer.from(packed.body);
+      body[bit >> 3]! ^= 1 << (bit & 7);
+      for (const leftMs of [RETENTION_MS, END_MS]) {
+        const read = await unpack({ header: packed.header, body }, BINDING, leftMs).catch(
+          (error: unknown) => error,
+        );
+        // Without a key of that id, what is over can be told to be so.
+        if (read !== NOT_KEPT) expect(read).toBeInstanceOf(UnreadableOutcome);
+        else expect(bit >> 3).toBeLessThan(5);
+      }
+    }
+  });
+
+  it('is over without its key, too', async () => {
+    const { pack } = await opened(KEYS, { bodyRetention: RETENTION_MS - END_MS });
+    const packed = await pack(orders(3));
+    const other = staticKeys({ current: 'k2', keys: { k2: keyOf(2) } });
+    const { unpack } = await opened(other);
+    expect(await unpack(packed, BINDING, END_MS)).toBe(NOT_KEPT);
+    expect(await reasonOf(() => unpack(packed, BINDING, RETENTION_MS))).toBe('key');
+  });
+
+  it('is not larger where the body lives as long as its record', async () => {
+    const plain = await opened(undefined, { bodyRetention: RETENTION_MS });
+    expect(await plain.pack(orders(3))).toEqual(orders(3));
   });
 });

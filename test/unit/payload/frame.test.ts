@@ -35,6 +35,7 @@ const heads: fc.Arbitrary<FrameHead> = fc.record(
       }),
     ),
     isPointer: fc.boolean(),
+    endsEarlyMs: fc.nat(365 * 86_400_000),
   },
   { requiredKeys: ['isPointer'] },
 );
@@ -105,6 +106,11 @@ describe('the head of a frame', () => {
         { isPointer: true, seal, compression: { algorithm: 'deflate', clearBytes: 5, dictionary } },
         `02 1d ${ID_SALT_NONCE} 00000005 07 aabbccdd`,
       ],
+      [{ isPointer: false, endsEarlyMs: 82_800_000 }, '02 20 000004ef6d80'],
+      [
+        { isPointer: false, compression: { algorithm: 'deflate', clearBytes: 5 }, endsEarlyMs: 1 },
+        '02 21 00000005 000000000001',
+      ],
     ];
     for (const [head, expected] of written) {
       expect(encodeHead(head).toString('hex')).toBe(hex(expected).toString('hex'));
@@ -116,7 +122,7 @@ describe('the head of a frame', () => {
     ['no flags', '02'],
     ['an older version', '01 00'],
     ['a newer version', '03 00'],
-    ['reserved bit 5', '02 20'],
+    ['half an end', '02 20 0000000000'],
     ['reserved bit 6', '02 40'],
     ['reserved bit 7', '02 80'],
     ['a dictionary without compression', '02 10 07 aabbccdd'],

@@ -45,7 +45,10 @@ export function outcomeOf(body: Uint8Array): Outcome {
   return { header: '{"status":201}', body };
 }
 
-export type PackOptions = Pick<OutcomeOptions, 'compression' | 'dictionaries' | 'encryption'>;
+export type PackOptions = Pick<
+  OutcomeOptions,
+  'bodyRetention' | 'compression' | 'dictionaries' | 'encryption'
+>;
 
 export function optionsOf(given: PackOptions = {}) {
   return resolveGroup('outcome', OUTCOME, given);
@@ -67,7 +70,8 @@ export async function opened(
     stale,
     pack: async (outcome: Outcome, binding = BINDING) =>
       transform.pack(outcome, binding, options, OWNER),
-    unpack: async (outcome: Outcome, binding = BINDING) => transform.unpack(outcome, binding),
+    unpack: async (outcome: Outcome, binding = BINDING, leftMs = 0) =>
+      transform.unpack(outcome, binding, undefined, leftMs),
   };
 }
 

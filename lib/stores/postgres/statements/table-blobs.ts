@@ -30,7 +30,7 @@ export class TableBlobs extends BlobStore {
   readonly id = 'postgres';
 
   constructor(
-    private readonly run: RunStatement,
+    protected readonly run: RunStatement,
     private readonly statements: BlobStatements,
     private readonly chunkBytes: number,
   ) {
@@ -39,6 +39,7 @@ export class TableBlobs extends BlobStore {
 
   override put(name: BlobName, stream: Readable, hints: PutHints): Promise<void> {
     return withSource(stream, hints, async (source) => {
+      await this.prepare(hints.signal);
       const upload = `upload/${randomUUID()}`;
       try {
         let part = 0;
@@ -77,6 +78,11 @@ export class TableBlobs extends BlobStore {
   }
 
   override close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  /** Called before the first part of a put is stored. */
+  protected prepare(_signal: AbortSignal): Promise<void> {
     return Promise.resolve();
   }
 

@@ -33,7 +33,7 @@ describe('the reading of an operation', () => {
     expect(Object.keys(incidents)).toHaveLength(18);
     expect(others).toEqual({
       requests: { http: { unprotected: 0 } },
-      ...{ takeovers: 0, attempts: {}, waits: {}, running: 0, waiting: 0 },
+      ...{ takeovers: 0, unreadable: {}, attempts: {}, waits: {}, running: 0, waiting: 0 },
     });
     expect(operations.get('send')!.requests).toEqual({ call: { unprotected: 0 } });
     expect(store).toEqual({ system: 'custom', commands: [] });
