@@ -20,17 +20,35 @@ export interface PaymentResponse {
 }
 
 /** Sends the request once. */
-export async function pay(api: ApiProcess, request: PaymentRequest): Promise<PaymentResponse> {
-  const { user, key, amount, description } = request;
+export function pay(api: ApiProcess, request: PaymentRequest): Promise<PaymentResponse> {
+  const { amount, description } = request;
+  return post(api, '/payments', request, { amount, currency: 'EUR', description });
+}
+
+/** Asks for the invoice of a payment, with a key of its own. */
+export function invoice(
+  api: ApiProcess,
+  { user, key }: PaymentRequest,
+  paymentId: string,
+): Promise<PaymentResponse> {
+  return post(api, `/payments/${paymentId}/invoices`, { user, key: `invoice-${key}` }, {});
+}
+
+async function post(
+  api: ApiProcess,
+  path: string,
+  { user, key }: Pick<PaymentRequest, 'user' | 'key'>,
+  body: object,
+): Promise<PaymentResponse> {
   try {
-    const response = await fetch(`${api.url}/payments`, {
+    const response = await fetch(`${api.url}${path}`, {
       method: 'POST',
       headers: {
         authorization: `Bearer ${user}-demo-token`,
         'idempotency-key': key,
         'content-type': 'application/json',
       },
-      body: JSON.stringify({ amount, currency: 'EUR', description }),
+      body: JSON.stringify(body),
     });
     return {
       status: response.status,

@@ -43,6 +43,7 @@ export class DemoEnvironment {
       STORE: 'redis',
       REDIS_URL: this.redis.url,
       LEDGER_FILE: this.ledgerPath,
+      BLOBS_DIRECTORY: join(this.folder, 'blobs'),
       PROVIDER_DELAY_MS: String(PROVIDER_DELAY_MS),
       LEASE: `${LEASE_MS}ms`,
       COMMAND_TIMEOUT,

@@ -71,6 +71,7 @@ export class DemoEnvironment {
       BROKER_URL: proxy.url,
       ORDERS_QUEUE: this.queue,
       LEDGER_FILE: this.#ledgerPath,
+      BLOBS_DIRECTORY: `${this.#ledgerPath}.blobs`,
       PROVIDER_DELAY_MS: String(PROVIDER_DELAY_MS),
       LEASE: `${LEASE_MS}ms`,
       COMMAND_TIMEOUT,

@@ -43,7 +43,8 @@ async function startDemo(server: EmbeddedServer): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'nestjs-idempotency-sample-'));
   // The provider is another company: its ledger is not in the API's database.
   const LEDGER_FILE = join(folder, 'ledger.jsonl');
-  const settings = { LEASE, LEDGER_FILE, ...process.env, STORE: 'postgres' };
+  const BLOBS_DIRECTORY = join(folder, 'blobs');
+  const settings = { LEASE, LEDGER_FILE, BLOBS_DIRECTORY, ...process.env, STORE: 'postgres' };
   const environment = validateEnvironment(settings);
   const demo = new PageDemo(environment, server.url, settings.LEDGER_FILE);
   const end = async () => {

@@ -47,6 +47,7 @@ export class PageDemo {
       STORE: 'postgres',
       DATABASE_URL: store.url,
       LEDGER_FILE: this.ledgerFile,
+      BLOBS_DIRECTORY: this.environment.BLOBS_DIRECTORY,
       LEASE: String(this.environment.LEASE),
     };
     this.#workers = ['A', 'B'].map((name) => new ApiWorker(name, settings, () => store.isOpen));

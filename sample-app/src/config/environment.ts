@@ -1,4 +1,6 @@
 import 'reflect-metadata';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { plainToInstance, Type } from 'class-transformer';
 import {
   IsIn,
@@ -75,6 +77,11 @@ export class Environment {
   @IsOptional()
   @IsString()
   LEDGER_FILE?: string;
+
+  /** Where large responses are stored; processes that share records must share it. */
+  @IsString()
+  @IsNotEmpty()
+  BLOBS_DIRECTORY = join(tmpdir(), 'nestjs-idempotency-sample-blobs');
 
   /** How long the payment provider takes. */
   @Type(() => Number)

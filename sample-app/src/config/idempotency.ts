@@ -1,4 +1,5 @@
 import type { ConfigService } from '@nestjs/config';
+import { fileBlobs } from 'nestjs-idempotency/blobs/file';
 import { openTelemetry } from 'nestjs-idempotency/opentelemetry';
 import { prometheus } from 'nestjs-idempotency/prometheus';
 import type { Persistence } from '../persistence/persistence.js';
@@ -7,7 +8,7 @@ import type { Environment } from './environment.js';
 /** Other applications may use the same store. */
 export const SERVICE = 'sample-app';
 
-/** The module's options: where records are stored, how long an attempt may run, and where its numbers and traces go. */
+/** The module's options: where records and large responses are stored, how long an attempt may run, and where its numbers and traces go. */
 export function idempotencyOptions(
   config: ConfigService<Environment, true>,
   { records }: Persistence,
@@ -15,6 +16,7 @@ export function idempotencyOptions(
   return {
     service: SERVICE,
     ...records,
+    blobs: fileBlobs({ directory: config.get('BLOBS_DIRECTORY', { infer: true }) }),
     lease: {
       duration: config.get('LEASE', { infer: true }),
       maxExecution: config.get('MAX_EXECUTION', { infer: true }),

@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
+import { InvoicesController } from '../invoices/invoices.controller.js';
 import { LedgerController } from '../ledger/ledger.controller.js';
 import { PaymentProvider } from '../provider/payment-provider.js';
 import { ProviderErrorFilter } from '../provider/provider-error.filter.js';
@@ -7,7 +8,7 @@ import { PaymentsController } from './payments.controller.js';
 import { PaymentsService } from './payments.service.js';
 
 @Module({
-  controllers: [PaymentsController, LedgerController],
+  controllers: [PaymentsController, InvoicesController, LedgerController],
   providers: [
     PaymentsService,
     PaymentProvider,

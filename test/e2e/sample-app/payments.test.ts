@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { appendFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -25,6 +25,9 @@ import { DELIVERY_LIMIT } from '../../../sample-app/src/orders/orders-queue.js';
 // The app reads its settings when it is imported.
 process.env.STORE = 'memory';
 process.env.PROVIDER_DELAY_MS = '20';
+const blobs = await mkdtemp(join(tmpdir(), 'sample-blobs-'));
+process.env.BLOBS_DIRECTORY = blobs;
+afterAll(() => rm(blobs, { recursive: true }));
 const { createApp } = await import('../../../sample-app/src/create-app.js');
 const { validateEnvironment } = await import('../../../sample-app/src/config/environment.js');
 
@@ -169,6 +172,44 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     const responses = await Promise.all([refund(), refund()]);
     expect(responses.map(({ status }) => status).sort()).toEqual([201, 400]);
     expect(await get(path, 'alice-demo-token')).toMatchObject({ json: { refunded: 4000 } });
+  });
+
+  it('makes an invoice of 40 MB once, and replays every byte of it', async () => {
+    const { json: payment } = await post({ key: randomUUID() });
+    const key = randomUUID();
+    const ask = async (token = 'alice-demo-token') => {
+      const response = await fetch(`${url}/payments/${String(payment.id)}/invoices`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'idempotency-key': key },
+      });
+      const { status, headers } = response;
+      const hash = createHash('sha256');
+      let bytes = 0;
+      for await (const chunk of response.body!) {
+        hash.update(chunk as Uint8Array);
+        bytes += (chunk as Uint8Array).length;
+      }
+      const isReplay = headers.get('idempotent-replayed') === 'true';
+      const name = headers.get('content-disposition');
+      return {
+        status,
+        isReplay,
+        type: headers.get('content-type'),
+        name,
+        bytes,
+        digest: hash.digest('hex'),
+      };
+    };
+    const first = await ask();
+    expect(first).toMatchObject({
+      status: 201,
+      isReplay: false,
+      type: 'text/csv',
+      bytes: 40_000_000,
+    });
+    expect(first.name).toMatch(/^attachment; filename="invoice-[\w-]+\.csv"$/);
+    expect(await ask()).toEqual({ ...first, isReplay: true });
+    expect(await ask('bob-demo-token')).toMatchObject({ status: 404, isReplay: false });
   });
 
   it('counts the charges of each user, and duplicate charges', async () => {

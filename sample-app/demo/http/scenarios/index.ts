@@ -6,6 +6,7 @@ import { declinedCard } from './declined-card.js';
 import { allClientsRetry } from './all-clients-retry.js';
 import { frozenProcess } from './frozen-process.js';
 import { killedProcess } from './killed-process.js';
+import { largeInvoice } from './large-invoice.js';
 import { storeDown } from './store-down.js';
 
 /** In order of execution: later scenarios use the payments of earlier ones; the last one stops Redis. */
@@ -15,6 +16,7 @@ export const scenarios: readonly Scenario[] = [
   anotherBody,
   anotherUser,
   declinedCard,
+  largeInvoice,
   killedProcess,
   frozenProcess,
   storeDown,
