@@ -50,7 +50,7 @@ describe('The dashboard', () => {
     expect(labels).toEqual(grouping.filter((label) => label !== 'le'));
     // Every panel follows the variables.
     expect(expr).toContain('job=~"$job"');
-    if (!/idempotency_(?:store|reconciled)_/.test(expr)) {
+    if (!/idempotency_(?:store|reconciled|outcome_io|blob)_/.test(expr)) {
       expect(expr).toContain('idempotency_operation_name=~"$operation"');
     }
   });
@@ -78,6 +78,7 @@ describe('The dashboard', () => {
       'Incidents',
       'Leases and takeovers',
       'Store',
+      'Large and secret outcomes',
     ]);
     for (const [, below] of rows) expect(below.length).toBeGreaterThan(1);
   });
