@@ -101,7 +101,7 @@ async function start(
         offload: { aboveBytes: 10_000, putTimeout: '10s' },
         ...(options.outcome as object),
       },
-      storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000 },
+      storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000, ...options.storeErrors },
     },
   });
   afterTest(() => app.close());
@@ -166,6 +166,20 @@ describe('A large response of a transaction that is rolled back', () => {
   });
 });
 
+it('A blob may take longer than storeErrors.saveTimeout, which is for the commit', async () => {
+  const { scenario: next } = await start(here(), { storeErrors: { saveTimeout: '300ms' } });
+  const scenario = next();
+  await bank.observer.query(`
+    CREATE FUNCTION take_your_time() RETURNS trigger LANGUAGE plpgsql AS
+      $$ BEGIN PERFORM pg_sleep(0.3); RETURN NEW; END $$;
+    CREATE TRIGGER slow BEFORE INSERT ON idempotency_blobs
+      FOR EACH ROW WHEN (NEW.name LIKE 'upload/%') EXECUTE FUNCTION take_your_time()`);
+  afterTest(() => bank.observer.query('DROP FUNCTION take_your_time CASCADE'));
+  const first = await scenario.post('/statement');
+  expect(first.status).toBe(201);
+  expectReplay(await scenario.post('/statement'), first);
+});
+
 describe('A blob that cannot be put in the transaction', () => {
   it('because the database refuses it: all is rolled back, and a retry runs', async () => {
     const { scenario: next, events } = await start(here());
@@ -187,7 +201,8 @@ describe('A blob that cannot be put in the transaction', () => {
 
   it('within offload.putTimeout: all is rolled back, and a retry runs', async () => {
     const outcome = { offload: { aboveBytes: 10_000, putTimeout: '200ms' } } as const;
-    const { scenario: next, events } = await start(here(), { outcome });
+    const storeErrors = { saveTimeout: '500ms' } as const;
+    const { scenario: next, events } = await start(here(), { outcome, storeErrors });
     const scenario = next();
     await bank.observer.query('BEGIN; LOCK TABLE idempotency_blobs IN SHARE MODE');
     const response = scenario.post('/statement');

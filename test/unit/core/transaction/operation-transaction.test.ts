@@ -106,6 +106,22 @@ describe('the transaction of an operation', () => {
     expect(unitOfWork.notes).toEqual(['cut']);
   });
 
+  it('gives its last work the time that it may take, besides that of the end, and no more', async () => {
+    const last = () => clock.sleep(5_000);
+    unitOfWork.end.open();
+    await open();
+    const commits = transaction.commit(last, 5_000);
+    await clock.advance(5_000);
+    expect(await commits).toEqual({ kind: 'committed' });
+    expect(unitOfWork.notes).toEqual(['committed']);
+    await open();
+    const late = transaction.commit(last, 4_000);
+    await clock.advance(4_000 + END_WITHIN_MS);
+    expect(await late).toBeUndefined();
+    expect(unitOfWork.notes).toEqual(['committed', 'cut']);
+    await clock.advance(5_000);
+  });
+
   describe('that does not end in time', () => {
     beforeEach(async () => {
       await open();
