@@ -53,22 +53,29 @@ async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
 
 describe('the sample app with its own PostgreSQL', () => {
   let folder: string;
+  /** Outlives the application, as its clients' retries do. */
+  let blobs: string;
   let api: ApiProcess | undefined;
 
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'idempotency-sample-'));
+    blobs = mkdtempSync(join(tmpdir(), 'idempotency-sample-blobs-'));
     // As root, the server runs as another user, who needs access.
     chmodSync(folder, 0o755);
   });
   afterEach(async () => {
     await api?.kill();
-    rmSync(folder, { recursive: true, force: true });
+    for (const each of [folder, blobs]) rmSync(each, { recursive: true, force: true });
   });
 
   it.each([isTestAll ? 'SIGKILL' : 'SIGINT'] as const)(
     'pays, replays and refunds, and after %s leaves neither server nor data behind',
     async (signal) => {
-      api = await startApi({ TMPDIR: folder, PROVIDER_DELAY_MS: '20' });
+      api = await startApi({
+        TMPDIR: folder,
+        BLOBS_DIRECTORY: blobs,
+        PROVIDER_DELAY_MS: '20',
+      });
       const key = randomUUID();
       const order = { amount: 4999, currency: 'EUR' };
       const first = await post(api, '/payments', key, order);
