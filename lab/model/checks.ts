@@ -22,6 +22,8 @@ const THREE_BY_ONE = ['N=3', 'ATT=1'];
 const TWO_CONTENTS = 'CONTENTS=2';
 const STORM = ['OVERRUN', 'CRASHLATE'];
 const ONE_PROCESS = ['OVERRUN', 'DEADLINE', 'TOGETHER=2'];
+/** Without heartbeats and failures, of which the blob store knows nothing. */
+const BLOBS = ['BLOBS', 'BF=1', 'BX=1', 'FL=0', 'HB=0'];
 const HANGING = ['N=1', 'ATT=1', 'LIVE', 'DEADLINE', 'TOGETHER=2', 'HB=2'];
 
 /** For random histories. Where leases may expire at any instant, nearly all do. */
@@ -65,12 +67,15 @@ const ONE_EFFECT = 'at most one effect';
 const EVERY_PROMISE = 'the promises of every live record';
 const UNTIL_LOST = 'the promises, until the store loses the record';
 const NOT_ITS_OWN = 'no process takes over an attempt that it is itself running';
+const POINTS_WELL =
+  'a pointer is to a blob that was stored before, and to no other attempt’s; a blob that is gone is no second run';
 const COMMITTED_ONCE =
   'the committed effect happens at most once, and all clients get the same success';
 
 const CALM = 'calm: no lease is outlived, no crash between effect and complete';
 const IN_STORM =
   'storm: a lease may be over at any instant, a worker may crash between effect and complete';
+const BLOBS_FAIL = 'a put or a read fails, a blob expires, completions given up';
 const LOSSES = 'storm, a loss, two failures, a run without a record, begins given up';
 const COMMITS =
   'transactional: commits without a reply, connections lost, leases over at any instant';
@@ -154,6 +159,26 @@ export const CHECKS: readonly Check[] = [
     ),
     isLiveness: true,
   },
+  holds(
+    'blobs, calm, 2 × 2',
+    [ONE_EFFECT, `calm, ${BLOBS_FAIL}`],
+    ...[...TWO_BY_TWO, ...BLOBS, 'ONCE'],
+  ),
+  holds(
+    'blobs, storm, 2 × 1',
+    [POINTS_WELL, `storm, ${BLOBS_FAIL}`],
+    ...[...TWO_BY_ONE, ...STORM, ...BLOBS],
+  ),
+  holds(
+    'blobs, storm, 2 × 2',
+    [POINTS_WELL, `storm, ${BLOBS_FAIL}; no late copies`],
+    ...[...TWO_BY_TWO, ...STORM, ...BLOBS, 'GH=0'],
+  ),
+  holds(
+    'blobs, storm and losses, 2 × 1',
+    [`${UNTIL_LOST}, with blobs`, `storm, a loss, ${BLOBS_FAIL}`],
+    ...[...TWO_BY_ONE, ...STORM, ...BLOBS, 'LS=1'],
+  ),
   inTransaction(holds('transactional, 2 × 2', [COMMITTED_ONCE, COMMITS], ...TWO_BY_TWO)),
   inTransaction(holds('transactional, 3 × 1', [COMMITTED_ONCE, COMMITS], ...THREE_BY_ONE)),
   inTransaction(holds('transactional, 2 × 3', [COMMITTED_ONCE, COMMITS], 'N=2', 'ATT=3')),
@@ -186,6 +211,11 @@ export const CHECKS: readonly Check[] = [
   { ...fails('denied for ever', ...HANGING, 'DENY_FOR_EVER'), isLiveness: true },
   fails('responses before complete', ...TWO_BY_ONE, 'OVERRUN', 'RESPOND_FIRST'),
   fails('business data not fenced', ...TWO_BY_ONE, 'OVERRUN', 'UNFENCED'),
+  fails('completed before put', ...TWO_BY_ONE, ...BLOBS, 'COMPLETE_FIRST'),
+  fails('one blob for all attempts', ...TWO_BY_ONE, 'OVERRUN', ...BLOBS, 'ONE_NAME'),
+  fails('superseded blobs sent', ...TWO_BY_ONE, 'OVERRUN', ...BLOBS, 'SERVE_OWN'),
+  fails('blobs of unknown ends deleted', ...TWO_BY_ONE, ...BLOBS, 'DROP_UNKNOWN'),
+  fails('missing blobs run again', ...TWO_BY_ONE, ...BLOBS, 'ONCE', 'RUN_AGAIN'),
   inTransaction(fails('neither lock nor outcome', ...TWO_BY_ONE, 'OUTSIDE', 'UNLOCKED')),
   inTransaction(fails('takeovers of locked records', ...TWO_BY_ONE, 'OUTSIDE', 'IGNORE_LOCK')),
   inTransaction(fails('commits assumed', ...TWO_BY_ONE, 'ASSUME_COMMITTED')),

@@ -63,10 +63,13 @@ inline restores(f, outcome) {
 
 inline alreadyStored(t) { MUST(kept == t) }
 
-/* The record's fence is that of the newest grant, and a stored outcome never changes. */
+/* The record's fence is that of the newest grant, a stored outcome never changes, and it points to what is there. */
 inline changed() {
   MUST(state == absent || hasLost || fence == ticks);
   MUST(first == 0 || hasLost || (FINISHED && kept == first))
+#ifdef BLOBS
+  ; MUST(state != completed || hasLost || POINTS_WELL(kept))
+#endif
 #ifdef TRACE
   ; assert(!wrong)
 #endif

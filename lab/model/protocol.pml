@@ -4,6 +4,7 @@
  *   properties.pml      what holds
  *   faults.pml          leases that expire, dead sockets, losses
  *   worker.pml          what an attempt does
+ *   blob.pml            with BLOBS: the blob store that has the bodies of successes
  *
  * The head of each names its switches and the mistakes that can be planted in it. Time has no numbers.
  *
@@ -12,6 +13,7 @@
  *   RL  replies that are lost: the same command again          FL  failures of the operation, each retryable or kept
  *   GH  copies of a command that a dead socket holds back      HB  heartbeats of an attempt
  *       and delivers at any later time                         LS  times that the store loses the record
+ *   BF  failures of the blob store                             BX  blobs that expire
  *   CR  crashes of a worker                                    FO  runs without a record (whenUnavailable: 'execute')
  */
 #ifndef N
@@ -43,6 +45,12 @@
 #endif
 #ifndef FO
 #define FO 0
+#endif
+#ifndef BF
+#define BF 1
+#endif
+#ifndef BX
+#define BX 1
 #endif
 #ifndef TOGETHER
 #define TOGETHER 1
@@ -84,6 +92,11 @@ bool past[WORKERS];               /* its hard deadline is over, as its process c
 #define ANY_PEER(w,t) (PEER(0,w,t) || PEER(1,w,t) || PEER(2,w,t))
 #endif
 
+#ifdef BLOBS
+#include "blob.pml"
+#else
+#define KEPT(t) true
+#endif
 #include "record.pml"
 #include "properties.pml"
 #include "faults.pml"

@@ -57,7 +57,13 @@ BEGIN:
   :: atomic { choose(i, t, allow); chooseLate(isLate); begin(t, allow, isLate, rc, rv, f); allow = 0; isLate = 0;
        if
        :: STARTED(rc) -> phase[i] = RUNNING; granted[i] = f; rc = 0; goto HANDLER
-       :: rc == completed -> succeeds(t, rv); goto END
+       :: rc == completed && KEPT(rv) -> succeeds(t, rv); goto END
+#ifdef RUN_AGAIN
+       :: rc == completed && !KEPT(rv) -> phase[i] = RUNNING; f = fence; granted[i] = f; rc = 0; rv = 0; goto HANDLER
+#elif defined(BLOBS)
+       :: rc == completed && !KEPT(rv) -> goto END                      /* not kept: it is done, and does not run again */
+       :: rc == completed && bf > 0 -> bf--; leave(i); goto RESPOND     /* the blob store does not answer */
+#endif
        :: rc == failed -> fails(t, rv); leave(i); goto RESPOND
        :: BUSY(rc) -> rc = 0; goto WAIT
        :: rc == late && !again -> again = 1; rc = 0; goto BEGIN         /* with what it has learnt of the server's clock */
@@ -103,13 +109,36 @@ HANDLER:
 #endif
        effectUnder(f); rc = 0 }
   fi;
+#ifdef BLOBS
+  if
+#ifdef COMPLETE_FIRST
+  :: atomic { pointer[t] = 1 }
+#else
+  :: atomic { put(t); pointer[t] = 1 }
+  :: atomic { bf > 0 -> bf-- }
+  :: atomic { bf > 0 -> bf--; put(t) }
+#endif
+#ifdef CRASHLATE
+  :: atomic { cr > 0 -> crash(i) } goto RESPOND
+  :: atomic { cr > 0 -> put(t); crash(i) } goto RESPOND
+#endif
+  fi;
+#endif
 COMPLETE:
   if
   :: atomic { complete(t, f, completed, rc, rv);
        if
        :: rc == ok || rc == ok_late || rc == already -> succeeds(t, t); goto END
        :: rc == restored -> reported = 1; succeeds(t, t); goto END
+#ifdef SERVE_OWN
+       :: rc == superseded && state == completed -> reported = 1; succeeds(t, t); goto END
+#elif defined(BLOBS)
+       :: rc == superseded && state == completed -> reported = 1;
+            if :: drop(t) :: true fi;                                   /* as far as it can */
+            if :: KEPT(rv) -> succeeds(t, rv) :: else fi; goto END
+#else
        :: rc == superseded && state == completed -> reported = 1; succeeds(t, rv); goto END
+#endif
        :: rc == superseded && state == failed -> reported = 1; fails(t, rv); leave(i); goto RESPOND
        :: rc == lost && state == in_progress -> reported = 1; phase[i] = PENDING; rc = 0; goto HELD
        :: else -> reported = 1; leave(i); goto RESPOND                  /* outcome unknown */
@@ -119,6 +148,13 @@ COMPLETE:
   :: atomic { hb < HB -> hb++; extend(t, f, rc); rc = 0 } goto COMPLETE
 #ifdef CRASHLATE
   :: atomic { cr > 0 -> crash(i) } goto RESPOND
+#endif
+#ifdef BLOBS
+  /* It gives up, and keeps the blob: the outcome may be stored, now or later. */
+  :: atomic { rl > 0 -> rl--; complete(t, f, completed, rc, rv); GIVEN_UP(t); leave(i) } goto RESPOND
+#ifdef CRASHLATE
+  :: atomic { gh > 0 -> holdBack(O_COMPLETE, t, f, 0); GIVEN_UP(t); leave(i) } goto RESPOND
+#endif
 #endif
 #ifdef RESPOND_FIRST
   :: atomic { true -> succeeds(t, t) } goto COMPLETE
