@@ -53,3 +53,6 @@ export const UNAVAILABLE = ['503 idempotency_store_unavailable', '503 idempotenc
 
 /** What a process says of an outcome whose key of encryption it does not have. */
 export const WITHOUT_ITS_KEY = ['503 idempotency_outcome_unavailable'];
+
+/** What a client is told of an operation whose large body is nowhere: it is done, and does not run again. */
+export const NOT_KEPT = ['409 idempotency_response_not_kept'];

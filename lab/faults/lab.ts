@@ -15,7 +15,7 @@ import type { StoreSettings, WorkerOptions, WorkerSettings } from './worker/sett
 
 export interface StartOptions extends Pick<
   WorkerSettings,
-  'secrets' | 'transactional' | 'mutant' | 'metrics' | 'onTakeover'
+  'secrets' | 'blobs' | 'transactional' | 'mutant' | 'metrics' | 'onTakeover'
 > {
   readonly options?: WorkerOptions;
   readonly effectDelayMs?: number;

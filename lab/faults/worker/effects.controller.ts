@@ -4,6 +4,7 @@ import { Body, Controller, Inject, Post, Res } from '@nestjs/common';
 import { IdempotencyContext, Idempotent } from 'nestjs-idempotency';
 import { LineFile } from './line-file.js';
 import { Mishaps } from './mishaps.js';
+import { octets } from './octets.js';
 import { EXECUTION_HEADER, OPERATION, WORKER_SETTINGS, type WorkerSettings } from './settings.js';
 
 /** What a client asks for. */
@@ -37,12 +38,4 @@ export class EffectsController {
     reply.header(EXECUTION_HEADER, execution);
     return bytes === undefined ? { key, execution, attempt } : octets(bytes, execution);
   }
-}
-
-/** Bytes that no text encoding leaves alone, with the execution in front: no two answers are equal. */
-function octets(size: number, execution: string): Buffer {
-  const body = Buffer.allocUnsafe(size);
-  for (let index = 0; index < size; index += 1) body[index] = index & 0xff;
-  body.write(execution);
-  return body;
 }

@@ -10,8 +10,10 @@ import { LineFile } from './line-file.js';
 import { ARRIVAL } from './mishap.js';
 import { Mishaps } from './mishaps.js';
 import { MUTANTS } from './mutants.js';
+import { ObservedBlobs } from './observed-blobs.js';
 import { ObservedStore } from './observed-store.js';
 import { ObservedUnitOfWork } from './observed-unit-of-work.js';
+import { openBlobs } from './open-blobs.js';
 import { openStore } from './open-store.js';
 import { recordEvents } from './record-events.js';
 import {
@@ -31,6 +33,7 @@ const mishaps = new Mishaps(name, events);
 const mutant = settings.mutant && MUTANTS[settings.mutant];
 const realStore = openStore(settings.store);
 const store = new ObservedStore(mutant?.store?.(realStore) ?? realStore, name, events, mishaps);
+const blobs = settings.blobs && new ObservedBlobs(await openBlobs(settings.blobs), mishaps);
 const transactional = await openTransactions();
 const metrics = settings.metrics ? (await import('./metrics.js')).openMetrics() : undefined;
 
@@ -45,6 +48,7 @@ const app = await NestFactory.create<NestFastifyApplication>(
         ...options,
         ...(onTakeover && { lease: { ...options.lease, onTakeover: recover } }),
         ...(secrets && { secrets: keysOf(secrets) }),
+        ...(blobs && { blobs }),
         store,
         service: SERVICE,
         ...(transactional && { unitOfWork: transactional.unitOfWork }),

@@ -17,12 +17,16 @@ export const TRANSACTIONAL_POINTS = [
   'after_commit',
 ] as const;
 
+/** Around the put of a large body into the blob store, which comes before `before_complete`; `in_put`: it has a part of the body. */
+export const PUT_POINTS = ['before_put', 'in_put', 'after_put'] as const;
+
 /** Where something may happen to a request, before anything is begun for it. */
 export const ARRIVAL = 'on_arrival';
 
-export type Point = (typeof POINTS | typeof TRANSACTIONAL_POINTS)[number] | typeof ARRIVAL;
+export type Point =
+  (typeof POINTS | typeof TRANSACTIONAL_POINTS | typeof PUT_POINTS)[number] | typeof ARRIVAL;
 
-const KNOWN: readonly Point[] = [...POINTS, ...TRANSACTIONAL_POINTS, ARRIVAL];
+const KNOWN: readonly Point[] = [...POINTS, ...TRANSACTIONAL_POINTS, ...PUT_POINTS, ARRIVAL];
 
 /**
  * What happens there.

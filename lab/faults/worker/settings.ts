@@ -27,10 +27,21 @@ interface StoreExtras {
   readonly options?: Omit<OwnConnectionOptions, 'client' | 'url' | 'onConnectionError'>;
 }
 
+/** Where the large bodies of a worker are. */
+export type BlobSettings =
+  | {
+      readonly kind: 'file';
+      readonly directory: string;
+      /** How large a file of the process may become. @defaultValue as large as the disk lets it */
+      readonly mostBytes?: number;
+    }
+  | { readonly kind: 's3'; readonly endpoint: string }
+  | { readonly kind: 'postgres'; readonly url: string };
+
 /** What survives JSON of the module's options. */
 export type WorkerOptions = Omit<
   IdempotencyModuleOptions,
-  'store' | 'unitOfWork' | 'telemetry' | 'secrets'
+  'store' | 'unitOfWork' | 'telemetry' | 'secrets' | 'blobs'
 >;
 
 /** Keys of encryption, by their ids: every worker makes the same key of an id. */
@@ -46,6 +57,7 @@ export interface WorkerSettings {
   readonly store: StoreSettings;
   readonly options?: WorkerOptions;
   readonly secrets?: SecretsSettings;
+  readonly blobs?: BlobSettings;
   /** Whether the effect is a row that is committed together with the record: a PostgreSQL has both. */
   readonly transactional?: boolean;
   /** A mistake that the worker is to make, for the sake of those who have to notice. */

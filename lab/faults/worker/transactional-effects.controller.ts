@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Controller, Inject, Post, Res } from '@nestjs/common';
+import { Body, Controller, Inject, Post, Res } from '@nestjs/common';
 import { IdempotencyContext, IdempotencyTransaction, Idempotent } from 'nestjs-idempotency';
 import type { PoolClient } from 'pg';
+import type { EffectRequest } from './effects.controller.js';
 import { Mishaps } from './mishaps.js';
+import { octets } from './octets.js';
 import { EXECUTION_HEADER, OPERATION, WORKER_SETTINGS, type WorkerSettings } from './settings.js';
 
 const INSERT = `
@@ -23,6 +25,7 @@ export class TransactionalEffectsController {
   async create(
     @IdempotencyContext() context: IdempotencyContext,
     @IdempotencyTransaction() transaction: Pick<PoolClient, 'query'>,
+    @Body() { bytes }: EffectRequest,
     @Res({ passthrough: true }) reply: { header(name: string, value: string): unknown },
   ): Promise<unknown> {
     await this.mishaps.at('in_handler');
@@ -34,6 +37,6 @@ export class TransactionalEffectsController {
     await transaction.query(INSERT, row);
     await this.mishaps.at('after_effect');
     reply.header(EXECUTION_HEADER, execution);
-    return { key, execution, attempt };
+    return bytes === undefined ? { key, execution, attempt } : octets(bytes, execution);
   }
 }

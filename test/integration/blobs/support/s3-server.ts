@@ -8,6 +8,7 @@ import {
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import type { Writable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { startServer, type StartedServer } from '../../../support/servers/start-server.js';
@@ -39,12 +40,18 @@ export type Fault =
   | 'none'
   /** The connection breaks before the request reaches the server. */
   | 'cut'
+  /** The server gets half of the request; then both connections break. */
+  | 'cut the request'
   /** The server has done it; the connection breaks before its response. */
   | 'lose the answer'
   /** The connection breaks in the middle of the response. */
   | 'cut the answer'
   /** Nothing is read, and nothing is said. */
   | 'stall'
+  /** Half of the response comes, and then nothing. */
+  | 'stall the answer'
+  /** It reads what the client did not store. */
+  | { readonly changed: (bytes: Buffer) => Buffer }
   /** Its own response, with the code of an error of S3. */
   | { readonly status: number; readonly code: string };
 
@@ -119,9 +126,10 @@ export class S3Gateway {
     const seen = { method, url, headers };
     this.seen.push(seen);
     const fault = this.fault(seen);
+    const isRefused = typeof fault === 'object' && 'status' in fault;
     if (fault === 'cut') request.destroy();
     else if (fault === 'stall') request.pause();
-    else if (typeof fault === 'object') await refuse(request, response, fault.status, fault.code);
+    else if (isRefused) await refuse(request, response, fault.status, fault.code);
     else if (new URL(url, this.url).searchParams.has('lifecycle')) this.sendLifecycle(response);
     else if (
       this.bucket.isConditional &&
@@ -147,16 +155,24 @@ export class S3Gateway {
         answer.resume().on('end', () => response.destroy());
         return;
       }
+      if (typeof fault === 'object' && 'changed' in fault) {
+        void sendChanged(answer, response, fault.changed);
+        return;
+      }
       response.writeHead(answer.statusCode ?? 500, answer.headers);
-      if (fault === 'cut the answer') {
+      if (fault === 'cut the answer' || fault === 'stall the answer') {
         answer.once('data', (chunk: Buffer) => {
-          response.write(chunk.subarray(0, chunk.length / 2), () => response.destroy());
+          answer.pause();
+          response.write(chunk.subarray(0, chunk.length / 2), () => {
+            if (fault === 'cut the answer') response.destroy();
+          });
         });
       } else answer.pipe(response);
       response.on('close', () => answer.destroy());
     });
     request.on('aborted', () => passed.destroy());
-    request.pipe(passed);
+    if (fault === 'cut the request') cutInTheMiddle(request, passed);
+    else request.pipe(passed);
   }
 
   private async exists(url: string): Promise<boolean> {
@@ -174,6 +190,30 @@ export class S3Gateway {
     else if (lifecycle === 404) sendError(response, 404, 'NoSuchLifecycleConfiguration');
     else response.end(xml({ LifecycleConfiguration: { Rule: lifecycle } }));
   }
+}
+
+function cutInTheMiddle(request: IncomingMessage, passed: Writable): void {
+  const half = Number(request.headers['content-length'] ?? 0) / 2;
+  let bytes = 0;
+  request.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes < half) passed.write(chunk);
+    else {
+      passed.destroy();
+      request.destroy();
+    }
+  });
+}
+
+async function sendChanged(
+  answer: IncomingMessage,
+  response: ServerResponse,
+  changed: (bytes: Buffer) => Buffer,
+): Promise<void> {
+  const bytes = changed(await buffer(answer));
+  const { etag: _, ...headers } = answer.headers;
+  response.writeHead(answer.statusCode ?? 500, { ...headers, 'content-length': bytes.length });
+  response.end(bytes);
 }
 
 /** As S3 does, once it has read the request. */
