@@ -1,0 +1,259 @@
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { migrate, postgresBlobs } from 'nestjs-idempotency/postgres';
+import type { Pool } from 'pg';
+import { CALLER } from '../../../lab/faults/client.js';
+import { createEffectsTable, readEffects } from '../../../lab/faults/effects-table.js';
+import { CUT_OFF } from '../../../lab/faults/expectations.js';
+import { recordKeyOf } from '../../../lab/faults/extra-executions.js';
+import { Lab, type StartOptions } from '../../../lab/faults/lab.js';
+import type { LabWorker } from '../../../lab/faults/lab-worker.js';
+import { judge } from '../../../lab/faults/oracle.js';
+import type { Point } from '../../../lab/faults/worker/mishap.js';
+import { CALLER_HEADER } from '../../../lab/faults/worker/settings.js';
+import { describeWithClock, ServerClock } from '../../support/clocks/server-clock.js';
+import { isTestAll } from '../../support/jest/test-all.js';
+import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
+import { sharedDatabase } from '../../support/postgres/use-postgres.js';
+import { startRedis, type RedisServer } from '../../support/redis/redis-server.js';
+import { until } from '../../support/waiting/until.js';
+import { folderPlace } from './support/blob-places.js';
+import { ABOVE, isWhole, keysWithOtherBytes, LARGE, WITHOUT_BODY } from './support/large-bodies.js';
+
+const LEASE_MS = 60_000;
+const LIMIT_MS = 30_000;
+const OUTCOME = { offload: { aboveBytes: ABOVE } };
+/** More than the sockets of a client that does not read take in. */
+const HUGE = 24_000_000;
+
+const ALL_POINTS = ['before_put', 'in_put', 'after_put', 'before_complete'] as const;
+/** The last but one leaves a part of a body, and the last a whole one. */
+const POINTS = isTestAll ? ALL_POINTS : (['in_put', 'after_put'] as const);
+
+const crashAt = (point: Point) => ({ point, action: { kind: 'crash' } }) as const;
+
+describeWithClock('A worker that dies by kill -9 with a large body', () => {
+  let clock: ServerClock;
+  let redis: RedisServer;
+  let lab: Lab;
+  const place = folderPlace();
+  const survivors = new Map<'run' | 'reject', LabWorker>();
+
+  beforeAll(async () => {
+    clock = new ServerClock();
+    redis = await startRedis({ env: clock.env });
+    lab = await Lab.set();
+    for (const onTakeover of ['run', 'reject'] as const) {
+      survivors.set(onTakeover, await start(onTakeover));
+    }
+  }, 120_000);
+
+  afterAll(async () => {
+    await lab.clear();
+    await redis.stop();
+    clock.remove();
+    await place.stop();
+  });
+
+  function start(onTakeover: 'run' | 'reject'): Promise<LabWorker> {
+    const options: StartOptions['options'] = {
+      lease: { duration: LEASE_MS, onTakeover },
+      outcome: { ...OUTCOME, maxBytes: 2 * HUGE },
+    };
+    return lab.start({ kind: 'redis', url: redis.url }, { blobs: place.settings, options });
+  }
+
+  /** It dies at this point of the key's first attempt; then its lease is over. */
+  async function crash(point: Point, key: string, onTakeover: 'run' | 'reject') {
+    const victim = await start(onTakeover);
+    const lost = await lab.client.send(victim.url, key, {
+      body: { bytes: LARGE },
+      mishap: crashAt(point),
+    });
+    expect(lost).toMatchObject({ error: 'ECONNRESET' });
+    await victim.untilExit();
+    const survivor = survivors.get(onTakeover)!;
+    expect(await ask(survivor, key)).toMatchObject(
+      point === 'after_complete'
+        ? { status: 201, replayed: true }
+        : { status: 409, code: 'idempotency_in_progress' },
+    );
+    clock.pass(LEASE_MS);
+    return survivor;
+  }
+
+  const ask = (worker: LabWorker, key: string) =>
+    lab.client.send(worker.url, key, { body: { bytes: LARGE } });
+
+  it.each(POINTS)(
+    'at the point %s leaves its effect, which onTakeover: "reject" never repeats',
+    async (point) => {
+      const key = `reject-${point}`;
+      const survivor = await crash(point, key, 'reject');
+      const response = await ask(survivor, key);
+      expect(response).toMatchObject({ status: 409, code: 'idempotency_outcome_unknown' });
+      expect(lab.effects(key)).toHaveLength(1);
+    },
+  );
+
+  // What its put has left is no outcome.
+  it.each(POINTS.slice(-1))(
+    'at the point %s leaves its effect, which a takeover repeats, and is reported',
+    async (point) => {
+      const key = `run-${point}`;
+      const survivor = await crash(point, key, 'run');
+      const response = await ask(survivor, key);
+      expect([isWhole(response), response.replayed]).toEqual([true, false]);
+      const replay = await ask(survivor, key);
+      expect(replay).toMatchObject({ replayed: true, execution: response.execution });
+      expect(isWhole(replay)).toBe(true);
+      expect(lab.effects(key)).toHaveLength(2);
+    },
+  );
+
+  it('after complete, and before the first byte, leaves an outcome that is replayed', async () => {
+    const key = 'after_complete';
+    const survivor = await crash('after_complete', key, 'run');
+    const replay = await ask(survivor, key);
+    expect(replay).toMatchObject({ status: 201, replayed: true });
+    expect(isWhole(replay)).toBe(true);
+    expect(lab.effects(key)).toHaveLength(1);
+  });
+
+  it('while it sends leaves a client that knows it, and an outcome that is replayed', async () => {
+    const key = 'sending';
+    const victim = await start('run');
+    const sent = request(`${victim.url}/effects`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'idempotency-key': key,
+        [CALLER_HEADER]: CALLER,
+      },
+    });
+    sent.end(JSON.stringify({ bytes: HUGE }));
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    let bytes = 0;
+    const broken = new Promise((resolve) => response.once('error', resolve));
+    response.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      response.pause();
+    });
+    await once(response, 'data');
+    await lab.kill(victim);
+    response.on('data', () => response.resume()).resume();
+    expect(await broken).toMatchObject({ code: 'ECONNRESET' });
+    expect(bytes).toBeLessThan(HUGE);
+
+    const replay = await lab.client.send(survivors.get('run')!.url, key, {
+      body: { bytes: HUGE },
+    });
+    expect(replay).toMatchObject({ status: 201, replayed: true });
+    expect(isWhole(replay, HUGE)).toBe(true);
+    expect(lab.effects(key)).toHaveLength(1);
+  });
+
+  it('leaves nothing that was not reported, and no client with other bytes than those of its execution', () => {
+    const { objections } = lab.judge({
+      ...WITHOUT_BODY,
+      outages: false,
+      extraExecutions: 'reported to the second',
+      otherResponses: [...WITHOUT_BODY.otherResponses, '409 idempotency_outcome_unknown'],
+    });
+    expect(objections).toEqual([]);
+    expect(keysWithOtherBytes(lab).filter((key) => key !== 'sending')).toEqual([]);
+  });
+});
+
+describe('A transactional worker that dies by kill -9 with a large body', () => {
+  const points = isTestAll
+    ? ([...ALL_POINTS.slice(0, 3), 'before_commit', 'in_commit', 'after_commit'] as const)
+    : (['in_put', 'after_put'] as const);
+  let url: string;
+  let pool: Pool;
+  let lab: Lab;
+  let survivor: LabWorker;
+
+  beforeAll(async () => {
+    url = await sharedDatabase();
+    await migrate({ url });
+    const blobs = postgresBlobs({ url });
+    await blobs.migrate();
+    await blobs.close();
+    pool = openPostgresPool(url);
+    await createEffectsTable(pool);
+    lab = await Lab.set();
+    survivor = await start();
+  }, 120_000);
+
+  afterAll(async () => {
+    await lab.clear();
+    await pool.end();
+  });
+
+  function start(): Promise<LabWorker> {
+    return lab.start(
+      { kind: 'postgres', url },
+      {
+        transactional: true,
+        blobs: { kind: 'postgres', url },
+        options: { lease: { duration: LEASE_MS }, outcome: OUTCOME },
+      },
+    );
+  }
+
+  it.each(points)('at the point %s: one effect, and each client gets its bytes', async (point) => {
+    const victim = await start();
+    const lost = await lab.client.send(victim.url, point, {
+      body: { bytes: LARGE },
+      mishap: crashAt(point),
+    });
+    expect(lost).toMatchObject({ error: 'ECONNRESET' });
+    await victim.untilExit();
+    await pool.query(
+      `UPDATE idempotency_records SET lease_until = lease_until - $1 * interval '1 ms' WHERE record_key = $2`,
+      [LEASE_MS, Buffer.from(recordKeyOf(point), 'base64url')],
+    );
+    const response = await lab.client.ask(() => [survivor.url], point, {
+      limitMs: LIMIT_MS,
+      body: { bytes: LARGE },
+    });
+    expect(isWhole(response)).toBe(true);
+    const effects = (await readEffects(pool)).filter(({ key }) => key === point);
+    expect(effects).toMatchObject([{ execution: response.execution }]);
+  });
+
+  it('leaves uploads that expire by their age, and nothing else', async () => {
+    const { rows } = await pool.query<{ name: string; hours: number }>(
+      `SELECT name, round(extract(epoch FROM max(expires_at) - now()) / 3600)::integer AS hours
+       FROM idempotency_blobs GROUP BY name`,
+    );
+    const uploads = rows.filter(({ name }) => name.startsWith('upload/'));
+    expect(uploads.length).toBeGreaterThan(0);
+    for (const { hours } of uploads) expect(hours).toBe(24);
+
+    const uploadsLeft = async () =>
+      (await pool.query(`SELECT FROM idempotency_blobs WHERE name LIKE 'upload/%'`)).rowCount;
+    await pool.query(`UPDATE idempotency_blobs SET expires_at = now() WHERE name LIKE 'upload/%'`);
+    const cleaner = postgresBlobs({ url, deleteExpired: { interval: '100ms' } });
+    await cleaner.open();
+    try {
+      await until(async () => (await uploadsLeft()) === 0);
+    } finally {
+      await cleaner.close();
+    }
+    const left = await pool.query('SELECT DISTINCT name FROM idempotency_blobs');
+    expect(left.rows).toHaveLength(rows.length - uploads.length);
+  });
+
+  it('leaves one effect for each key', async () => {
+    const { objections, figures } = judge(
+      { ...lab.evidence(), ledger: await readEffects(pool) },
+      { ...WITHOUT_BODY, otherResponses: [...WITHOUT_BODY.otherResponses, ...CUT_OFF] },
+    );
+    expect(objections).toEqual([]);
+    expect(keysWithOtherBytes(lab)).toEqual([]);
+    expect(figures.executions).toBe(points.length);
+  });
+});
