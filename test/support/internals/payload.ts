@@ -23,5 +23,6 @@ export {
   UnreadableOutcome,
   type OutcomeBinding,
 } from '../../../lib/core/payload/outcome-transform.js';
+export { DEFAULT_OFFLOAD } from '../../../lib/core/payload/pack-options.js';
 export { checkSecretKeys } from '../../../lib/core/payload/secret-keys.js';
 export { openSegments, SEGMENT_BYTES, sealedSegments } from '../../../lib/core/payload/segments.js';

@@ -87,6 +87,18 @@ describe('an encrypted outcome', () => {
     expect(await reasonOf(() => unpack(longer))).toBe('integrity');
   });
 
+  it('is not read with another length in its head', async () => {
+    const { pack, unpack } = await opened(KEYS, { compression: { thresholdBytes: 64 } });
+    const { header, body } = await pack(outcome);
+    const lengthAt = decodeFrame(body).headBytes.length - 4;
+    for (let bit = 0; bit < 24; bit += 1) {
+      const changed = Buffer.from(body);
+      changed[lengthAt + 1 + (bit >> 3)]! ^= 1 << (bit & 7);
+      // Before anything is inflated.
+      expect(await reasonOf(() => unpack({ header, body: changed }))).toBe('integrity');
+    }
+  });
+
   it.each<[keyof OutcomeBinding, string]>([
     ['recordKey', 'b'.repeat(43)],
     ['state', 'failed'],
@@ -284,6 +296,20 @@ describe('keys that are loaded again', () => {
     await pack(outcome);
     await clock.advance(0);
     expect(sealOf(await pack(outcome)).keyId).toBe('k2');
+  });
+
+  it('decrypt by the one that has taken an id over', async () => {
+    const { source, clock, unpack } = await withSource();
+    const written = async (key: Buffer) =>
+      (await opened(staticKeys({ current: 'k1', keys: { k1: key } }))).pack(outcome);
+    const first = await written(keyOf(1));
+    expect(equal(await unpack(first), outcome)).toBe(true);
+    source.keys.set('k1', createSecretKey(keyOf(2)));
+    await clock.advance(MINUTES_MS);
+    await unpack(first);
+    await clock.advance(0);
+    expect(await reasonOf(() => unpack(first))).toBe('integrity');
+    expect(equal(await unpack(await written(keyOf(2))), outcome)).toBe(true);
   });
 
   it('let an outcome wait whose key is not known yet', async () => {

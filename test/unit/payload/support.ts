@@ -1,19 +1,15 @@
 import { expect } from '@jest/globals';
 import { type SecretKeys, staticKeys } from 'nestjs-idempotency';
 import { StandingClock } from '../../support/clocks/standing-clock.js';
-import {
-  type Clock,
-  OUTCOME,
-  type Outcome,
-  type OutcomeOptions,
-  type OwnerToken,
-  resolveGroup,
-} from '../../support/internals/core.js';
+import type { Clock, Outcome } from '../../support/internals/core.js';
 import {
   OutcomeTransform,
   UnreadableOutcome,
   type OutcomeBinding,
 } from '../../support/internals/payload.js';
+import { optionsOf, OWNER, type PackOptions } from './pack-options.js';
+
+export { optionsOf, OWNER, type PackOptions } from './pack-options.js';
 
 /** A key of 32 bytes, all alike. */
 export const keyOf = (byte: number) => Buffer.alloc(32, byte);
@@ -25,9 +21,6 @@ export const BINDING = {
   state: 'completed',
   fingerprint: 'f'.repeat(22),
 } as OutcomeBinding;
-
-/** The attempt of an outcome. */
-export const OWNER = { token: 't'.repeat(22) as OwnerToken, retentionMs: 60_000 };
 
 /** A response of this many orders, as JSON: about 90 bytes each. */
 export function orders(count: number): Outcome {
@@ -43,15 +36,6 @@ export function orders(count: number): Outcome {
 
 export function outcomeOf(body: Uint8Array): Outcome {
   return { header: '{"status":201}', body };
-}
-
-export type PackOptions = Pick<
-  OutcomeOptions,
-  'bodyRetention' | 'compression' | 'dictionaries' | 'encryption'
->;
-
-export function optionsOf(given: PackOptions = {}) {
-  return resolveGroup('outcome', OUTCOME, given);
 }
 
 /** An open transform, and a shorter way to call it. */

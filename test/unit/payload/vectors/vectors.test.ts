@@ -2,12 +2,19 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { staticKeys } from 'nestjs-idempotency';
-import { decodePointer, FRAME_HEADER, isAvailable } from '../../../support/internals/payload.js';
+import { nodeClock } from '../../../support/internals/core.js';
+import {
+  decodeFrame,
+  decodePointer,
+  FRAME_HEADER,
+  isAvailable,
+  OutcomeTransform,
+} from '../../../support/internals/payload.js';
 import { opened } from '../support.js';
-import { madeVectors, type Vectors } from './vectors.js';
+import { madeVectors, storeInFolder, type Vectors } from './vectors.js';
 
 // Written once, and read by every version of Node on which the tests of units run.
-const { key, dictionary, outcomes, pointers } = JSON.parse(
+const { key, dictionary, outcomes, blobs, pointers } = JSON.parse(
   readFileSync(join(import.meta.dirname, 'vectors.json'), 'utf8'),
 ) as Vectors;
 
@@ -31,6 +38,27 @@ describe('a frame that was written by another version', () => {
     expect({ header: read.header, body: hex(read.body) }).toEqual({ header, body });
   });
 
+  it.each(blobs)('is read with its blob: $name', async ({ binding, header, body, frame, blob }) => {
+    const inFolder = await storeInFolder();
+    const transform = new OutcomeTransform(
+      secrets,
+      nodeClock,
+      undefined,
+      undefined,
+      inFolder.store,
+    );
+    await transform.open();
+    try {
+      await inFolder.write(bytes(blob));
+      expect(decodeFrame(bytes(frame)).head.isPointer).toBe(true);
+      const read = await transform.unpack({ header: FRAME_HEADER, body: bytes(frame) }, binding);
+      expect({ header: read.header, body: hex(read.body) }).toEqual({ header, body });
+    } finally {
+      await transform.close();
+      await inFolder.remove();
+    }
+  });
+
   if (readable.length < outcomes.length) {
     const others = outcomes.filter((outcome) => !isReadable(outcome));
     it.skip.each(others)(
@@ -43,6 +71,7 @@ describe('a frame that was written by another version', () => {
     const now = await madeVectors();
     const uncompressed = ({ algorithm }: Vectors['outcomes'][number]) => algorithm === undefined;
     expect(now.outcomes.filter(uncompressed)).toEqual(outcomes.filter(uncompressed));
+    expect(now.blobs.filter(uncompressed)).toEqual(blobs.filter(uncompressed));
     expect(now.pointers).toEqual(pointers);
   });
 

@@ -1,14 +1,22 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { staticKeys, type SecretKeys } from 'nestjs-idempotency';
+import { fileBlobs } from 'nestjs-idempotency/blobs/file';
+import { blobName } from 'nestjs-idempotency/store';
 import { nodeClock, type Outcome } from '../../../support/internals/core.js';
 import {
   ALGORITHMS,
+  DEFAULT_OFFLOAD,
   encodePointer,
   isAvailable,
   OutcomeTransform,
   type Algorithm,
   type OutcomeBinding,
 } from '../../../support/internals/payload.js';
-import { optionsOf, type PackOptions, OWNER } from '../support.js';
+import { optionsOf, type PackOptions, OWNER } from '../pack-options.js';
 
 /** All bytes are in hex. */
 export interface Vectors {
@@ -22,6 +30,8 @@ export interface Vectors {
     readonly body: string;
     readonly frame: string;
   }[];
+  /** Outcomes whose body is in a blob, and that blob. */
+  readonly blobs: readonly (Vectors['outcomes'][number] & { readonly blob: string })[];
   readonly pointers: readonly (Readonly<Record<string, string | number>> & {
     readonly pointer: string;
   })[];
@@ -30,7 +40,7 @@ export interface Vectors {
 const KEY = Buffer.from(Array.from({ length: 32 }, (_, index) => 0xff - index));
 const DICTIONARY = Buffer.from('{"id":"ord_","amount":,"currency":"EUR","state":"paid"}');
 
-const BINDING = {
+export const BINDING = {
   recordKey: 'JxI6dV6ZxX0rQ1vP7t5kqY3mB8uW2nLfH4cGsOaEo9w',
   state: 'completed',
   fingerprint: '3q2-7wAAAAAAAAAAAAAAAA',
@@ -51,6 +61,25 @@ const clock = Object.assign(Object.create(nodeClock) as typeof nodeClock, {
 });
 
 export const KEYS = staticKeys({ current: '2026-11', keys: { '2026-11': KEY } });
+
+/** A blob store in a folder of its own, for one blob. */
+export async function storeInFolder() {
+  const directory = await mkdtemp(join(tmpdir(), 'idempotency-vectors-'));
+  const store = fileBlobs({ directory, fsync: false });
+  await store.open();
+  const name = blobName(OWNER.retentionMs, BINDING.recordKey, OWNER.token);
+  const signal = new AbortController().signal;
+  return {
+    store,
+    write: (bytes: Buffer) =>
+      store.put(name, Readable.from([bytes]), { expiresAt: new Date(Date.now() + 1e7), signal }),
+    read: async () => buffer((await store.get(name, { signal }))!),
+    remove: async () => {
+      await store.close();
+      await rm(directory, { recursive: true });
+    },
+  };
+}
 
 /** All kinds of frames that this version of Node can write. */
 export async function madeVectors(): Promise<Vectors> {
@@ -105,6 +134,29 @@ export async function madeVectors(): Promise<Vectors> {
     };
     await add('a dictionary', withDictionary, OUTCOME, BINDING, 'deflate');
   }
+  const blobs: Vectors['blobs'][number][] = [];
+  for (const secrets of [undefined, KEYS]) {
+    for (const algorithm of [undefined, 'deflate'] as const) {
+      const compression = algorithm !== undefined && { algorithm, thresholdBytes: 64 };
+      const options = {
+        ...optionsOf({ compression }),
+        offload: { ...DEFAULT_OFFLOAD, aboveBytes: 0 },
+      };
+      const inFolder = await storeInFolder();
+      const transform = new OutcomeTransform(secrets, clock, undefined, undefined, inFolder.store);
+      await transform.open();
+      const { body } = await transform.pack(OUTCOME, BINDING, options, OWNER);
+      blobs.push({
+        name: `${secrets ? 'encrypted' : 'in clear'}, ${algorithm ?? 'not compressed'}`,
+        ...(algorithm && { algorithm }),
+        ...{ binding: BINDING, header: OUTCOME.header, body: OUTCOME.body.toString('hex') },
+        frame: Buffer.from(body).toString('hex'),
+        blob: (await inFolder.read()).toString('hex'),
+      });
+      await transform.close();
+      await inFolder.remove();
+    }
+  }
   const blob = {
     ...{ store: 's3', name: 'd2/JxI6dV6ZxX0r/3q2-7w', clearBytes: 5_000_000_000, storedBytes: 7 },
     segmentBytes: 65_536,
@@ -116,5 +168,11 @@ export async function madeVectors(): Promise<Vectors> {
       ...('key' in key && { key: KEY }),
     }).toString('hex'),
   }));
-  return { key: KEY.toString('hex'), dictionary: DICTIONARY.toString('hex'), outcomes, pointers };
+  return {
+    key: KEY.toString('hex'),
+    dictionary: DICTIONARY.toString('hex'),
+    outcomes,
+    blobs,
+    pointers,
+  };
 }
