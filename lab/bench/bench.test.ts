@@ -104,12 +104,16 @@ describe('The budget', () => {
         ];
       }),
     );
+    const sealing = [
+      measurement({ bytes: 1_024 }, 'nestjs-idempotency', ours),
+      measurement({ bytes: 1_024 }, 'createCipheriv + createDecipheriv', always(1)),
+    ];
     const counts = [
       ...['first', 'replay', 'conflict', 'mismatch'].map((scenario) => ({ scenario })),
       { outcomeBytes: 'budget' },
     ].map((factors) => measurement(factors, OURS, ours));
     return new Map(
-      Object.entries({ http, store, counts }).map(([part, of]) => [part, resultOf(part, of)]),
+      Object.entries({ http, store, sealing, counts }).map(([part, of]) => [part, resultOf(part, of)]),
     );
   }
 

@@ -5,12 +5,14 @@ import { httpPart } from './http.js';
 import { nodesPart } from './nodes.js';
 import type { Part } from './part.js';
 import { postgresPart } from './postgres.js';
+import { sealingPart } from './sealing.js';
 import { sizePart } from './size.js';
 import { startupPart } from './startup.js';
 import { storePart } from './store.js';
 
 export const parts: readonly Part[] = [
   storePart,
+  sealingPart,
   httpPart,
   countsPart,
   contentionPart,

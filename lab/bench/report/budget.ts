@@ -1,6 +1,7 @@
 import type { Row } from '../../../test/support/docs/figures/report.js';
 import type { Factors, Measurement } from '../measuring/interleave.js';
 import { pairedRatio, type Ratio } from '../measuring/statistics.js';
+import { BARE_CIPHERS } from '../parts/sealing.js';
 import { find, metric, type Results } from './result.js';
 
 /** What has to hold, and what would be better. */
@@ -80,6 +81,11 @@ export const BUDGET: readonly BudgetLine[] = [
     what: 'outcome of 64 KB, Redis CPU of a replay ÷ raw',
     ...atMost(1.8, 1.4),
     measured: ratioOf('store', { ...LARGE, task: 'replay' }, STORE, BY_HAND, 'redisUs'),
+  },
+  {
+    what: 'outcome of 1 KB, CPU of encrypting and reading it ÷ bare ciphers',
+    ...atMost(1.5, 1.2),
+    measured: ratioOf('sealing', { bytes: 1_024 }, STORE, BARE_CIPHERS, 'cpuUs'),
   },
   commands('first', 2),
   commands('replay', 1),
