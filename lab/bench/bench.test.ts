@@ -113,7 +113,10 @@ describe('The budget', () => {
       { outcomeBytes: 'budget' },
     ].map((factors) => measurement(factors, OURS, ours));
     return new Map(
-      Object.entries({ http, store, sealing, counts }).map(([part, of]) => [part, resultOf(part, of)]),
+      Object.entries({ http, store, sealing, counts }).map(([part, of]) => [
+        part,
+        resultOf(part, of),
+      ]),
     );
   }
 
