@@ -101,7 +101,7 @@ export class IdempotencyLifecycle
       const reason = await useFastPath(this.consumers);
       if (reason !== undefined) this.logger.log(`The fast path is off: ${reason}.`);
     }
-    for (const warning of await this.engine.outcomes.open()) this.observer.warned(warning);
+    for (const warning of await this.engine.open()) this.observer.warned(warning);
     const warnings = await this.store.open(this.observer);
     for (const warning of warnings) this.observer.warned(warning);
     const isOutage = warnings.some((warning) => warning.isOutage);

@@ -3,6 +3,7 @@ import { DiscoveryModule, ModuleRef } from '@nestjs/core';
 import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import { IdempotencyMeter } from '../core/meter/idempotency-meter.js';
 import { OutcomeTransform } from '../core/payload/outcome-transform.js';
+import { protectionOf } from '../core/payload/protect-digests.js';
 import type { Services } from '../core/operation/recovery.js';
 import { errorTypeOf } from '../core/errors/errors.js';
 import { IdempotencyEvents } from '../core/record/idempotency-events.js';
@@ -105,12 +106,22 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
         meter: IdempotencyMeter,
         clock: Clock,
       ) => {
-        const { limits, service, secrets, blobs, outcome } = resolveModuleOptions(options);
+        const { limits, service, secrets, protectDigests, blobs, outcome } =
+          resolveModuleOptions(options);
         const { store, unitOfWork, telemetry = [] } = options;
         const telemetries = new Telemetries(telemetry, events);
         const keysStale = (error: unknown) => {
           events.emit({ type: 'keys_stale', error, errorType: errorTypeOf(error) });
         };
+        const { dictionaries } = outcome;
+        const outcomes = new OutcomeTransform(
+          secrets,
+          clock,
+          keysStale,
+          dictionaries,
+          blobs,
+          meter,
+        );
         const engine = new IdempotencyEngine(
           store,
           events,
@@ -119,7 +130,8 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
           telemetries,
           clock,
           service,
-          new OutcomeTransform(secrets, clock, keysStale, outcome.dictionaries, blobs, meter),
+          outcomes,
+          protectionOf(protectDigests, outcomes.ring),
         );
         meter.readFrom(engine);
         return engine;

@@ -90,7 +90,7 @@ export class IdempotencyTestRecords {
       const record = await this.store.inspect(recordKey);
       if (record === undefined) continue;
       const { state, attempt, takeovers } = record;
-      const outcome = await this.outcomeOf(recordKey, record);
+      const outcome = await this.outcomeOf(recordKey, known.scope, record);
       records.push({ ...known, state, attempt, takeovers, outcome });
     }
     return records;
@@ -146,10 +146,11 @@ export class IdempotencyTestRecords {
 
   private async outcomeOf(
     recordKey: RecordKey,
+    scope: Scope,
     { state, fingerprint, outcome, retentionLeftMs }: IdempotencyRecord,
   ): Promise<IdempotencyTestOutcome | undefined> {
     if (outcome === undefined) return undefined;
-    const binding = { recordKey, fingerprint, state: state as FinishedState };
+    const binding = { recordKey, fingerprint, scope, state: state as FinishedState };
     const { outcomes } = this.engine;
     return this.read(await outcomes.unpack(outcome, binding, undefined, retentionLeftMs));
   }

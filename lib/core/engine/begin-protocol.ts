@@ -10,12 +10,19 @@ import {
   type OwnerToken,
 } from '../record/record.js';
 import type { Acquisition, Begin, BeginReply } from '../record/commands.js';
+import type { RecordName } from '../record/digests.js';
 import type { Telemetries } from '../telemetry/telemetries.js';
-import { StoreUnavailableError } from '../errors/errors.js';
+import {
+  hasCode,
+  isRejection,
+  StoreOutcomeUnknownError,
+  StoreUnavailableError,
+} from '../errors/errors.js';
 import { ServerClock } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { EngineAttempt, LeasedEnding } from './attempt.js';
 import { unexpectedReply } from './checked-reply.js';
+import { lookElsewhere, mayBeElsewhere, movedTo, type Elsewhere } from './other-names.js';
 import { unpacked } from './packed-outcomes.js';
 import { TransactionalEnding, type Transactions } from './transactional-ending.js';
 
@@ -34,13 +41,22 @@ export type Decision =
       readonly trace: string | undefined;
     };
 
+/** The record is under another name: the own one was released, and the request goes on there. With a new owner token. */
+export interface Moved {
+  readonly kind: 'moved';
+  readonly request: OperationRequest;
+}
+
 export function rejectDecision(reason: RejectionReason, trace?: string): Decision {
   return { kind: 'reject', reason, trace };
 }
 
-export function isInProgress(decision: Decision): boolean {
+export function isInProgress(decision: Decision | Moved): boolean {
   return decision.kind === 'reject' && decision.reason === 'in_progress';
 }
+
+/** How long an attempt that could not run is remembered: for late copies of its begin. */
+const UNUSED_TOMBSTONE_MS = 60_000;
 
 /** `note`: of the record that is taken over. */
 type Begun = Acquisition & { readonly note?: string };
@@ -66,7 +82,7 @@ export class BeginProtocol {
     request: OperationRequest,
     token: OwnerToken,
     onExpiredLease?: Begin['onExpiredLease'],
-  ): Promise<Decision> {
+  ): Promise<Decision | Moved> {
     const { attempts, events, clock } = this.services;
     if (this.isStopping()) return rejectDecision('shutting_down');
     const { recordKey } = request;
@@ -78,6 +94,7 @@ export class BeginProtocol {
     let action = isTaken ? 'deny' : (onExpiredLease ?? expiredLeaseAction(request));
     let now = sentAt;
     let reply: BeginReply;
+    let elsewhere: Elsewhere | undefined;
     try {
       reply = await this.send(request, token, action, now);
       let repliedAt = this.observed(reply, now);
@@ -90,17 +107,23 @@ export class BeginProtocol {
         repliedAt = this.observed(reply, now);
       }
       now = repliedAt;
+      if (request.otherNames !== undefined && mayBeElsewhere(reply)) {
+        elsewhere = await lookElsewhere(this.services, request, reply);
+        now = clock.now();
+      }
     } catch (error) {
       events.counter.commandFailed('begin', now, error);
       throw error;
     } finally {
       attempts.remove(begun);
     }
+    if (elsewhere?.kind === 'moved') return this.moved(request, token, reply, elsewhere.name);
     switch (reply.kind) {
       case 'acquired':
       case 'owned':
       case 'takeover': {
-        const attempt = this.attemptOf(request, token, reply, sentAt);
+        if (elsewhere?.kind === 'failed') throw unknownElsewhere(elsewhere.error);
+        const attempt = this.attemptOf(request, token, withEarlier(reply, elsewhere), sentAt);
         if (!attempts.admits(request, attempt.isTakeover)) {
           await attempt.discard();
           return rejectDecision('too_many_attempts');
@@ -125,7 +148,9 @@ export class BeginProtocol {
         return { kind: 'replay', state, outcome, trace };
       }
       case 'mismatch':
-        return rejectDecision('mismatch');
+        return elsewhere?.kind === 'failed'
+          ? this.reportUnavailable(request, elsewhere.error)
+          : rejectDecision('mismatch');
       case 'in_progress':
         return rejectDecision('in_progress', reply.note);
       case 'abandoned': {
@@ -150,6 +175,21 @@ export class BeginProtocol {
       default:
         throw unexpectedReply('begin');
     }
+  }
+
+  /** Releases what was acquired here first: who looks for this record must not find two in progress. */
+  private async moved(
+    request: OperationRequest,
+    token: OwnerToken,
+    reply: BeginReply,
+    name: RecordName,
+  ): Promise<Decision | Moved> {
+    if (isAcquired(reply)) {
+      const { takeovers } = reply;
+      await this.releaseUnowned(request, token, takeovers === 0 ? UNUSED_TOMBSTONE_MS : undefined);
+    }
+    const next = movedTo(request, name);
+    return next === undefined ? rejectDecision('in_progress') : { kind: 'moved', request: next };
   }
 
   /** A method, because the compiler does not expect an await to change a property. */
@@ -203,12 +243,16 @@ export class BeginProtocol {
   }
 
   /** Releases a record that a begin without a reply may have acquired and would block for a lease. Never rejects. */
-  async releaseUnowned({ recordKey, options }: OperationRequest, token: OwnerToken): Promise<void> {
+  async releaseUnowned(
+    { recordKey, options }: OperationRequest,
+    token: OwnerToken,
+    tombstoneMs = Infinity,
+  ): Promise<void> {
     const { store, events, attempts } = this.services;
     attempts.enter();
     try {
       const command = {
-        tombstoneMs: unfinishedRetentionMs(options),
+        tombstoneMs: Math.min(tombstoneMs, unfinishedRetentionMs(options)),
         notify: options.duplicates.mode === 'wait',
         // No request waits for it, and it may need a new connection.
         timeoutMs: options.storeErrors.saveTimeout,
@@ -233,7 +277,7 @@ export class BeginProtocol {
     const { options, recordKey, fingerprint } = request;
     const { duration: leaseMs, maxExecution: maxExecutionMs } = options.lease;
     const { commandTimeout: commandTimeoutMs } = options.storeErrors;
-    const origin = hasRecovery(request) ? originOf(request, this.service) : undefined;
+    const origin = hasRecovery(request) ? this.originOf(request) : undefined;
     return this.services.store.begin({
       recordKey,
       token,
@@ -249,6 +293,15 @@ export class BeginProtocol {
     });
   }
 
+  private originOf(request: OperationRequest): string {
+    const origin = originOf(request, this.service);
+    const { recordKey, fingerprint, options, plainKey } = request;
+    // What a record's name does not show, its origin must not show either.
+    if (options.outcome.encryption === false && plainKey === undefined) return origin;
+    const binding = { recordKey, fingerprint, state: 'in_progress' } as const;
+    return this.services.outcomes.packOrigin(origin, binding);
+  }
+
   /** @returns when the reply was read. */
   private observed(reply: BeginReply, sentAt: number): number {
     const now = this.services.clock.now();
@@ -258,6 +311,26 @@ export class BeginProtocol {
     this.services.events.counter.commandReplied('begin', sentAt, now);
     return now;
   }
+}
+
+function isAcquired(reply: BeginReply): reply is Extract<BeginReply, Acquisition> {
+  return reply.kind === 'acquired' || reply.kind === 'owned' || reply.kind === 'takeover';
+}
+
+/** Counts the attempts under other names, too: an outcome may still be unknown. */
+function withEarlier(begun: Begun, elsewhere: Elsewhere | undefined): Begun {
+  if (elsewhere?.kind !== 'clear' || elsewhere.attempts === 0) return begun;
+  const attempt = begun.attempt + elsewhere.attempts;
+  return { ...begun, attempt, takeovers: begun.takeovers + elsewhere.takeovers };
+}
+
+/** The begin had an effect: its record is released, or it stays the attempt's. */
+function unknownElsewhere(cause: Error): Error {
+  if (!hasCode(cause, 'idempotency_store_unavailable')) return cause;
+  return new StoreOutcomeUnknownError(
+    `The record was not looked up by its other digest keys: ${cause.message}`,
+    { cause, isRejection: isRejection(cause) },
+  );
 }
 
 function leased(attempt: EngineAttempt): LeasedEnding {

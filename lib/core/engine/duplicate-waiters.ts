@@ -12,13 +12,16 @@ import {
   rejectDecision,
   type BeginProtocol,
   type Decision,
+  type Moved,
 } from './begin-protocol.js';
+import type { OwnerTokens } from '../record/record-key.js';
 import { unexpectedReply } from './checked-reply.js';
 import { Shares } from './shares.js';
 
 interface Waiter {
-  readonly request: OperationRequest;
-  readonly token: OwnerToken;
+  /** With its token, changes where the record is found under another name. */
+  request: OperationRequest;
+  token: OwnerToken;
   /** Monotonic. */
   readonly giveUpAt: number;
   readonly resolve: (decision: Decision) => void;
@@ -51,6 +54,7 @@ class WaitQueue {
   /** @param onEmpty - called when the last waiter has left. None may join afterwards. */
   constructor(
     private readonly protocol: BeginProtocol,
+    private readonly tokens: OwnerTokens,
     private readonly onEmpty: () => void,
   ) {}
 
@@ -118,10 +122,22 @@ class WaitQueue {
     if (this.waiters.size === 0) this.wakeSignal.notify();
   }
 
-  /** Polls once watching has begun, too: the record may have ended before. */
+  /** Polls once watching has begun, too: the record may have ended before. Under other names, it may end there. */
   private async watch(request: OperationRequest): Promise<StopWatching | undefined> {
-    const { recordKey, options } = request;
-    const { commandTimeout: timeoutMs } = options.storeErrors;
+    const { recordKey, otherNames } = request;
+    if (otherNames === undefined) return this.watchName(request, recordKey);
+    const names = [recordKey, ...otherNames.map((other) => other.recordKey)];
+    const stops = await Promise.all(names.map((name) => this.watchName(request, name)));
+    return () => {
+      for (const stop of stops) stop?.();
+    };
+  }
+
+  private async watchName(
+    request: OperationRequest,
+    recordKey: RecordKey,
+  ): Promise<StopWatching | undefined> {
+    const { commandTimeout: timeoutMs } = request.options.storeErrors;
     const notify = () => {
       this.wakeSignal.notify();
     };
@@ -153,15 +169,16 @@ class WaitQueue {
     if (first === undefined) return;
     this.polling = first;
     // Its attempt may begin: not in the context of the request that polled first.
-    let decision: Decision;
+    let found: Decision | Moved;
     try {
-      decision = await first.context.runInAsyncScope(() =>
+      found = await first.context.runInAsyncScope(() =>
         this.protocol.begin(first.request, first.token),
       );
     } catch (error) {
-      decision = this.failed(first, asError(error));
+      found = this.failed(first, asError(error));
     }
     this.polling = undefined;
+    const decision = found.kind === 'moved' ? this.moved(first, found) : found;
     const now = this.protocol.services.clock.now();
     for (const waiter of this.waiters) {
       const isAffected = waiter === first || appliesTo(waiter, first, decision);
@@ -170,6 +187,14 @@ class WaitQueue {
         this.dismiss(waiter, isInProgress(decision) ? decision : rejectDecision('in_progress'));
       }
     }
+  }
+
+  /** As far as known, it is in progress there: the next poll shows. What was begun here has been released. */
+  private moved(polled: Waiter, { request }: Moved): Decision {
+    polled.request = request;
+    polled.token = this.tokens.next();
+    polled.isUnsure = false;
+    return rejectDecision('in_progress');
   }
 
   /** As far as known, the other attempt is still in progress: poll again, and never run concurrently. */
@@ -242,6 +267,7 @@ export class DuplicateWaiters {
 
   constructor(
     private readonly protocol: BeginProtocol,
+    private readonly tokens: OwnerTokens,
     { maxWaiters, maxWaitersPerKey, maxWaitersPerCaller }: ResolvedLimits,
   ) {
     this.maxWaiters = maxWaiters;
@@ -299,7 +325,7 @@ export class DuplicateWaiters {
     const name = `${recordKey} ${fingerprint}`;
     let queue = this.queues.get(name);
     if (queue === undefined) {
-      queue = new WaitQueue(this.protocol, () => this.queues.delete(name));
+      queue = new WaitQueue(this.protocol, this.tokens, () => this.queues.delete(name));
       this.queues.set(name, queue);
     }
     return queue;

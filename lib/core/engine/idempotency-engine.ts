@@ -1,10 +1,19 @@
-import type { OperationRequest, ReceivedRequest } from '../operation/operation-request.js';
+import {
+  callerPartsOf,
+  parseOrigin,
+  type AbandonedRequest,
+  type OperationRequest,
+  type ReceivedRequest,
+} from '../operation/operation-request.js';
 import type { ResolvedLimits } from '../operation/options.js';
 import { invalidRequestReason, type Transport, type UnprotectedReason } from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
-import { UNKNOWN_FENCE, type OwnerToken } from '../record/record.js';
+import { UNKNOWN_FENCE, type OwnerToken, type RecordKey } from '../record/record.js';
 import { OutcomeTransform } from '../payload/outcome-transform.js';
-import { Digests } from '../record/digests.js';
+import { checkDigestKeysLoaded } from '../payload/protect-digests.js';
+import type { StoreWarning } from '../record/store-warning.js';
+import type { AbandonedRecord } from '../record/commands.js';
+import { Digests, type DigestProtection, type RecordName } from '../record/digests.js';
 import { OwnerTokens } from '../record/record-key.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';
 import { Telemetries } from '../telemetry/telemetries.js';
@@ -14,7 +23,13 @@ import { asError, hasCode } from '../errors/errors.js';
 import { DeadlineTimer } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { EngineAttempt, UnprotectedEnding } from './attempt.js';
-import { BeginProtocol, isInProgress, rejectDecision, type Decision } from './begin-protocol.js';
+import {
+  BeginProtocol,
+  isInProgress,
+  rejectDecision,
+  type Decision,
+  type Moved,
+} from './begin-protocol.js';
 import { DuplicateWaiters } from './duplicate-waiters.js';
 import { LocalAttempts, type KeptAttempt } from './local-attempts.js';
 
@@ -41,22 +56,31 @@ export class IdempotencyEngine {
     readonly clock: Clock = nodeClock,
     readonly service?: string,
     readonly outcomes = new OutcomeTransform(undefined, clock),
+    protection?: DigestProtection,
   ) {
-    this.digests = new Digests(service);
+    this.digests = new Digests(service, protection);
     const attempts = new LocalAttempts(limits, clock);
     const deadlines = new DeadlineTimer(clock);
     this.services = { store, events, clock, deadlines, attempts, outcomes };
     this.tokens = new OwnerTokens(clock);
     const transactions = { unitOfWork, records: store.transactional };
     this.protocol = new BeginProtocol(this.services, transactions, telemetry, service);
-    this.duplicateWaiters = new DuplicateWaiters(this.protocol, limits);
+    this.duplicateWaiters = new DuplicateWaiters(this.protocol, this.tokens, limits);
+  }
+
+  /** Loads the keys and opens the blob store, as {@link OutcomeTransform.open} does, whose `close` is the counterpart. */
+  async open(): Promise<readonly StoreWarning[]> {
+    const warnings = await this.outcomes.open();
+    return [...warnings, ...checkDigestKeysLoaded(this.outcomes.ring, this.digests.isProtected)];
   }
 
   /** Names the record of a request; no other part of the library does. */
   requestOf(received: ReceivedRequest): OperationRequest {
     const { operation, transport, scope, keyOperation, key, fingerprint } = received;
+    const recordKey = this.digests.recordKey(scope, keyOperation, key);
+    if (this.digests.isProtected) return this.protectedRequestOf(received, recordKey);
     return {
-      recordKey: this.digests.recordKey(scope, keyOperation, key),
+      recordKey,
       fingerprint,
       operation,
       transport,
@@ -68,27 +92,91 @@ export class IdempotencyEngine {
     };
   }
 
+  private protectedRequestOf(received: ReceivedRequest, plainKey: RecordKey): OperationRequest {
+    const { operation, transport, scope, keyOperation, key } = received;
+    const [{ recordKey, fingerprint = received.fingerprint }, ...others] = this.digests.names(
+      { scope, caller: callerPartsOf(received), operation: keyOperation, key },
+      received.fingerprint,
+    );
+    return {
+      recordKey,
+      fingerprint,
+      operation,
+      transport,
+      scope,
+      key,
+      options: received.options,
+      waitAtMostMs: received.waitAtMostMs,
+      clientSignal: received.clientSignal,
+      plainKey,
+      ...otherNames(others),
+    };
+  }
+
+  /** What is known of an abandoned record; `undefined` if this process cannot tell whose it is. */
+  async originOf(abandoned: AbandonedRecord): Promise<AbandonedRequest | undefined> {
+    const { recordKey, fingerprint, origin } = abandoned;
+    const binding = { recordKey, fingerprint, state: 'in_progress' } as const;
+    const clear = await this.outcomes.unpackOrigin(origin, binding);
+    const parsed = clear === undefined ? undefined : parseOrigin(clear);
+    // Another service's operation of that name may be another one.
+    if (parsed === undefined || parsed.service !== this.service) return undefined;
+    const { service: _, ...identity } = parsed;
+    const record = { recordKey, fingerprint, ...identity };
+    return this.digests.isProtected ? this.protectedRecord(record) : record;
+  }
+
+  /** An origin does not say whether its key is unique across operations, and whether it is a message's. */
+  private protectedRecord(record: AbandonedRequest): AbandonedRequest | undefined {
+    const { scope, key, recordKey } = record;
+    for (const operation of [record.operation, undefined]) {
+      for (const caller of [scope, scope.slice(1)]) {
+        const names = this.digests.names({ scope, caller, operation, key });
+        const others = names.filter((name) => name.recordKey !== recordKey);
+        if (others.length === names.length) continue;
+        const plainKey = this.digests.recordKey(scope, operation, key);
+        return { ...record, plainKey, ...otherNames(others) };
+      }
+    }
+    return undefined;
+  }
+
   /** Decides what to do with a request. Waits for the attempt in progress if its options say so. */
   async begin(request: OperationRequest): Promise<Decision> {
     const { attempts } = this.services;
-    const token = this.tokens.next();
+    let token = this.tokens.next();
     attempts.enter();
-    let decision: Decision;
+    let decision: Decision | Moved;
     try {
       decision = await this.protocol.begin(request, token);
     } catch (error) {
       decision = this.withoutStore(request, token, asError(error));
+    }
+    let at = request;
+    // By way of all names, and back: then another process does so, too.
+    for (let moves = request.otherNames?.length ?? 0; decision.kind === 'moved'; moves -= 1) {
+      at = decision.request;
+      token = this.tokens.next();
+      decision = moves > 0 ? await this.beginAt(at, token) : rejectDecision('in_progress');
     }
     if (
       decision.kind === 'reject' &&
       isInProgress(decision) &&
       request.options.duplicates.mode === 'wait'
     ) {
-      decision = await this.duplicateWaiters.wait(request, token);
+      decision = await this.duplicateWaiters.wait(at, token);
     }
     attempts.leave();
     if (decision.kind !== 'run') this.report(request, decision);
     return decision;
+  }
+
+  private async beginAt(request: OperationRequest, token: OwnerToken): Promise<Decision | Moved> {
+    try {
+      return await this.protocol.begin(request, token);
+    } catch (error) {
+      return this.withoutStore(request, token, asError(error));
+    }
   }
 
   /**
@@ -179,4 +267,8 @@ export class IdempotencyEngine {
     if (isReplay) events.emit({ type: 'replayed', ...about, state: decision.state });
     else events.emit({ type: 'rejected', ...about, reason: decision.reason });
   }
+}
+
+function otherNames(names: readonly RecordName[]): Pick<OperationRequest, 'otherNames'> {
+  return names.length === 0 ? {} : { otherNames: names };
 }

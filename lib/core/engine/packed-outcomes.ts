@@ -58,9 +58,9 @@ export async function packedIn(
   final: FinalOutcome,
   transaction?: OpenTransaction,
 ): Promise<FinalOutcome> {
-  const { recordKey, fingerprint, options } = request;
+  const { recordKey, fingerprint, scope, options } = request;
   const { state, retentionMs } = final;
-  const binding = { recordKey, fingerprint, state };
+  const binding = { recordKey, fingerprint, scope, state };
   const owner = { token, retentionMs, transaction };
   const outcome = await services.outcomes.pack(final.outcome, binding, options.outcome, owner);
   countRecord(services, 'put', outcome);
@@ -73,7 +73,7 @@ export async function packedIn(
  */
 export async function unpacked(
   services: AttemptServices,
-  { operation, transport, recordKey, fingerprint, options }: OperationRequest,
+  { operation, transport, recordKey, fingerprint, scope, options }: OperationRequest,
   state: FinishedState,
   outcome: Outcome,
   retentionLeftMs: number | (() => Promise<number>),
@@ -81,7 +81,7 @@ export async function unpacked(
   const { events, outcomes } = services;
   countRecord(services, 'get', outcome);
   try {
-    const binding = { recordKey, fingerprint, state };
+    const binding = { recordKey, fingerprint, scope, state };
     return await outcomes.unpack(outcome, binding, options.outcome.offload, retentionLeftMs);
   } catch (error) {
     const reason = error instanceof UnreadableOutcome ? error.reason : 'format';

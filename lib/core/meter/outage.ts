@@ -36,7 +36,14 @@ export class Outage {
  * the application.
  */
 function isDecisive(command: StoreCommand): boolean {
-  return (
-    command === 'begin' || command === 'complete' || command === 'extend' || command === 'release'
-  );
+  switch (command) {
+    case 'begin':
+    case 'inspect':
+    case 'complete':
+    case 'extend':
+    case 'release':
+      return true;
+    default:
+      return false;
+  }
 }

@@ -206,7 +206,7 @@ export function requireIdempotencyTransaction<Handle = unknown>(): Handle {
 }
 
 export function contextOf(
-  { operation, scope, key, recordKey }: OperationRequest,
+  { operation, scope, key, recordKey, plainKey = recordKey }: OperationRequest,
   attempt: Attempt,
 ): IdempotencyContext {
   return {
@@ -220,7 +220,8 @@ export function contextOf(
     get signal() {
       return attempt.signal;
     },
-    downstreamKey: (name) => downstreamKey(operation, recordKey, name),
+    // The same under each digest key: a retry must not have another one while they rotate.
+    downstreamKey: (name) => downstreamKey(operation, plainKey, name),
     onCommitted(hook) {
       const { transaction } = attempt;
       if (transaction === undefined) {

@@ -1,4 +1,5 @@
 import type { Transport } from '../record/events.js';
+import type { RecordName } from '../record/digests.js';
 import type { Fingerprint, RecordKey } from '../record/record.js';
 import { scopeText } from '../record/record-key.js';
 import { InvalidScope, readScope, type Scope, type ScopePart } from '../record/scope.js';
@@ -25,18 +26,32 @@ export interface ReceivedRequest {
 /** One request to run an operation, as the engine makes it of what the transport knows. */
 export interface OperationRequest extends Omit<ReceivedRequest, 'keyOperation'> {
   readonly recordKey: RecordKey;
+  /** Under which its record may be, too: while digest keys rotate. */
+  readonly otherNames?: readonly RecordName[];
+  /** The digest without a key, where digests are protected. */
+  readonly plainKey?: RecordKey;
 }
+
+/** What is known of an abandoned record, which no request asks for. */
+export type AbandonedRequest = Omit<OperationRequest, 'options'>;
 
 /**
  * Names the caller, for the limits of each caller; `undefined` for none: an empty scope, which all share. The first part
  * of a message's scope is its consumer.
  */
-export function callerOf({ scope, transport }: OperationRequest): string | undefined {
-  const parts = transport === 'message' ? scope.slice(1) : scope;
+export function callerOf(request: OperationRequest): string | undefined {
+  const parts = callerPartsOf(request);
   return parts.length === 0 ? undefined : scopeText(parts);
 }
 
-type Origin = Pick<OperationRequest, 'operation' | 'scope' | 'key'>;
+export function callerPartsOf({
+  scope,
+  transport,
+}: Pick<ReceivedRequest, 'scope' | 'transport'>): Scope {
+  return transport === 'message' ? scope.slice(1) : scope;
+}
+
+export type Origin = Pick<OperationRequest, 'operation' | 'scope' | 'key'>;
 
 /**
  * Encodes the origin that a recoverable operation's record contains: base64url of JSON `[operation, scope, key]`, with the

@@ -2,10 +2,15 @@ import type { KeyObject } from 'node:crypto';
 import { millisecondsOf } from '../options/duration.js';
 import { asError, errorTypeOf, hasCode } from '../errors/errors.js';
 import { error, ok, type Finding } from '../store/diagnosis/finding.js';
+import type { Scope } from '../record/scope.js';
 import type { Clock } from '../util/clock.js';
+import { whenReady } from '../util/maybe-async.js';
+import { loadedInTime } from './key-loading.js';
+import { ScopeKeys } from './scope-keys.js';
 import { checkedKeys, type LoadedKeys, type SecretKeys } from './secret-keys.js';
 
-const LOAD_TIMEOUT_MS = 10_000;
+/** The id of a key, and the key. */
+export type KeyById = readonly [id: string, key: KeyObject];
 
 /**
  * The keys in use. A use of them loads them again, if that is due: not a timer, so that an idle process asks its KMS for
@@ -17,6 +22,8 @@ export class KeyRing {
   private dueAt = 0;
   private closing = new AbortController();
   private readonly refreshMs: number;
+  private readonly ofScopes: ScopeKeys | undefined;
+  private digests: readonly (KeyObject | undefined)[] = [];
 
   /** @param onStale - is notified when a refresh fails. */
   constructor(
@@ -25,6 +32,9 @@ export class KeyRing {
     private readonly onStale: (error: unknown) => void,
   ) {
     this.refreshMs = Number(millisecondsOf(secrets.refresh ?? '5m'));
+    if (secrets.keyFor === undefined) return;
+    const keyFor = secrets.keyFor.bind(secrets);
+    this.ofScopes = new ScopeKeys(keyFor, this.refreshMs, clock, onStale);
   }
 
   async open(): Promise<void> {
@@ -36,8 +46,29 @@ export class KeyRing {
     this.closing.abort();
   }
 
-  /** The id of the key that encrypts, and the key. */
-  current(): readonly [string, KeyObject] {
+  /** The digest keys, the first for new records; `undefined` stands for none. The same list until they are loaded again. */
+  digestKeys(): readonly (KeyObject | undefined)[] {
+    void this.refresh();
+    if (this.digests.length === 0) throw new Error('The digest keys are not loaded yet.');
+    return this.digests;
+  }
+
+  /** Whether {@link digestKeys} are among the keys that were loaded. */
+  get hasDigestKeys(): boolean {
+    return this.digests.length > 0;
+  }
+
+  /** The key that encrypts the outcomes of a scope. */
+  keyFor(scope: Scope): KeyById | Promise<KeyById> {
+    const { ofScopes } = this;
+    if (ofScopes === undefined) return this.current();
+    return whenReady(ofScopes.find(scope, undefined, this.closing.signal), (own) =>
+      own === undefined ? this.current() : [own.id, own.key],
+    );
+  }
+
+  /** The key that encrypts. */
+  current(): KeyById {
     void this.refresh();
     const { current = '', keys } = this.loaded ?? {};
     const key = keys?.get(current);
@@ -45,12 +76,26 @@ export class KeyRing {
     return [current, key];
   }
 
-  /** The key of an id; of an unknown one after a refresh that is due: another process may have begun to use it. */
-  find(id: string): KeyObject | undefined | Promise<KeyObject | undefined> {
+  /**
+   * The key of an id; of an unknown one after a refresh that is due: another process may have begun to use it.
+   * @param scope - `undefined`: only keys of no scope.
+   */
+  find(id: string, scope?: Scope): KeyObject | undefined | Promise<KeyObject | undefined> {
     const refreshing = this.refresh();
     const key = this.loaded?.keys.get(id);
-    if (key !== undefined || refreshing === undefined) return key;
-    return refreshing.then(() => this.loaded?.keys.get(id));
+    if (key !== undefined) return key;
+    if (refreshing === undefined) return this.findOfScope(id, scope);
+    return refreshing.then(() => this.loaded?.keys.get(id) ?? this.findOfScope(id, scope));
+  }
+
+  private findOfScope(
+    id: string,
+    scope: Scope | undefined,
+  ): KeyObject | undefined | Promise<KeyObject | undefined> {
+    if (this.ofScopes === undefined || scope === undefined) return undefined;
+    return whenReady(this.ofScopes.find(scope, id, this.closing.signal), (own) =>
+      own?.id === id ? own.key : undefined,
+    );
   }
 
   /** Ids of keys only, and no message of the source, which may be a KMS's. */
@@ -84,35 +129,27 @@ export class KeyRing {
   }
 
   private async load(): Promise<void> {
-    const { clock } = this;
-    this.dueAt = clock.now() + this.refreshMs;
-    const abort = new AbortController();
-    const stop = () => abort.abort(new Error('The encryption keys were not loaded in time.'));
-    const timer = clock.setTimeout(stop, LOAD_TIMEOUT_MS, undefined);
-    timer.unref();
-    this.closing.signal.addEventListener('abort', stop);
-    try {
-      const loading = Promise.race([this.secrets.load(abort.signal), rejectionOf(abort.signal)]);
-      this.loaded = this.kept(checkedKeys('secrets', await loading));
-    } finally {
-      clock.clearTimeout(timer);
-      this.closing.signal.removeEventListener('abort', stop);
+    this.dueAt = this.clock.now() + this.refreshMs;
+    const load = (signal: AbortSignal) => this.secrets.load(signal);
+    const given = await loadedInTime(load, this.clock, this.closing.signal);
+    const loaded = this.kept(checkedKeys('secrets', given));
+    const { keys, digestKeys = [] } = loaded;
+    // Without them, records would be looked up by no name at all.
+    if (this.hasDigestKeys && digestKeys.length === 0) {
+      throw new Error('The source of the keys no longer gives digest keys.');
     }
+    this.loaded = loaded;
+    // Of an id that no key has, which stands for no key: undefined.
+    this.digests = digestKeys.map((id) => keys.get(id));
   }
 
   /** With the objects of the last load for keys that are the same: what is derived from them stays in use. */
-  private kept({ current, keys }: LoadedKeys): LoadedKeys {
+  private kept({ keys, ...others }: LoadedKeys): LoadedKeys {
     const last = this.loaded?.keys;
     const entries = [...keys].map(([id, key]) => {
       const known = last?.get(id);
       return [id, known?.equals(key) === true ? known : key] as const;
     });
-    return { current, keys: new Map(entries) };
+    return { ...others, keys: new Map(entries) };
   }
-}
-
-function rejectionOf(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason as Error));
-  });
 }

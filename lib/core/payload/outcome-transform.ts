@@ -2,6 +2,7 @@ import type { Outcome } from '../record/record.js';
 import { bytesOf, NOT_KEPT } from '../record/record.js';
 import type { StoreWarning } from '../record/store-warning.js';
 import type { Finding } from '../store/diagnosis/finding.js';
+import { asBuffer } from '../util/as-buffer.js';
 import type { Clock } from '../util/clock.js';
 import { whenReady } from '../util/maybe-async.js';
 import type { BlobObserver } from '../record/blob-observer.js';
@@ -20,16 +21,19 @@ import {
   type Frame,
   type FrameHead,
 } from './frame.js';
-import { KeyRing } from './key-ring.js';
+import { KeyRing, type KeyById } from './key-ring.js';
 import { Offload, type BlobOwner } from './offload.js';
 import { DEFAULT_OFFLOAD, type ResolvedOffload, type ResolvedPackOptions } from './pack-options.js';
-import { seal, Sealing, type OutcomeBinding } from './sealing.js';
+import { seal, Sealing, type OriginBinding, type OutcomeBinding } from './sealing.js';
 import type { SecretKeys } from './secret-keys.js';
 import { UnreadableOutcome } from './unreadable-outcome.js';
 
-export type { OutcomeBinding } from './sealing.js';
+export type { OriginBinding, OutcomeBinding } from './sealing.js';
 export { FRAME_HEADER } from './frame.js';
 export { UnreadableOutcome } from './unreadable-outcome.js';
+
+/** In front of an origin that is encrypted. No character of base64url. */
+const SEALED_ORIGIN = '.';
 
 /** Between the engine, which has an outcome in clear, and the store, which may have it compressed and encrypted. */
 export class OutcomeTransform {
@@ -38,7 +42,8 @@ export class OutcomeTransform {
   /** Whether there is a blob store. */
   readonly hasBlobs: boolean;
   private isOpen = false;
-  private readonly ring: KeyRing | undefined;
+  /** Of the option `secrets`. */
+  readonly ring: KeyRing | undefined;
   private readonly sealing: Sealing | undefined;
   private readonly offload: Offload | undefined;
 
@@ -107,17 +112,29 @@ export class OutcomeTransform {
     options: ResolvedPackOptions,
     owner: Omit<BlobOwner, 'recordKey'>,
   ): Outcome | Promise<Outcome> {
-    const { compression, encryption = true, offload, bodyRetention } = options;
+    const sealing = options.encryption === false ? undefined : this.sealing;
+    if (sealing === undefined) return this.packWith(undefined, outcome, binding, options, owner);
+    return whenReady(sealing.keyFor(binding.scope), (key) =>
+      this.packWith({ sealing, key }, outcome, binding, options, owner),
+    );
+  }
+
+  private packWith(
+    seals: Seals | undefined,
+    outcome: Outcome,
+    binding: OutcomeBinding,
+    { compression, offload, bodyRetention }: ResolvedPackOptions,
+    owner: Omit<BlobOwner, 'recordKey'>,
+  ): Outcome | Promise<Outcome> {
     const { retentionMs } = owner;
     const endsEarlyMs =
       bodyRetention === undefined || bodyRetention >= retentionMs
         ? undefined
         : retentionMs - bodyRetention;
-    const sealing = encryption ? this.sealing : undefined;
     const { offload: place } = this;
     if (place !== undefined && offload !== false && outcome.body.length > offload.aboveBytes) {
       const { recordKey } = binding;
-      const isEncrypted = sealing !== undefined;
+      const isEncrypted = seals !== undefined;
       return place
         .put(
           outcome.body,
@@ -129,7 +146,7 @@ export class OutcomeTransform {
         .then(({ pointer, compression: ofBlob }) => {
           const content = encodeContent({ header: outcome.header, body: encodePointer(pointer) });
           const head = { compression: ofBlob, isPointer: true, endsEarlyMs };
-          return frameOf(content, head, sealing, binding);
+          return frameOf(content, head, seals, binding);
         });
     }
     const bytes = bytesOf(outcome);
@@ -137,19 +154,19 @@ export class OutcomeTransform {
       compression !== false && bytes >= compression.thresholdBytes && bytes + 4 <= MAX_CLEAR_BYTES;
     // What looks like a frame, but is none, would not be read as what it is.
     const isFramed =
-      sealing !== undefined || endsEarlyMs !== undefined || outcome.header === FRAME_HEADER;
+      seals !== undefined || endsEarlyMs !== undefined || outcome.header === FRAME_HEADER;
     if (!isTried && !isFramed) return outcome;
     const clear = encodeContent(outcome);
     const plain = { isPointer: false, endsEarlyMs };
-    if (!isTried) return frameOf(clear, plain, sealing, binding);
+    if (!isTried) return frameOf(clear, plain, seals, binding);
     const { algorithm } = compression;
     const dictionary = algorithm === 'deflate' ? this.dictionaries.write : undefined;
     return whenReady(compress(clear, compression, dictionary), (compressed) => {
       if (compressed === undefined) {
-        return isFramed ? frameOf(clear, plain, sealing, binding) : outcome;
+        return isFramed ? frameOf(clear, plain, seals, binding) : outcome;
       }
       const how = { algorithm, clearBytes: clear.length, ...(dictionary && { dictionary }) };
-      return frameOf(compressed, { ...plain, compression: how }, sealing, binding);
+      return frameOf(compressed, { ...plain, compression: how }, seals, binding);
     });
   }
 
@@ -209,20 +226,58 @@ export class OutcomeTransform {
     return { header, body: await this.offload.get(decodePointer(body), compression, options) };
   }
 
-  private unsealed({ head, headBytes, content }: Frame, binding: OutcomeBinding) {
+  /**
+   * An origin, encrypted where there are keys: by the current one, as its reader does not know the scope.
+   * @param origin - in base64url.
+   */
+  packOrigin(origin: string, binding: OriginBinding): string {
+    const { sealing } = this;
+    if (sealing === undefined) return origin;
+    const seals = { sealing, key: sealing.keyFor(undefined) as KeyById };
+    const { body } = frameOf(
+      Buffer.from(origin, 'base64url'),
+      { isPointer: false },
+      seals,
+      binding,
+    );
+    return SEALED_ORIGIN + asBuffer(body).toString('base64url');
+  }
+
+  /** What {@link packOrigin} was given. @returns `undefined` where this process cannot decrypt it. */
+  async unpackOrigin(origin: string, binding: OriginBinding): Promise<string | undefined> {
+    if (!origin.startsWith(SEALED_ORIGIN)) return origin;
+    try {
+      const frame = decodeFrame(Buffer.from(origin.slice(SEALED_ORIGIN.length), 'base64url'));
+      return asBuffer(await this.unsealed(frame, binding)).toString('base64url');
+    } catch (error) {
+      if (error instanceof UnreadableOutcome) return undefined;
+      throw error;
+    }
+  }
+
+  private unsealed(
+    { head, headBytes, content }: Frame,
+    binding: OutcomeBinding | OriginBinding,
+  ): Buffer | Promise<Buffer> {
     if (head.seal === undefined) return content;
     if (this.sealing === undefined) throw new UnreadableOutcome('key');
     return this.sealing.open(head.seal, headBytes, content, binding);
   }
 }
 
+/** What encrypts one outcome. */
+interface Seals {
+  readonly sealing: Sealing;
+  readonly key: KeyById;
+}
+
 function frameOf(
   content: Buffer,
   head: Omit<FrameHead, 'seal'>,
-  sealing: Sealing | undefined,
-  binding: OutcomeBinding,
+  seals: Seals | undefined,
+  binding: OutcomeBinding | OriginBinding,
 ): Outcome {
-  const { head: ofSeal, key } = sealing?.begin() ?? {};
+  const { head: ofSeal, key } = seals?.sealing.begin(seals.key) ?? {};
   const headBytes = encodeHead({ ...head, seal: ofSeal });
   const parts = ofSeal && key ? seal(key, ofSeal.nonce, headBytes, content, binding) : [content];
   return { header: FRAME_HEADER, body: Buffer.concat([headBytes, ...parts]) };

@@ -6,11 +6,12 @@ import {
   type KeyObject,
 } from 'node:crypto';
 import type { FinishedState, Fingerprint, RecordKey } from '../record/record.js';
+import type { Scope } from '../record/scope.js';
 import { asBuffer } from '../util/as-buffer.js';
 import type { Clock } from '../util/clock.js';
 import { whenReady } from '../util/maybe-async.js';
 import { NONCE_BYTES, SALT_BYTES, TAG_BYTES, type SealHead } from './frame.js';
-import type { KeyRing } from './key-ring.js';
+import type { KeyById, KeyRing } from './key-ring.js';
 import { UnreadableOutcome } from './unreadable-outcome.js';
 
 /** What an outcome belongs to. Sealed, it can be read as no other record's, request's or state's. */
@@ -18,6 +19,13 @@ export interface OutcomeBinding {
   readonly recordKey: RecordKey;
   readonly state: FinishedState;
   readonly fingerprint: Fingerprint;
+  /** Whose key it may be; the record key stands for it in what is authenticated. */
+  readonly scope?: Scope | undefined;
+}
+
+/** What an origin belongs to, which is sealed while its record is in progress. */
+export interface OriginBinding extends Omit<OutcomeBinding, 'state' | 'scope'> {
+  readonly state: 'in_progress';
 }
 
 const CIPHER = 'aes-256-gcm';
@@ -35,6 +43,9 @@ const MAX_AGE_MS = 3_600_000;
 /** Keys derived by other processes, which a reader derives again: of a hundred processes, those of a day. */
 const MAX_DERIVED = 4_096;
 
+/** Callers with keys of their own that a process derives one from at a time. */
+const MAX_SEALING = 1_024;
+
 interface DerivedKey {
   /** The id of its master and its salt. */
   readonly name: string;
@@ -43,17 +54,22 @@ interface DerivedKey {
 }
 
 interface SealingKey extends Omit<DerivedKey, 'name'> {
-  readonly keyId: string;
   readonly salt: Uint8Array;
   readonly endsAt: number;
   sealsLeft: number;
+}
+
+interface BegunSeal {
+  readonly head: SealHead;
+  readonly key: KeyObject;
 }
 
 /**
  * Encrypts by AES-256-GCM. All keys are `KeyObject`s: with a Buffer, some versions of Node take three times as long.
  */
 export class Sealing {
-  private sealingKey: SealingKey | undefined;
+  /** By the id of its master. */
+  private readonly sealingKeys = new Map<string, SealingKey>();
   /** The least recently used first. */
   private readonly derived = new Map<string, DerivedKey>();
   private lastUsed: DerivedKey | undefined;
@@ -66,15 +82,16 @@ export class Sealing {
     this.nonces = new RandomBytes(NONCE_BYTES, clock);
   }
 
-  /** What the next seal has in the frame's head, and the key for it. For one seal only. */
-  begin(): { readonly head: SealHead; readonly key: KeyObject } {
-    const [keyId, master] = this.ring.current();
-    let current = this.sealingKey;
+  /** The key that encrypts the outcomes of a scope. */
+  keyFor(scope: Scope | undefined): KeyById | Promise<KeyById> {
+    return scope === undefined ? this.ring.current() : this.ring.keyFor(scope);
+  }
+
+  /** What the next seal has in the frame's head, and the key for it. For one seal only, before another begins. */
+  begin([keyId, master]: KeyById): BegunSeal {
+    let current = this.sealingKeys.get(keyId);
     const isUsable =
-      current?.master === master &&
-      current.keyId === keyId &&
-      current.sealsLeft > 0 &&
-      this.clock.now() < current.endsAt;
+      current?.master === master && current.sealsLeft > 0 && this.clock.now() < current.endsAt;
     if (current === undefined || !isUsable) current = this.renewed(keyId, master);
     current.sealsLeft -= 1;
     const { key, salt } = current;
@@ -82,11 +99,15 @@ export class Sealing {
   }
 
   private renewed(keyId: string, master: KeyObject): SealingKey {
+    const { sealingKeys } = this;
     const salt = Buffer.alloc(SALT_BYTES);
     this.clock.randomFill(salt);
     const endsAt = this.clock.now() + MAX_AGE_MS;
-    const key = derive(master, salt);
-    return (this.sealingKey = { keyId, master, salt, key, endsAt, sealsLeft: MAX_SEALS });
+    const renewed = { master, salt, key: derive(master, salt), endsAt, sealsLeft: MAX_SEALS };
+    sealingKeys.delete(keyId);
+    sealingKeys.set(keyId, renewed);
+    deleteOldest(sealingKeys, MAX_SEALING);
+    return renewed;
   }
 
   /** @throws {@link UnreadableOutcome} if the key is unknown, or anything has been changed. */
@@ -94,12 +115,19 @@ export class Sealing {
     head: SealHead,
     headBytes: Uint8Array,
     content: Buffer,
-    binding: OutcomeBinding,
+    binding: OutcomeBinding | OriginBinding,
   ): Buffer | Promise<Buffer> {
-    return whenReady(this.ring.find(head.keyId), (master) => {
+    const scope = 'scope' in binding ? binding.scope : undefined;
+    return whenReady(this.masterOf(head.keyId, scope), (master) => {
       if (master === undefined) throw new UnreadableOutcome('key');
       return unseal(this.derivedKey(master, head), head.nonce, headBytes, content, binding);
     });
+  }
+
+  private masterOf(keyId: string, scope: Scope | undefined) {
+    const found = this.ring.find(keyId, scope);
+    // What the source rejects with was reported.
+    return found instanceof Promise ? found.catch(() => undefined) : found;
   }
 
   private derivedKey(master: KeyObject, { keyId, salt }: SealHead): KeyObject {
@@ -112,13 +140,16 @@ export class Sealing {
     const found = known?.master === master ? known : { name, master, key: derive(master, salt) };
     derived.set(name, found);
     this.lastUsed = found;
-    if (derived.size > MAX_DERIVED) {
-      for (const [oldest] of derived) {
-        derived.delete(oldest);
-        break;
-      }
-    }
+    deleteOldest(derived, MAX_DERIVED);
     return found.key;
+  }
+}
+
+function deleteOldest(map: Map<string, unknown>, most: number): void {
+  if (map.size <= most) return;
+  for (const [oldest] of map) {
+    map.delete(oldest);
+    break;
   }
 }
 
@@ -128,7 +159,7 @@ export function seal(
   nonce: Uint8Array,
   headBytes: Uint8Array,
   content: Uint8Array,
-  binding: OutcomeBinding,
+  binding: OutcomeBinding | OriginBinding,
 ): Buffer[] {
   const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
   cipher.setAAD(associated(headBytes, binding));
@@ -142,7 +173,7 @@ function unseal(
   nonce: Uint8Array,
   headBytes: Uint8Array,
   content: Buffer,
-  binding: OutcomeBinding,
+  binding: OutcomeBinding | OriginBinding,
 ): Buffer {
   const end = content.length - TAG_BYTES;
   if (end < 0) throw new UnreadableOutcome('format');
@@ -163,7 +194,7 @@ function unseal(
  * What is authenticated besides the content. None of its parts can run into another: the head and the record key tell
  * their lengths, and a state has no colon.
  */
-function associated(headBytes: Uint8Array, binding: OutcomeBinding): Buffer {
+function associated(headBytes: Uint8Array, binding: OutcomeBinding | OriginBinding): Buffer {
   const { recordKey, state, fingerprint } = binding;
   const text = `${recordKey.length}:${recordKey}${state}:${fingerprint}`;
   const bytes = Buffer.allocUnsafe(headBytes.length + text.length);

@@ -3,9 +3,10 @@ import { types } from 'node:util';
 import { IdempotencyOptionsError } from '../errors/errors.js';
 import type { Duration } from '../options/duration.js';
 import { checkDuration, checkFunction, checkNames, isObject } from '../options/option-checks.js';
+import type { Scope } from '../record/scope.js';
 import { KEY_ID } from './frame.js';
 
-/** Keys of encryption, by their ids. */
+/** Keys, by their ids. */
 export interface LoadedKeys {
   /** The id of the key that encrypts; all others only decrypt. One of `keys`. */
   readonly current: string;
@@ -14,6 +15,15 @@ export interface LoadedKeys {
    * each record, so never give a key's id to another key.
    */
   readonly keys: ReadonlyMap<string, KeyObject>;
+  /** See {@link StaticKeysOptions.digestKeys}. */
+  readonly digestKeys?: readonly string[];
+}
+
+/** A key by which the outcomes of some callers are encrypted. */
+export interface ScopeKey {
+  /** As in {@link LoadedKeys.keys}, and no id of these. */
+  readonly id: string;
+  readonly key: KeyObject;
 }
 
 /** Where keys of encryption come from: {@link staticKeys}, {@link envelopeKeys}, or an object of your own. */
@@ -24,6 +34,14 @@ export interface SecretKeys {
    * @param signal - aborted when its result is no longer awaited.
    */
   load(signal: AbortSignal): Promise<LoadedKeys>;
+  /**
+   * The key of a caller or tenant, in place of `current`: once it is deleted, nothing can decrypt what it encrypted. Called
+   * for a scope when its outcome is stored or replayed, and again after `refresh`. If it rejects, or takes more than 10
+   * seconds, a key that it gave before stays in use; without one, an outcome is not kept, and a replay gets a 503.
+   * @param id - of the key that a stored outcome is encrypted with; `undefined`: the key that encrypts now.
+   * @returns `undefined`: there is none. Then `current` encrypts, and an outcome of such an `id` cannot be decrypted (503).
+   */
+  keyFor?(scope: Scope, id: string | undefined, signal: AbortSignal): Promise<ScopeKey | undefined>;
   /** How long keys are used before they are loaded again. @defaultValue '5m', from '1s' to '24h' */
   readonly refresh?: Duration;
 }
@@ -35,16 +53,28 @@ export type KeyMaterial = string | Uint8Array | KeyObject;
 export interface StaticKeysOptions {
   /** The id of the key that encrypts. */
   readonly current: string;
-  /** All keys that records in the store may be encrypted with, by id. */
+  /** All keys that records in the store may be encrypted with, by id, and those of `digestKeys`. */
   readonly keys: Readonly<Record<string, KeyMaterial>>;
+  /**
+   * The ids of the keys of record keys and fingerprints, for the module option `protectDigests`: the first names new
+   * records, which are looked up by the others too. `'none'` stands for names without a key, while protection is turned on
+   * or off. None is an id of `current`, ever: these keys rotate otherwise.
+   * @defaultValue none
+   */
+  readonly digestKeys?: readonly string[];
 }
 
 /** Options of {@link envelopeKeys}. */
 export interface EnvelopeKeysOptions {
   /** The id of the key that encrypts. */
   readonly current: string;
-  /** All keys that records in the store may be encrypted with, by id: encrypted by the KMS, in base64 or base64url. */
+  /**
+   * All keys that records in the store may be encrypted with, by id, and those of `digestKeys`: encrypted by the KMS, in
+   * base64 or base64url.
+   */
   readonly wrapped: Readonly<Record<string, string>>;
+  /** See {@link StaticKeysOptions.digestKeys}. @defaultValue none */
+  readonly digestKeys?: readonly string[];
   /**
    * Decrypts one of them by the KMS, once per process.
    * @returns a key of 32 bytes.
@@ -64,12 +94,13 @@ const WRAPPED_TEXT = /^(?:[A-Za-z0-9+/]+|[\w-]+)={0,2}$/;
  */
 export function staticKeys(options: StaticKeysOptions): SecretKeys {
   const what = 'staticKeys()';
-  checkNames(what, options, new Set(['current', 'keys']));
+  checkNames(what, options, new Set(['current', 'keys', 'digestKeys']));
   const keys = new Map<string, KeyObject>();
   for (const [id, material] of entriesOf(what, 'keys', options.keys)) {
     keys.set(id, keyOf(material) ?? refuse(what, `The key "${id}" is not ${A_KEY}`));
   }
-  const loaded = checkedKeys(what, { current: options.current, keys });
+  const { current, digestKeys } = options;
+  const loaded = checkedKeys(what, { current, keys, ...(digestKeys && { digestKeys }) });
   return { load: () => Promise.resolve(loaded) };
 }
 
@@ -80,8 +111,8 @@ export function staticKeys(options: StaticKeysOptions): SecretKeys {
  */
 export function envelopeKeys(options: EnvelopeKeysOptions): SecretKeys {
   const what = 'envelopeKeys()';
-  checkNames(what, options, new Set(['current', 'wrapped', 'unwrap']));
-  const { current, unwrap } = options;
+  checkNames(what, options, new Set(['current', 'wrapped', 'unwrap', 'digestKeys']));
+  const { current, unwrap, digestKeys } = options;
   checkFunction('unwrap', unwrap);
   const wrapped = new Map<string, Buffer>();
   for (const [id, text] of entriesOf(what, 'wrapped', options.wrapped)) {
@@ -90,6 +121,7 @@ export function envelopeKeys(options: EnvelopeKeysOptions): SecretKeys {
     wrapped.set(id, Buffer.from(text, 'base64'));
   }
   checkCurrent(what, current, wrapped);
+  checkDigestKeys(what, digestKeys, current, wrapped);
   const keys = new Map<string, KeyObject>();
   const load = async (signal: AbortSignal) => {
     const missing = [...wrapped].filter(([id]) => !keys.has(id));
@@ -102,7 +134,7 @@ export function envelopeKeys(options: EnvelopeKeysOptions): SecretKeys {
         );
       }),
     );
-    return { current, keys };
+    return { current, keys, ...(digestKeys && { digestKeys }) };
   };
   return { load };
 }
@@ -112,22 +144,34 @@ const A_KEY =
 
 /** @throws {@link IdempotencyOptionsError} unless they can be used: `load` may be the application's own. */
 export function checkedKeys(what: string, loaded: LoadedKeys | undefined): LoadedKeys {
-  const { current, keys } = loaded ?? {};
+  const { current, keys, digestKeys } = loaded ?? {};
   if (!types.isMap(keys)) refuse(what, '"keys" must be a Map.');
   for (const [id, key] of keys) {
     checkId(what, id);
     if (!isKeyObject(key)) refuse(what, `The key "${id}" is no secret KeyObject of 32 bytes.`);
   }
   checkCurrent(what, current, keys);
-  return { current, keys };
+  if (digestKeys === undefined) return { current, keys };
+  checkDigestKeys(what, digestKeys, current, keys);
+  return { current, keys, digestKeys };
+}
+
+/** @throws {@link IdempotencyOptionsError} unless it can be used. */
+export function checkedScopeKey(what: string, given: ScopeKey | undefined): ScopeKey | undefined {
+  if (given === undefined) return undefined;
+  const { id, key } = given;
+  checkId(what, id);
+  if (!isKeyObject(key)) refuse(what, `The key "${id}" is no secret KeyObject of 32 bytes.`);
+  return { id, key };
 }
 
 /** For the option `secrets`. */
 export function checkSecretKeys(option: string, secrets: unknown): void {
-  const { load, refresh } = isObject(secrets) ? secrets : {};
+  const { load, refresh, keyFor } = isObject(secrets) ? secrets : {};
   if (typeof load !== 'function') {
     refuse(option, 'It must be staticKeys(…), envelopeKeys(…), or an object with load().');
   }
+  if (keyFor !== undefined) checkFunction(`${option}.keyFor`, keyFor);
   if (refresh !== undefined) checkDuration(`${option}.refresh`, refresh, '1s', '24h');
 }
 
@@ -154,6 +198,39 @@ function checkCurrent(
   keys: ReadonlyMap<unknown, unknown>,
 ): asserts current is string {
   if (!keys.has(current)) refuse(what, '"current" must be the id of one of the keys.');
+}
+
+/** Stands for SHA-256 among digest keys. */
+export const NO_DIGEST_KEY = 'none';
+
+/** Each is a look-up for every first request. */
+const MAX_DIGEST_KEYS = 3;
+
+function checkDigestKeys(
+  what: string,
+  given: unknown,
+  current: string,
+  keys: ReadonlyMap<unknown, unknown>,
+): void {
+  if (given === undefined) return;
+  const ids: readonly unknown[] = Array.isArray(given) ? given : [];
+  const areKnown = ids.every((id) => id === NO_DIGEST_KEY || keys.has(id));
+  const areDifferent = new Set(ids).size === ids.length;
+  if (ids.length === 0 || ids.length > MAX_DIGEST_KEYS || !areKnown || !areDifferent) {
+    refuse(
+      what,
+      `"digestKeys" must be a list of 1 to ${MAX_DIGEST_KEYS} different ids of keys, the first for new records; 'none' stands for names without a key.`,
+    );
+  }
+  if (keys.has(NO_DIGEST_KEY)) {
+    refuse(what, `No key may have the id 'none', which stands for no key in "digestKeys".`);
+  }
+  if (ids.includes(current)) {
+    refuse(
+      what,
+      `"digestKeys" must not have the id of "current": a digest key stays when the key of encryption rotates. Add a key of its own.`,
+    );
+  }
 }
 
 function keyOf(material: unknown): KeyObject | undefined {

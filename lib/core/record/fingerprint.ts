@@ -3,7 +3,7 @@ import type { Fingerprint } from './record.js';
 import { tagged } from './record-key.js';
 
 /** 128 bits, saving 21 bytes: a collision takes 2^64 tries and defeats only the check of the attacker's own key. */
-const FINGERPRINT_LENGTH = 22;
+export const FINGERPRINT_LENGTH = 22;
 
 /** The fingerprint of content that is not compared: all requests with the key are equal. */
 export const NO_FINGERPRINT = '-' as Fingerprint;

@@ -39,6 +39,7 @@ export const STORE_COMMANDS = [
   'extend',
   'complete',
   'release',
+  'inspect',
   'watch',
   'abandoned',
   'transaction_lock',
@@ -47,7 +48,7 @@ export const STORE_COMMANDS = [
 ] as const;
 
 /**
- * Those that requests, lease extensions, waiting duplicates and the reconciler send. `transaction_lock` and
+ * Those that requests, lease extensions, waiting duplicates and the reconciler send; `inspect` while digest keys rotate. `transaction_lock` and
  * `transaction_complete` are sent on the connection of the operation's transaction.
  */
 export type StoreCommand = (typeof STORE_COMMANDS)[number];

@@ -43,11 +43,21 @@ export function recordKeyWithin(
   operation: string | undefined,
   key: string,
 ): RecordKey {
+  return hash('sha256', identityText(service, scope, operation, key), 'base64url') as RecordKey;
+}
+
+/** What the digests of a record's name are made of. @param service - of {@link serviceText}. */
+export function identityText(
+  service: string,
+  scope: Scope,
+  operation: string | undefined,
+  key: string,
+): string {
   if (!isScope(scope)) throw scopeError(scope);
   let text = service + (operation === undefined ? 'p' : `o${tagged(operation)}`);
   text += `${String(scope.length)};`;
   for (const part of scope) text += taggedPart(part);
-  return hash('sha256', text + tagged(key), 'base64url') as RecordKey;
+  return text + tagged(key);
 }
 
 function scopeError(scope: unknown): IdempotencyOptionsError {

@@ -1,5 +1,4 @@
 import type { IdempotencyEngine } from '../engine/idempotency-engine.js';
-import { parseOrigin } from '../operation/operation-request.js';
 import type { Services } from '../operation/recovery.js';
 import type { ReconcileReport } from '../record/events.js';
 import type { AbandonedRecord } from '../record/commands.js';
@@ -70,19 +69,10 @@ export class Reconciliation {
     );
   }
 
-  private async recover({
-    recordKey,
-    fingerprint,
-    origin,
-  }: AbandonedRecord): Promise<RecoveryResult | 'unknown'> {
-    const parsed = parseOrigin(origin);
-    if (parsed === undefined) return 'unknown';
-    const { service, ...identity } = parsed;
-    // Another service's operation of that name may be another one.
-    if (service !== this.engine.service) return 'unknown';
-    const operation = this.operationOf(identity.operation);
-    if (operation === undefined) return 'unknown';
-    const record = { recordKey, fingerprint, ...identity };
+  private async recover(abandoned: AbandonedRecord): Promise<RecoveryResult | 'unknown'> {
+    const record = await this.engine.originOf(abandoned);
+    const operation = record && this.operationOf(record.operation);
+    if (record === undefined || operation === undefined) return 'unknown';
     return recoverRecord(this.engine, this.services, record, operation);
   }
 }

@@ -1,7 +1,7 @@
 import type { IdempotencyEngine } from '../engine/idempotency-engine.js';
 import type { Attempt, Settlement } from '../operation/attempt.js';
 import { contextOf, executionScope, recoveryOf } from '../operation/execution-scope.js';
-import type { OperationRequest } from '../operation/operation-request.js';
+import type { AbandonedRequest, OperationRequest } from '../operation/operation-request.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
 import type { OptionObserver } from '../options/option-checks.js';
 import type { Recover, Recovery, Services } from '../operation/recovery.js';
@@ -16,8 +16,6 @@ export interface RecoverableOperation {
   /** Encodes `value` for storage; `undefined` if the operation's policy does not keep it. */
   outcomeOf(value: unknown, observer: OptionObserver): Outcome | undefined;
 }
-
-export type AbandonedRequest = Omit<OperationRequest, 'options'>;
 
 /** See {@link ReconcileReport}. `interrupted`: the store is unavailable, or the process is shutting down. */
 export type RecoveryResult = 'completed' | 'released' | 'overtaken' | 'failed' | 'interrupted';

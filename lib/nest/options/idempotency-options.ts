@@ -14,6 +14,11 @@ import {
   type ResolvedReconcileOptions,
 } from '../../core/recovery/reconcile.js';
 import type { BlobStore } from '../../core/payload/blob-store.js';
+import {
+  PROTECT_DIGESTS,
+  type ProtectDigestsOptions,
+  type ResolvedProtectDigests,
+} from '../../core/payload/protect-digests.js';
 import { checkSecretKeys, type SecretKeys } from '../../core/payload/secret-keys.js';
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type { Telemetry } from '../../core/telemetry/telemetry.js';
@@ -78,6 +83,13 @@ export interface IdempotencyModuleOptions extends Omit<IdempotencyOptions, 'oper
    */
   readonly secrets?: SecretKeys;
   /**
+   * Makes the names of records and the fingerprints of their contents by HMAC-SHA-256 with the `digestKeys` of `secrets`, so
+   * that who reads the store cannot confirm a guess at a caller, a key or a content. `true` for its defaults. To turn it on
+   * for an application that runs is a rotation from `'none'`; without one, each open retry would run again.
+   * @defaultValue false
+   */
+  readonly protectDigests?: boolean | ProtectDigestsOptions;
+  /**
    * Where large bodies of outcomes are stored (`outcome.offload`): `fileBlobs(…)`, `s3Blobs(…)`, `postgresBlobs(…)`, or a
    * store of your own.
    * @defaultValue none
@@ -116,6 +128,7 @@ export interface ResolvedOptions extends ResolvedHttpOptions {
   readonly message: ResolvedMessageOptions;
   readonly breaker: false | ResolvedBreakerOptions;
   readonly reconcile: false | ResolvedReconcileOptions;
+  readonly protectDigests: false | ResolvedProtectDigests;
   readonly limits: ResolvedLimits;
   readonly service?: string;
   readonly secrets?: SecretKeys;
@@ -159,6 +172,7 @@ export const OPTIONS: Schema<IdempotencyOptions & IdempotencyModuleOptions, Reso
     places: ['module'],
     check: checkSecretKeys,
   },
+  protectDigests: PROTECT_DIGESTS,
   blobs: {
     defaultText: 'none',
     places: ['module'],
@@ -364,8 +378,14 @@ function withoutKeep(outcome: IdempotencyModuleOptions['outcome']): IdempotencyO
 }
 
 /** Otherwise the outcomes of a route that asks for it would lie in clear. */
-function checkEncryption({ outcome, secrets }: ResolvedOptions): void {
-  if (outcome.encryption !== true || secrets !== undefined) return;
+function checkEncryption({ outcome, secrets, protectDigests }: ResolvedOptions): void {
+  if (secrets !== undefined) return;
+  if (protectDigests !== false) {
+    throw new IdempotencyOptionsError(
+      'The option "protectDigests" needs the module option "secrets" with digest keys: set it to staticKeys({ current, keys, digestKeys }), or to envelopeKeys(…) for keys that a key management service unwraps.',
+    );
+  }
+  if (outcome.encryption !== true) return;
   throw new IdempotencyOptionsError(
     'The option "outcome.encryption" needs the module option "secrets": set it to staticKeys({ current, keys }), or to envelopeKeys(…) for keys that a key management service unwraps.',
   );

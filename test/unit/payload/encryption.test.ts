@@ -192,7 +192,7 @@ describe('the key that a process derives', () => {
   it('is renewed after 2^28 outcomes', async () => {
     const { transform, pack } = await opened(KEYS);
     const first = saltOf(await pack(outcome));
-    const state = transform['sealing']!['sealingKey']!;
+    const state = transform['sealing']!['sealingKeys'].get('k1')!;
     expect(state.sealsLeft).toBe(2 ** 28 - 1);
     state.sealsLeft = 1;
     expect(saltOf(await pack(outcome))).toBe(first);
