@@ -47,7 +47,7 @@ const app = await NestFactory.create<NestFastifyApplication>(
       IdempotencyModule.forRoot({
         ...options,
         ...(onTakeover && { lease: { ...options.lease, onTakeover: recover } }),
-        ...(secrets && { secrets: keysOf(secrets) }),
+        ...(secrets && { secrets: keysOf(secrets), protectDigests: 'digestKeys' in secrets }),
         ...(blobs && { blobs }),
         store,
         service: SERVICE,
@@ -91,9 +91,13 @@ function recover(): 'run' {
   return 'run';
 }
 
-function keysOf({ current, known }: SecretsSettings) {
+function keysOf({ current, known, digestKeys }: SecretsSettings) {
   const keys = known.map((id) => [id, hash('sha256', id, 'buffer')] as const);
-  return staticKeys({ current, keys: Object.fromEntries(keys) });
+  return staticKeys({
+    current,
+    keys: Object.fromEntries(keys),
+    ...(digestKeys && { digestKeys }),
+  });
 }
 
 /** What only transactional workers load. */

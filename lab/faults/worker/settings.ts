@@ -48,6 +48,8 @@ export type WorkerOptions = Omit<
 export interface SecretsSettings {
   readonly current: string;
   readonly known: readonly string[];
+  /** Digests are protected by them. */
+  readonly digestKeys?: readonly string[];
 }
 
 /** All settings of a worker process, as JSON in {@link SETTINGS_VARIABLE}. */

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createSecretKey, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
@@ -21,6 +21,7 @@ import { recordKey } from 'nestjs-idempotency/store';
 import { Registry } from 'prom-client';
 import type { Reply } from '../../support/http/reply.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { Digests } from '../../support/internals/core.js';
 import { LoggedLines } from '../../support/nest/logged-lines.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { startPostgres } from '../../support/postgres/postgres-server.js';
@@ -36,6 +37,16 @@ const SERVICE = 'secrecy';
 const OPERATION = 'things.create';
 const SECRET = randomBytes(32);
 const SECRETS = staticKeys({ current: 'one', keys: { one: SECRET } });
+const DIGEST_SECRET = randomBytes(32);
+/** @param id - of the key that encrypts: of several processes, which have the digest key in common. */
+const namedBy = (id: string, key: Uint8Array) => ({
+  secrets: staticKeys({
+    current: id,
+    keys: { [id]: key, names: DIGEST_SECRET },
+    digestKeys: ['names'],
+  }),
+  protectDigests: true,
+});
 
 const newMarks = () => {
   const mark = (name: string) => `${name}${randomBytes(12).toString('hex')}`;
@@ -85,6 +96,12 @@ function newController(isTransactional: boolean) {
       return answer(reply);
     }
 
+    @Post('recoverable')
+    @Idempotent({ lease: { onTakeover: () => 'run' } })
+    recoverable(@Res({ passthrough: true }) reply: Reply) {
+      return answer(reply);
+    }
+
     @Post('calls')
     call(@Body() payload: object) {
       const call = { operation: 'call', key: marks.key, scope: marks.caller, payload };
@@ -94,7 +111,7 @@ function newController(isTransactional: boolean) {
   return Things;
 }
 
-type Options = Pick<IdempotencyModuleOptions, 'secrets' | 'unitOfWork'>;
+type Options = Pick<IdempotencyModuleOptions, 'secrets' | 'protectDigests' | 'unitOfWork'>;
 
 /** What an application leaves behind besides its store. */
 class Traces {
@@ -154,22 +171,22 @@ class Traces {
   }
 }
 
-/** Everything that applications do with an outcome: the second one has no keys. */
+/** Everything that applications do with an outcome: the second one has not the key that encrypts. */
 async function exchange(
   traces: Traces,
   newStore: () => IdempotencyStore,
-  { secrets, ...others }: Options,
+  options: Options,
 ): Promise<void> {
-  const { store, send } = await traces.start(newStore(), {
-    ...others,
-    ...(secrets && { secrets }),
-  });
+  const { secrets, protectDigests, ...others } = options;
+  const { store, send } = await traces.start(newStore(), options);
   const text = JSON.stringify({ receipt: marks.response });
   for (const [path, status, header] of [
     ['things', 201, marks.header],
     ['refused', 422, marks.header],
     ['transactional', 201, marks.header],
     ['calls', 201, null],
+    // Its record has the key and the caller: in clear without secrets, which is no surprise.
+    ...(secrets === undefined ? [] : ([['recoverable', 201, marks.header]] as const)),
   ] as const) {
     expect(await send(path)).toEqual({ status, header, text });
     expect(await send(path)).toEqual({ status, header, text });
@@ -179,7 +196,10 @@ async function exchange(
   store.next('begin', unavailable);
   expect(await send('things')).toMatchObject({ status: 503 });
 
-  const late = await traces.start(newStore(), others);
+  const late = await traces.start(newStore(), {
+    ...others,
+    ...(protectDigests === true && namedBy('other', randomBytes(32))),
+  });
   expect(await late.send('things')).toMatchObject({ status: secrets === undefined ? 201 : 503 });
 }
 
@@ -262,6 +282,9 @@ const STORES = [
   ['PostgreSQL', onPostgres, ['the log of statements', 'WAL', 'tables']],
 ] as const;
 
+const digestKeys = [createSecretKey(DIGEST_SECRET)];
+const DIGESTS = new Digests(SERVICE, { keys: () => digestKeys, scopeTagParts: Infinity });
+
 const APPLICATION = { events: ['record'], spans: ['record'], metrics: [] };
 
 // The record's key, a digest, shows that a place has what belongs to the request, and that the search finds it.
@@ -272,6 +295,12 @@ describe.each(STORES)('On %s,', (_, useOn, inStore) => {
       { secrets: SECRETS },
       { ...APPLICATION, log: ['record'] },
       ['record'],
+    ],
+    [
+      'with protected digests, no guess at a record can be confirmed either',
+      namedBy('one', SECRET),
+      { events: ['named'], spans: ['named'], metrics: [], log: ['named'] },
+      ['named'],
     ],
     [
       'without secrets, responses are in the store alone',
@@ -285,13 +314,16 @@ describe.each(STORES)('On %s,', (_, useOn, inStore) => {
     async (_way, options, inApplication, expected) => {
       marks = newMarks();
       const scope = [marks.caller];
-      const record = recordKey({ service: SERVICE, scope, operation: OPERATION, key: marks.key });
+      const identity = { scope, operation: OPERATION, key: marks.key };
+      const record = recordKey({ service: SERVICE, ...identity });
+      const [{ recordKey: named }] = DIGESTS.names({ ...identity, caller: scope });
       const places = await useOn(options);
       expect(places.metrics).toContain('idempotency_requests_total');
       expect(places.log).toContain('store_unavailable');
       const wanted = {
         record: [record, Buffer.from(record, 'base64url')],
-        secret: SECRET,
+        named: [named, Buffer.from(named, 'base64url')],
+        secret: [SECRET, DIGEST_SECRET],
         ...marks,
       };
       expect(searched(places, wanted)).toEqual({

@@ -10,6 +10,7 @@ import {
   resolveGroup,
   PROTOCOL_DEFAULTS,
   type Attempt,
+  type DigestProtection,
   type OperationRequest,
   type FinalOutcome,
   type LimitsOptions,
@@ -36,6 +37,7 @@ export class Worker {
     given: LimitsOptions = {},
     clock: Clock = nodeClock,
     outcomes?: OutcomeTransform,
+    protection?: DigestProtection,
   ) {
     this.store = new FaultyStore(shared, clock);
     const events = new IdempotencyEvents(undefined, clock);
@@ -50,6 +52,7 @@ export class Worker {
       clock,
       undefined,
       outcomes,
+      protection,
     );
   }
 

@@ -127,10 +127,16 @@ export {
   ExecutionScope,
   executionScope,
   InnerScope,
+  contextOf,
 } from '../../../lib/core/operation/execution-scope.js';
 export type { IdempotencyContext } from '../../../lib/core/operation/idempotency-context.js';
 export { Telemetries } from '../../../lib/core/telemetry/telemetries.js';
 export type { Decision } from '../../../lib/core/engine/begin-protocol.js';
+export {
+  Digests,
+  type DigestProtection,
+  type RecordName,
+} from '../../../lib/core/record/digests.js';
 export { IdempotencyEngine } from '../../../lib/core/engine/idempotency-engine.js';
 export { LeaseKeeper } from '../../../lib/core/engine/lease-keeper.js';
 export { entryOf, type Entry } from '../../../lib/core/engine/run-operation.js';

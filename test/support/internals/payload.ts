@@ -21,6 +21,7 @@ export {
 export {
   OutcomeTransform,
   UnreadableOutcome,
+  type OriginBinding,
   type OutcomeBinding,
 } from '../../../lib/core/payload/outcome-transform.js';
 export { DEFAULT_OFFLOAD } from '../../../lib/core/payload/pack-options.js';

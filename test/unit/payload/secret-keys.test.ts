@@ -242,3 +242,65 @@ describe('the options of packing', () => {
     expect(Buffer.from(dictionaries!.write!.bytes).toString()).toBe('a dictionary');
   });
 });
+
+describe('digest keys', () => {
+  const GIVEN = { current: 'k1', keys: { k1: keyOf(1), names: keyOf(2), next: keyOf(3) } };
+
+  it.each([[['names']], [['names', 'next']], [['next', 'names', 'none']]])(
+    'are named by their ids: %j',
+    async (digestKeys) => {
+      const loaded = await staticKeys({ ...GIVEN, digestKeys }).load(NO_SIGNAL);
+      expect(loaded.digestKeys).toEqual(digestKeys);
+      const wrapped = Object.fromEntries(
+        Object.entries(GIVEN.keys).map(([id, key]) => [id, key.toString('base64')] as const),
+      );
+      const unwrap = (_id: string, bytes: Uint8Array) => Promise.resolve(bytes);
+      const source = envelopeKeys({ current: 'k1', wrapped, unwrap, digestKeys });
+      expect(await source.load(NO_SIGNAL)).toEqual(loaded);
+    },
+  );
+
+  it.each<[string, unknown]>([
+    ['no list', 'names'],
+    ['an empty list', []],
+    ['a key without an id', [keyOf(2)]],
+    ['an id that no key has', ['names', 'other']],
+    ['an id twice', ['names', 'names']],
+    ['too many', ['names', 'next', 'none', 'k1']],
+  ])('are refused where they are %s', async (_, digestKeys) => {
+    const message = await refused(() => staticKeys({ ...GIVEN, digestKeys: digestKeys as never }));
+    expect(message).toContain('"digestKeys" must be a list of 1 to 3 different ids of keys');
+  });
+
+  it('are refused where one is the current key', async () => {
+    const message = await refused(() => staticKeys({ ...GIVEN, digestKeys: ['k1'] }));
+    expect(message).toContain('must not have the id of "current"');
+  });
+
+  it("are refused where a key has the id 'none'", async () => {
+    const keys = { ...GIVEN.keys, none: keyOf(4) };
+    const message = await refused(() => staticKeys({ ...GIVEN, keys, digestKeys: ['none'] }));
+    expect(message).toContain("No key may have the id 'none'");
+  });
+
+  it('stay in use when their source no longer gives them', async () => {
+    const clock = new StandingClock();
+    const stale: unknown[] = [];
+    let digestKeys: readonly string[] | undefined = ['names'];
+    const load = () => staticKeys({ ...GIVEN, ...(digestKeys && { digestKeys }) }).load(NO_SIGNAL);
+    const { ring } = new OutcomeTransform({ load }, clock, (error) => void stale.push(error));
+    await ring!.open();
+    const before = ring!.digestKeys();
+    digestKeys = undefined;
+    await clock.advance(300_000);
+    ring!.digestKeys();
+    await clock.advance(0);
+    expect(ring!.digestKeys()).toBe(before);
+    expect(String(stale)).toContain('no longer gives digest keys');
+    digestKeys = ['next', 'names'];
+    await clock.advance(300_000);
+    ring!.digestKeys();
+    await clock.advance(0);
+    expect(ring!.digestKeys().map((key) => key?.export())).toEqual([keyOf(3), keyOf(2)]);
+  });
+});
