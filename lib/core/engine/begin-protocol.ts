@@ -22,7 +22,13 @@ import { ServerClock } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { EngineAttempt, LeasedEnding } from './attempt.js';
 import { unexpectedReply } from './checked-reply.js';
-import { lookElsewhere, mayBeElsewhere, movedTo, type Elsewhere } from './other-names.js';
+import {
+  lookElsewhere,
+  mayBeElsewhere,
+  movedTo,
+  UNUSED_TOMBSTONE_MS,
+  type Elsewhere,
+} from './other-names.js';
 import { unpacked } from './packed-outcomes.js';
 import { TransactionalEnding, type Transactions } from './transactional-ending.js';
 
@@ -54,9 +60,6 @@ export function rejectDecision(reason: RejectionReason, trace?: string): Decisio
 export function isInProgress(decision: Decision | Moved): boolean {
   return decision.kind === 'reject' && decision.reason === 'in_progress';
 }
-
-/** How long an attempt that could not run is remembered: for late copies of its begin. */
-const UNUSED_TOMBSTONE_MS = 60_000;
 
 /** `note`: of the record that is taken over. */
 type Begun = Acquisition & { readonly note?: string };

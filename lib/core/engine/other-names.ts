@@ -13,6 +13,9 @@ export type Elsewhere =
   | { readonly kind: 'moved'; readonly name: RecordName }
   | { readonly kind: 'failed'; readonly error: Error };
 
+/** How long an attempt that went on under another name is remembered here: for late copies of its begin. */
+export const UNUSED_TOMBSTONE_MS = 60_000;
+
 /** A begin that may go on elsewhere. */
 export function mayBeElsewhere({ kind }: BeginReply): boolean {
   return kind !== 'completed' && kind !== 'failed' && kind !== 'late' && kind !== 'stale_begin';
@@ -39,7 +42,7 @@ export async function lookElsewhere(
     );
     for (const [index, record] of found.entries()) {
       const name = otherNames[index];
-      if (record === undefined || name === undefined) continue;
+      if (record === undefined || name === undefined || isUnused(record)) continue;
       if (goesOnWith(record, begun)) return { kind: 'moved', name };
       if (record.state !== 'released') continue;
       attempts += record.attempt;
@@ -49,6 +52,11 @@ export async function lookElsewhere(
     return { kind: 'failed', error: asError(error) };
   }
   return { kind: 'clear', attempts, takeovers };
+}
+
+/** A tombstone whose attempt never ran, perhaps this request's own; or that is about to be forgotten anyway. */
+function isUnused({ state, takeovers, retentionLeftMs }: IdempotencyRecord): boolean {
+  return state === 'released' && takeovers === 0 && retentionLeftMs <= UNUSED_TOMBSTONE_MS;
 }
 
 function goesOnWith({ state, fence }: IdempotencyRecord, begun: BeginReply): boolean {

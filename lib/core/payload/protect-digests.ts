@@ -9,7 +9,7 @@ export interface ProtectDigestsOptions {
   /**
    * How many leading parts of a scope have a tag in common, by which their records can be found: with 1, all records of a
    * tenant, if that is the first part. Another number is another name for every record.
-   * @defaultValue 'all', or from 1 to 16
+   * @defaultValue 'all', from 1 to 16
    */
   readonly scopeTagParts?: number | 'all';
 }
@@ -25,7 +25,7 @@ export const PROTECT_DIGESTS: Group<ProtectDigestsOptions, ResolvedProtectDigest
       (value) =>
         value === 'all' ||
         (Number.isInteger(value) && Number(value) >= 1 && Number(value) <= MAX_PARTS),
-      { default: 'all' },
+      { default: 'all', range: [1, MAX_PARTS] as const },
     ),
   },
   isSwitched: true,

@@ -23,6 +23,7 @@ export interface LoadedKeys {
 export interface ScopeKey {
   /** As in {@link LoadedKeys.keys}, and no id of these. */
   readonly id: string;
+  /** A secret key of 32 bytes. */
   readonly key: KeyObject;
 }
 

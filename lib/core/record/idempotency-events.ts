@@ -48,8 +48,8 @@ export const STORE_COMMANDS = [
 ] as const;
 
 /**
- * Those that requests, lease extensions, waiting duplicates and the reconciler send; `inspect` while digest keys rotate. `transaction_lock` and
- * `transaction_complete` are sent on the connection of the operation's transaction.
+ * Those that requests, lease extensions, waiting duplicates and the reconciler send; `inspect` while digest keys rotate.
+ * `transaction_lock` and `transaction_complete` are sent on the connection of the operation's transaction.
  */
 export type StoreCommand = (typeof STORE_COMMANDS)[number];
 

@@ -28,6 +28,7 @@ export interface TextModule {
 const FILES = [
   'core/operation/options',
   'core/payload/pack-options',
+  'core/payload/protect-digests',
   'core/recovery/reconcile',
   'transports/common/request-options',
   'transports/http/http-options',
