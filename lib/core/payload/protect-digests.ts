@@ -60,7 +60,11 @@ export function checkDigestKeysLoaded(
       'The option "protectDigests" is on, but "secrets" gives no digest keys. Give the ids of one or two keys as "digestKeys": staticKeys({ current, keys, digestKeys: [\'names\'] }).',
     );
   }
-  const message =
-    'The option "secrets" gives digest keys, but nothing uses them: record keys and fingerprints are SHA-256, of which a guess can be checked. Set "protectDigests" to true, after the steps of a rotation from \'none\' where the application has records, or take "digestKeys" away.';
-  return [{ code: 'digest_keys_unused', message }];
+  return [
+    {
+      code: 'digest_keys_unused',
+      message:
+        'The option "secrets" gives digest keys, but nothing uses them: record keys and fingerprints are SHA-256, of which a guess can be checked. Set "protectDigests" to true, after the steps of a rotation from \'none\' where the application has records, or take "digestKeys" away.',
+    },
+  ];
 }

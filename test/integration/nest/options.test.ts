@@ -29,6 +29,7 @@ import {
   resolveModuleOptions,
   resolveOptions,
 } from '../../support/internals/nest.js';
+import { LoggedLines } from '../../support/nest/logged-lines.js';
 import { optionAt } from '../../support/nest/option-at.js';
 import { IdempotencyEngine } from '../../support/internals/core.js';
 
@@ -94,6 +95,7 @@ describe('options', () => {
       },
       breaker: false,
       reconcile: false,
+      protectDigests: false,
       limits: { maxWaiters: 1_000, shutdownTimeout: 10_000 },
     });
     expect(ofModule({ breaker: true, reconcile: true })).toMatchObject({
@@ -584,6 +586,53 @@ it('"outcome.encryption" stops the start without "secrets": the outcomes would l
   expect(() => resolveOptions('http', module, level)).toThrow('needs the module option "secrets"');
   const secrets = staticKeys({ current: 'k', keys: { k: Buffer.alloc(32) } });
   expect(resolveOptions('http', { ...module, secrets }, level).outcome.encryption).toBe(true);
+});
+
+describe('the option "protectDigests"', () => {
+  const module = { store: memoryStore() };
+  const keys = { k: Buffer.alloc(32), names: Buffer.alloc(32, 1) };
+  const secrets = staticKeys({ current: 'k', keys, digestKeys: ['names'] });
+
+  it('is off until asked for, and takes a number of parts for the tag', () => {
+    expect(resolveOptions('http', { ...module, secrets }).protectDigests).toBe(false);
+    const resolved = (protectDigests: IdempotencyModuleOptions['protectDigests']) =>
+      resolveOptions('http', { ...module, secrets, ...(protectDigests && { protectDigests }) })
+        .protectDigests;
+    expect(resolved(true)).toEqual({ scopeTagParts: 'all' });
+    expect(resolved({ scopeTagParts: 1 })).toEqual({ scopeTagParts: 1 });
+    for (const scopeTagParts of [0, 17, 1.5, 'one']) {
+      expect(() => resolved({ scopeTagParts } as never)).toThrow(
+        '"protectDigests.scopeTagParts" must be \'all\' or an integer from 1 to 16',
+      );
+    }
+  });
+
+  it('stops the start without "secrets"', () => {
+    expect(() => resolveOptions('http', { ...module, protectDigests: true })).toThrow(
+      'The option "protectDigests" needs the module option "secrets" with digest keys',
+    );
+  });
+
+  const start = async (options: Partial<IdempotencyModuleOptions>) => {
+    const imports = [IdempotencyModule.forRoot({ ...module, ...options })];
+    const log = new LoggedLines();
+    const application = await Test.createTestingModule({ imports }).setLogger(log).compile();
+    await application.init();
+    await application.close();
+    return log.own.join('\n');
+  };
+
+  it('stops the start where "secrets" has no digest keys', async () => {
+    const others = staticKeys({ current: 'k', keys });
+    await expect(start({ secrets: others, protectDigests: true })).rejects.toThrow(
+      'The option "protectDigests" is on, but "secrets" gives no digest keys',
+    );
+  });
+
+  it('warns where digest keys are given, and it is off', async () => {
+    expect(await start({ secrets })).toContain('[digest_keys_unused]');
+    expect(await start({ secrets, protectDigests: true })).not.toContain('digest_keys_unused');
+  });
 });
 
 describe('the option "service"', () => {

@@ -156,26 +156,28 @@ function codesOf(file: string, type: string): { code: string; meaning: string }[
 
 /** The objects with a code and a message. */
 function storeWarnings(): string[][] {
-  const rows = ['lib/blobs', 'lib/stores', 'lib/core/store'].flatMap(filesIn).flatMap((file) => {
-    const found: string[][] = [];
-    const visit = (node: ts.Node): void => {
-      if (ts.isObjectLiteralExpression(node)) {
-        const code = memberOf(node, 'code');
-        const message = memberOf(node, 'message');
-        if (
-          code !== undefined &&
-          ts.isStringLiteral(code) &&
-          /^[a-z_]+$/.test(code.text) &&
-          message !== undefined
-        ) {
-          found.push([`\`${code.text}\``, textOf(message)]);
+  const rows = ['lib/blobs', 'lib/stores', 'lib/core/payload', 'lib/core/store']
+    .flatMap(filesIn)
+    .flatMap((file) => {
+      const found: string[][] = [];
+      const visit = (node: ts.Node): void => {
+        if (ts.isObjectLiteralExpression(node)) {
+          const code = memberOf(node, 'code');
+          const message = memberOf(node, 'message');
+          if (
+            code !== undefined &&
+            ts.isStringLiteral(code) &&
+            /^[a-z_]+$/.test(code.text) &&
+            message !== undefined
+          ) {
+            found.push([`\`${code.text}\``, textOf(message)]);
+          }
         }
-      }
-      ts.forEachChild(node, visit);
-    };
-    visit(sourceOf(file));
-    return found;
-  });
+        ts.forEachChild(node, visit);
+      };
+      visit(sourceOf(file));
+      return found;
+    });
   return rows.sort(([one = ''], [other = '']) => (one < other ? -1 : 1));
 }
 

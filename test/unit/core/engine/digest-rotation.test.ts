@@ -5,6 +5,7 @@ import { success, Worker } from '../../../support/engine/worker.js';
 import { Schedule, schedules } from './support/interleavings.js';
 import type { Decision, OperationRequest } from '../../../support/internals/core.js';
 import { MemoryIdempotencyStore } from '../../../support/internals/memory.js';
+import { isTestAll } from '../../../support/jest/test-all.js';
 import { DelegatingStore, type RecordKey } from 'nestjs-idempotency/store';
 
 type Order = readonly (number | 'none')[];
@@ -113,10 +114,14 @@ class Process {
           : { ...request, otherNames };
   }
 
-  /** As a client that gives up at the first rejection. */
-  async serve(): Promise<void> {
+  /** @param asks - after so many rejections, the client gives up. */
+  async serve(asks = 1): Promise<void> {
     const { world, name } = this;
-    const decision = await this.worker.begin(this.request);
+    let decision = await this.worker.begin(this.request);
+    for (let rest = asks - 1; rest > 0 && decision.kind === 'reject'; rest -= 1) {
+      await world.schedule.turn(name);
+      decision = await this.worker.begin(this.request);
+    }
     this.decisions.push(decision);
     if (decision.kind !== 'run') return;
     world.running += 1;
@@ -249,4 +254,43 @@ describe('Two processes with digest keys in another order', () => {
     },
     120_000,
   );
+});
+
+const SEEDS = isTestAll ? 3_000 : 150;
+
+/** Numbers from 0 up to 2^32, the same for a seed. */
+function* random(seed: number): Generator<number, never> {
+  for (let state = seed + 1; ;) {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    yield state >>> 8;
+  }
+}
+
+describe('Processes with three digest keys in any order', () => {
+  const THREE: readonly Order[] = [
+    [OLD, NEW, 'none'],
+    [NEW, OLD, 'none'],
+    ['none', NEW, OLD],
+  ];
+
+  it(`run an operation once, each with a client that asks again: ${SEEDS} random orders of the steps of four processes, one of which may die`, async () => {
+    let effects = 0;
+    for (let seed = 0; seed < SEEDS; seed += 1) {
+      const numbers = random(seed);
+      const pick = (count: number) => numbers.next().value % count;
+      const choices = Array.from({ length: 400 }, () => pick(12));
+      const world = new World(new Schedule(choices));
+      const processes = Array.from({ length: 4 }, (_, index) =>
+        world.process(`process ${index}`, THREE[pick(THREE.length)]!),
+      );
+      // One that died between its begin and its look-up, or its release.
+      const dead = pick(2) === 0 ? undefined : THREE[pick(THREE.length)]!;
+      if (dead !== undefined) await left(world, dead.slice(0, 1), 'died');
+      await world.schedule.run(() => processes.map((each) => each.serve(12)));
+      await check(world, processes, THREE);
+      effects += world.effects.length;
+    }
+    // Hardly any client asks so often in vain.
+    expect(effects).toBeGreaterThan(SEEDS * 0.98);
+  }, 240_000);
 });

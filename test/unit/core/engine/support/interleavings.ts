@@ -7,7 +7,7 @@ export class Schedule {
   /** How many could have gone on, at each turn. */
   readonly alternatives: number[] = [];
 
-  /** @param choices - at each turn, of those that wait; the first one after these. */
+  /** @param choices - at each turn, of those that wait, modulo their number; the first one after these. */
   constructor(readonly choices: readonly number[]) {}
 
   /** Resolves when it is its turn; at once where none is run. */
@@ -18,21 +18,21 @@ export class Schedule {
 
   /** Until all processes are done. Rejects as the first of them. */
   async run(start: () => readonly Promise<void>[]): Promise<void> {
-    let isDone = false;
+    const done: true[] = [];
     this.isRunning = true;
-    const all = Promise.all(start()).finally(() => (isDone = true));
+    const all = Promise.all(start()).finally(() => void done.push(true));
     all.catch(() => undefined);
     for (;;) {
       await settled();
       if (this.waiting.length === 0) break;
       // Whoever came first: the same each time.
       this.waiting.sort((one, other) => (one.name < other.name ? -1 : 1));
-      const choice = this.choices[this.alternatives.length] ?? 0;
+      const choice = (this.choices[this.alternatives.length] ?? 0) % this.waiting.length;
       this.alternatives.push(this.waiting.length);
       this.waiting.splice(choice, 1)[0]!.go();
     }
     this.isRunning = false;
-    if (!isDone) throw new Error('A process waits for something that is no turn.');
+    if (done.length === 0) throw new Error('A process waits for something that is no turn.');
     await all;
   }
 }
