@@ -63,19 +63,22 @@ describe.each(STORES)('While digest keys rotate %s,', (_, newStore) => {
     return request;
   }
 
-  it.each(ORDERS)('a first request costs one look-up more, and nothing else: %j', async (...order) => {
-    const key = randomUUID();
-    const before = processWith(NONE, randomUUID());
-    await (await before.worker.run(before.request)).complete(success('A'));
-    expect(before.steps()).toEqual(['begin', 'complete']);
-    const { worker, request, steps } = processWith(order, key);
-    await (await worker.run(request)).complete(success('A'));
-    expect(steps()).toEqual(['begin', 'inspect', 'complete']);
-    // Once there is one key, it costs what it did.
-    const after = processWith([1], randomUUID());
-    await (await after.worker.run(after.request)).complete(success('A'));
-    expect(after.steps()).toEqual(['begin', 'complete']);
-  });
+  it.each(ORDERS)(
+    'a first request costs one look-up more, and nothing else: %j',
+    async (...order) => {
+      const key = randomUUID();
+      const before = processWith(NONE, randomUUID());
+      await (await before.worker.run(before.request)).complete(success('A'));
+      expect(before.steps()).toEqual(['begin', 'complete']);
+      const { worker, request, steps } = processWith(order, key);
+      await (await worker.run(request)).complete(success('A'));
+      expect(steps()).toEqual(['begin', 'inspect', 'complete']);
+      // Once there is one key, it costs what it did.
+      const after = processWith([1], randomUUID());
+      await (await after.worker.run(after.request)).complete(success('A'));
+      expect(after.steps()).toEqual(['begin', 'complete']);
+    },
+  );
 
   it('a replay costs none under the name for new records, and three commands more under another', async () => {
     const key = randomUUID();
@@ -93,15 +96,18 @@ describe.each(STORES)('While digest keys rotate %s,', (_, newStore) => {
     expect(released?.retentionLeftMs).toBeLessThanOrEqual(60_000);
   });
 
-  it.each(ORDERS)('other content is a mismatch, by whichever name it was stored: %j', async (...order) => {
-    for (const stored of [NONE, [1]]) {
-      const key = randomUUID();
-      await completed(stored, key);
-      const { begin } = processWith(order, key, { content: 'other' });
-      expect(await begin()).toMatchObject({ kind: 'reject', reason: 'mismatch' });
-      expect(await processWith(order, key).begin()).toMatchObject({ kind: 'replay' });
-    }
-  });
+  it.each(ORDERS)(
+    'other content is a mismatch, by whichever name it was stored: %j',
+    async (...order) => {
+      for (const stored of [NONE, [1]]) {
+        const key = randomUUID();
+        await completed(stored, key);
+        const { begin } = processWith(order, key, { content: 'other' });
+        expect(await begin()).toMatchObject({ kind: 'reject', reason: 'mismatch' });
+        expect(await processWith(order, key).begin()).toMatchObject({ kind: 'replay' });
+      }
+    },
+  );
 
   it('an attempt in progress under the other name is not run beside', async () => {
     const key = randomUUID();
@@ -198,7 +204,9 @@ describe.each(STORES)('While digest keys rotate %s,', (_, newStore) => {
       const { worker, begin, request } = processWith(WRITES, key);
       worker.store.next('inspect', fault);
       expect(await begin()).toMatchObject({ reason: 'store_unavailable' });
-      await until(async () => (await store.inspect(request.recordKey, TIMEOUT))?.state === 'released');
+      await until(
+        async () => (await store.inspect(request.recordKey, TIMEOUT))?.state === 'released',
+      );
       await (await worker.run(request)).complete(success('A'));
     }
   });
@@ -211,7 +219,9 @@ describe.each(STORES)('While digest keys rotate %s,', (_, newStore) => {
     const attempt = await worker.run(request);
     expect(attempt.isProtected).toBe(false);
     await attempt.complete(success('A'));
-    await until(async () => (await store.inspect(request.recordKey, TIMEOUT))?.state === 'completed');
+    await until(
+      async () => (await store.inspect(request.recordKey, TIMEOUT))?.state === 'completed',
+    );
     const other = processWith(WRITES, randomUUID(), { options });
     other.worker.store.next('inspect', misconfigured);
     expect(await other.begin()).toMatchObject({ reason: 'store_unavailable' });
