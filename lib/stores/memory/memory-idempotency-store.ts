@@ -8,9 +8,10 @@ import { Openings } from '../../core/store/openings.js';
 import * as transitions from '../../core/store/record-transitions.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
 import { NodeClock, type Clock } from '../../core/util/clock.js';
-import { StoreUnavailableError } from '../../core/errors/errors.js';
+import { StoreConfigurationError, StoreUnavailableError } from '../../core/errors/errors.js';
 import { Watchers } from '../../core/store/watchers.js';
 import {
+  flag,
   integer,
   isFunction,
   of,
@@ -31,13 +32,29 @@ export interface MemoryStoreOptions {
   readonly maxRecords?: number | undefined;
   /** The store's clock: milliseconds since the epoch. @defaultValue `Date.now` */
   readonly now?: (() => number) | undefined;
+  /**
+   * Lets an application start with this store where `NODE_ENV` is `production`. Only for a single process that may lose
+   * its records when it ends: until a retry comes, each operation can then run twice.
+   * @defaultValue false
+   */
+  readonly allowInMemoryStorage?: boolean | undefined;
 }
 
-type ResolvedOptions = Defaulted<MemoryStoreOptions, 'maxRecords'>;
+type ResolvedOptions = Defaulted<MemoryStoreOptions, 'maxRecords' | 'allowInMemoryStorage'>;
 
 export const OPTIONS: Schema<MemoryStoreOptions, ResolvedOptions> = {
   maxRecords: integer({ default: 100_000, min: 1, max: Number.MAX_SAFE_INTEGER }),
   now: of('a function', isFunction, { defaultText: '`Date.now`' }),
+  allowInMemoryStorage: flag(false),
+};
+
+const REFUSED =
+  'memoryStore() does not start where NODE_ENV is "production": other processes do not see its records, and a restart loses them all, so that operations run twice. Use a store that outlives the process, such as redisStore() or postgresStore(). For a single process that may lose its records, set memoryStore({ allowInMemoryStorage: true }).';
+
+const IN_PRODUCTION: StoreWarning = {
+  code: 'memory_store_in_production',
+  message:
+    'The memory store runs in production, as "allowInMemoryStorage" allows: other processes do not see its records, and a restart loses them all, so that operations run twice.',
 };
 
 /** Taken now: a test may replace the global one, and its property of the module. */
@@ -64,6 +81,7 @@ const SWEPT_PER_COMMAND = 16;
 export class MemoryIdempotencyStore extends IdempotencyStore {
   private readonly maxRecords: number;
   private readonly now: () => number;
+  private readonly isAllowed: boolean;
   private readonly entries = new Map<RecordKey, Entry>();
   private readonly expiry = new ExpiryQueue<Entry>();
   /**
@@ -84,8 +102,10 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     private readonly replyClock: Clock = new StoreClock(),
   ) {
     super();
-    const { maxRecords, now } = resolveOptions('memoryStore', OPTIONS, options);
+    const resolved = resolveOptions('memoryStore', OPTIONS, options);
+    const { maxRecords, now, allowInMemoryStorage } = resolved;
     this.maxRecords = maxRecords;
+    this.isAllowed = allowInMemoryStorage;
     this.now = now ?? (() => replyClock.wallTime());
   }
 
@@ -98,17 +118,14 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     return false;
   }
 
+  /** @throws {@link StoreConfigurationError} if `NODE_ENV` is `production`, unless `allowInMemoryStorage` is set. */
   override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+    const isProduction = process.env.NODE_ENV === 'production';
+    if (isProduction && !this.isAllowed)
+      return Promise.reject(new StoreConfigurationError(REFUSED));
     this.openings.add(observer);
     this.closed = false;
-    if (process.env.NODE_ENV !== 'production') return Promise.resolve([]);
-    return Promise.resolve([
-      {
-        code: 'memory_store_in_production',
-        message:
-          'THE MEMORY STORE RUNS IN PRODUCTION: other processes do not see its records, and a restart loses them all: operations will run twice. Use a store that outlives the process, such as redisStore().',
-      },
-    ]);
+    return Promise.resolve(isProduction ? [IN_PRODUCTION] : []);
   }
 
   begin(command: Store.Begin): Promise<Store.BeginReply> {

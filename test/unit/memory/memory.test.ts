@@ -246,11 +246,26 @@ describe('memory idempotency store', () => {
       process.env.NODE_ENV = NODE_ENV;
     });
 
-    it('warns prominently in production', async () => {
+    it('is refused in production', async () => {
       process.env.NODE_ENV = 'production';
-      const warnings = await memoryStore().open();
+      const store = memoryStore();
+      await expect(store.open()).rejects.toMatchObject({
+        code: 'idempotency_store_misconfigured',
+        message: expect.stringMatching(
+          /NODE_ENV is "production".*redisStore\(\) or postgresStore\(\).*memoryStore\(\{ allowInMemoryStorage: true \}\)/,
+        ),
+      });
+      // What did not open needs no close.
+      process.env.NODE_ENV = 'test';
+      await store.open();
+      await store.close();
+      await expect(store.inspect('key' as RecordKey)).rejects.toThrow(StoreUnavailableError);
+    });
+
+    it('warns in production where it is allowed there', async () => {
+      process.env.NODE_ENV = 'production';
+      const warnings = await memoryStore({ allowInMemoryStorage: true }).open();
       expect(warnings.map(({ code }) => code)).toEqual(['memory_store_in_production']);
-      expect(warnings[0]?.message).toMatch(/^THE MEMORY STORE RUNS IN PRODUCTION/);
     });
 
     it('does not warn elsewhere', async () => {
