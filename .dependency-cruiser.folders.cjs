@@ -85,6 +85,7 @@ const folders = {
     'core/{errors,options,record,meter,telemetry} observability/metrics',
   'observability/prometheus': 'core/{errors,options,meter,telemetry} observability/metrics',
   bullmq: 'core/errors',
+  nestjs: 'core/{errors,options,util,record,store}',
   'cli/doctor':
     'core/{errors,util,payload,store,store/diagnosis} blobs/file/index.ts blobs/s3 stores/redis/index.ts stores/postgres/index.ts',
   cli: 'core/errors core/store/diagnosis stores/postgres/sql stores/postgres/schema/migrations.ts stores/postgres/index.ts cli/doctor',
@@ -99,7 +100,7 @@ const folders = {
 /** The packages that lib imports, in which folders (`a/**`: a and what is below), and in which ways, if not in all. */
 const packages = {
   'safe-stable-stringify': { in: 'core/record' },
-  '@nestjs/common': { in: 'transports/** nest/** observability/terminus swagger testing' },
+  '@nestjs/common': { in: 'transports/** nest/** nestjs observability/terminus swagger testing' },
   '@nestjs/core': { in: 'nest/** swagger' },
   '@nestjs/microservices': { in: 'transports/message', only: 'dynamic-import' },
   '@nestjs/websockets': { in: 'transports/websocket', only: 'dynamic-import' },

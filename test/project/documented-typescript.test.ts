@@ -53,6 +53,15 @@ const left: UncheckedByTests = {
       }
       export declare class SessionGuard implements CanActivate { canActivate(): boolean }`,
   },
+  'docs/guides/nestjs-idempotency.md': {
+    'nestjs.d.ts': `
+      declare module '@nestjs/idempotency' {
+        export class IdempotencyModule {
+          static forRoot(options: { scope: (request: any) => string | undefined }): import('@nestjs/common').DynamicModule;
+        }
+        export class IdempotencyStorage { registerSource(source: object): void }
+      }`,
+  },
   'docs/guides/recovery.md': {
     'payments.ts': `
       export declare class Payments {

@@ -173,7 +173,8 @@ function complaints(
   host.directoryExists = (name) => folders.has(name) || ts.sys.directoryExists(name);
   host.fileExists = (name) => files.has(name) || ts.sys.fileExists(name);
   host.readFile = (name) => files.get(name) ?? ts.sys.readFile(name);
-  const program = ts.createProgram([...samples.keys()], all, host);
+  const declarations = [...files.keys()].filter((name) => name.endsWith('.d.ts'));
+  const program = ts.createProgram([...samples.keys(), ...declarations], all, host);
   const asked = program
     .getSourceFiles()
     .filter(({ fileName }) => samples.has(fileName) || alsoAbout?.test(fileName) === true);
