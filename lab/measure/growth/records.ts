@@ -37,7 +37,11 @@ function inRedis(url: string): Records {
 function inMemory(retentionMs: number): Records {
   let passedMs = 0;
   return {
-    store: memoryStore({ maxRecords: 10_000_000, now: () => Date.now() + passedMs }),
+    store: memoryStore({
+      maxRecords: 10_000_000,
+      now: () => Date.now() + passedMs,
+      allowInMemoryStorage: true,
+    }),
     versions: () => Promise.resolve({}),
     // They leave with the commands that follow.
     forget: () => Promise.resolve((passedMs += retentionMs)),

@@ -49,7 +49,10 @@ class PaymentsController {
   imports: [
     IdempotencyModule.forRoot({
       service: SERVICE,
-      store: store === 'redis' ? redisStore({ url: redisUrl }) : memoryStore(),
+      store:
+        store === 'redis'
+          ? redisStore({ url: redisUrl })
+          : memoryStore({ allowInMemoryStorage: true }),
       storeErrors: { commandTimeout: 10_000 },
     }),
   ],

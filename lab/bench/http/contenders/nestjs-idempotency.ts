@@ -55,7 +55,13 @@ export const onUnpipelinedRedis = withStore((surroundings) =>
 
 export const inMemory = withStore(async ({ library }) => {
   const { memoryStore } = await loadEntry<Entries['memory']>(library, './memory');
-  return memoryStore({ maxRecords: MOST_RECORDS });
+  const options = { maxRecords: MOST_RECORDS };
+  try {
+    return memoryStore({ ...options, allowInMemoryStorage: true });
+  } catch {
+    // An earlier version, to compare with, which does not know the option.
+    return memoryStore(options);
+  }
 });
 
 export const onPostgres = withStore(async ({ library, postgresUrl }) => {

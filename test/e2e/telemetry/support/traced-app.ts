@@ -27,7 +27,7 @@ const moduleOf = () => ({
   module: AppModule,
   imports: [
     IdempotencyModule.forRoot({
-      store: memoryStore(),
+      store: memoryStore({ allowInMemoryStorage: true }),
       caller: { anonymous: 'shared' },
       telemetry: openTelemetry(),
     }),
