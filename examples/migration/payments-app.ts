@@ -6,6 +6,7 @@ import {
   Param,
   Post,
   type CanActivate,
+  type ExceptionFilter,
   type ExecutionContext,
   type INestApplication,
   type ModuleMetadata,
@@ -60,6 +61,7 @@ export interface PaymentsApp extends Pick<ModuleMetadata, 'controllers' | 'impor
   /** Of the ledger, and of the old records. */
   readonly redis: Redis;
   readonly platform: Platform;
+  readonly filters?: readonly Type<ExceptionFilter>[];
 }
 
 @Module({})
@@ -75,7 +77,7 @@ class AliceOnly implements CanActivate {
 
 /** @returns the application, and its URL. */
 export async function startPayments(start: PaymentsApp): Promise<[INestApplication, string]> {
-  const { redis, platform, controllers = [], imports = [], providers = [] } = start;
+  const { redis, platform, controllers = [], imports = [], providers = [], filters = [] } = start;
   const module = {
     module: AppModule,
     imports: [
@@ -92,6 +94,7 @@ export async function startPayments(start: PaymentsApp): Promise<[INestApplicati
   const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter();
   const app = await NestFactory.create(module, adapter, { logger: false, abortOnError: false });
   app.useGlobalGuards(new AliceOnly());
+  app.useGlobalFilters(...filters.map((Filter) => new Filter(app.getHttpAdapter())));
   app.enableShutdownHooks();
   await app.listen(0, '127.0.0.1');
   return [app, `http://127.0.0.1:${(app.getHttpServer().address() as AddressInfo).port}`];
