@@ -1,3 +1,4 @@
+import type { StoreWarning } from '../record/store-warning.js';
 import {
   error,
   findingsOf,
@@ -6,7 +7,12 @@ import {
   type Finding,
   type Place,
 } from '../store/diagnosis/finding.js';
-import type { BlobStore } from './blob-store.js';
+
+/** The part of a blob store that its start and end are. */
+interface Startable {
+  open(): Promise<readonly StoreWarning[]>;
+  close(): Promise<void>;
+}
 
 /** What a check says if nothing was found. */
 type AllIsWell = string | (() => Promise<string>);
@@ -17,11 +23,11 @@ type AllIsWell = string | (() => Promise<string>);
  * @param checks - all of its checks but `blobs`.
  */
 export async function* diagnoseBlobs(
-  store: Pick<BlobStore, 'open' | 'close'>,
+  store: Startable,
   places: Readonly<Record<string, Place>> = {},
   checks: Readonly<Record<string, AllIsWell>> = {},
 ): AsyncGenerator<Finding> {
-  let warnings: Awaited<ReturnType<BlobStore['open']>>;
+  let warnings: readonly StoreWarning[];
   try {
     warnings = await store.open();
   } catch (failure) {
