@@ -43,7 +43,7 @@ describe('the tarball', () => {
       .concat(Object.values(bin))
       .map((file) => file.replace(/^\.\//, ''));
     const isOther = (file: string) =>
-      /^dist\/(esm|cjs)\/(shared\/[a-z.-]+\.js|.*\.d\.ts)$/.test(file);
+      /^dist\/(esm|cjs)\/(shared\/[a-z\d.-]+\.js|.*\.d\.ts)$/.test(file);
     const built = [
       ...entries,
       ...['dist/cjs/package.json', 'dist/require/package.json'],
