@@ -92,17 +92,17 @@ export function folderPlace(): BlobPlace & { readonly directory: string } {
     async blobs() {
       const entries = await readdir(directory, { recursive: true, withFileTypes: true });
       const files = entries.filter((entry) => entry.isFile());
-      return Promise.all(
+      const found = await Promise.all(
         files.map(async ({ parentPath, name }) => {
           const path = join(parentPath, name);
-          const bytes = await readFile(path);
-          return {
-            bytes,
-            replace: (body: Buffer) => writeFile(path, body),
-            remove: () => rm(path),
-          };
+          // A put renames its file, and a sweep deletes one.
+          const bytes = await readFile(path).catch(() => undefined);
+          if (bytes === undefined) return [];
+          const replace = (body: Buffer) => writeFile(path, body);
+          return [{ bytes, replace, remove: () => rm(path) }];
         }),
       );
+      return found.flat();
     },
     stop: () => rm(directory, { recursive: true, force: true }),
   };
