@@ -87,8 +87,8 @@ export const PAYLOAD_MISTAKES: readonly PayloadMistake[] = [
     [
       'a reader derives keys without a limit',
       'is kept by readers, of a limited number of processes',
-      'if (derived.size > MAX_DERIVED) {',
-      'if (derived.size > Infinity) {',
+      'deleteOldest(derived, MAX_DERIVED);',
+      'deleteOldest(derived, Infinity);',
     ],
   ),
   ...inFile(
@@ -173,8 +173,8 @@ export const PAYLOAD_MISTAKES: readonly PayloadMistake[] = [
   ...inFile('lib/core/payload/outcome-transform.ts', `${UNIT}/encryption.test.ts`, [
     'a route cannot leave its outcomes in clear',
     'is in clear where a route says so',
-    'const sealing = encryption ? this.sealing : undefined;',
-    'const sealing = encryption === undefined ? undefined : this.sealing;',
+    'const sealing = options.encryption === false ? undefined : this.sealing;',
+    'const sealing = options.encryption === undefined ? undefined : this.sealing;',
   ]),
   ...inFile('lib/core/payload/outcome-transform.ts', `${UNIT}/round-trips.test.ts`, [
     'an outcome that looks like a frame is stored as it is',
