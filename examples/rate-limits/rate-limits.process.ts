@@ -44,7 +44,7 @@ for (const platform of ['express', 'fastify'] as const) {
     imports: [RateLimitsModule],
     controllers: [PaymentsController, OtherController],
     providers: [Payments],
-    store: memoryStore(),
+    store: memoryStore({ allowInMemoryStorage: true }),
     guard: new BearerGuard(),
   });
   apps.set(platform, app);
