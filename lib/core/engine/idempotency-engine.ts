@@ -8,7 +8,7 @@ import {
 import type { ResolvedLimits } from '../operation/options.js';
 import { invalidRequestReason, type Transport, type UnprotectedReason } from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
-import { UNKNOWN_FENCE, type OwnerToken, type RecordKey } from '../record/record.js';
+import { UNKNOWN_FENCE, type OwnerToken } from '../record/record.js';
 import { OutcomeTransform } from '../payload/outcome-transform.js';
 import { checkDigestKeysLoaded } from '../payload/protect-digests.js';
 import type { StoreWarning } from '../record/store-warning.js';
@@ -77,10 +77,8 @@ export class IdempotencyEngine {
   /** Names the record of a request; no other part of the library does. */
   requestOf(received: ReceivedRequest): OperationRequest {
     const { operation, transport, scope, keyOperation, key, fingerprint } = received;
-    const recordKey = this.digests.recordKey(scope, keyOperation, key);
-    if (this.digests.isProtected) return this.protectedRequestOf(received, recordKey);
-    return {
-      recordKey,
+    const plain = {
+      recordKey: this.digests.recordKey(scope, keyOperation, key),
       fingerprint,
       operation,
       transport,
@@ -90,27 +88,20 @@ export class IdempotencyEngine {
       waitAtMostMs: received.waitAtMostMs,
       clientSignal: received.clientSignal,
     };
+    return this.digests.isProtected ? this.protectedRequest(plain, keyOperation) : plain;
   }
 
-  private protectedRequestOf(received: ReceivedRequest, plainKey: RecordKey): OperationRequest {
-    const { operation, transport, scope, keyOperation, key } = received;
-    const [{ recordKey, fingerprint = received.fingerprint }, ...others] = this.digests.names(
-      { scope, caller: callerPartsOf(received), operation: keyOperation, key },
-      received.fingerprint,
+  /** The same, under its protected names. */
+  private protectedRequest(
+    plain: OperationRequest,
+    operation: string | undefined,
+  ): OperationRequest {
+    const { scope, key, recordKey: plainKey } = plain;
+    const [{ recordKey, fingerprint = plain.fingerprint }, ...others] = this.digests.names(
+      { scope, caller: callerPartsOf(plain), operation, key },
+      plain.fingerprint,
     );
-    return {
-      recordKey,
-      fingerprint,
-      operation,
-      transport,
-      scope,
-      key,
-      options: received.options,
-      waitAtMostMs: received.waitAtMostMs,
-      clientSignal: received.clientSignal,
-      plainKey,
-      ...otherNames(others),
-    };
+    return { ...plain, recordKey, fingerprint, plainKey, ...otherNames(others) };
   }
 
   /** What is known of an abandoned record; `undefined` if this process cannot tell whose it is. */
@@ -144,20 +135,24 @@ export class IdempotencyEngine {
   /** Decides what to do with a request. Waits for the attempt in progress if its options say so. */
   async begin(request: OperationRequest): Promise<Decision> {
     const { attempts } = this.services;
+    let at = request;
     let token = this.tokens.next();
     attempts.enter();
     let decision: Decision | Moved;
-    try {
-      decision = await this.protocol.begin(request, token);
-    } catch (error) {
-      decision = this.withoutStore(request, token, asError(error));
-    }
-    let at = request;
-    // By way of all names, and back: then another process does so, too.
-    for (let moves = request.otherNames?.length ?? 0; decision.kind === 'moved'; moves -= 1) {
+    for (let moves = request.otherNames?.length ?? 0; ; moves -= 1) {
+      try {
+        decision = await this.protocol.begin(at, token);
+      } catch (error) {
+        decision = this.withoutStore(at, token, asError(error));
+      }
+      if (decision.kind !== 'moved') break;
       at = decision.request;
       token = this.tokens.next();
-      decision = moves > 0 ? await this.beginAt(at, token) : rejectDecision('in_progress');
+      // By way of all names, and back: then another process does so, too.
+      if (moves === 0) {
+        decision = rejectDecision('in_progress');
+        break;
+      }
     }
     if (
       decision.kind === 'reject' &&
@@ -169,14 +164,6 @@ export class IdempotencyEngine {
     attempts.leave();
     if (decision.kind !== 'run') this.report(request, decision);
     return decision;
-  }
-
-  private async beginAt(request: OperationRequest, token: OwnerToken): Promise<Decision | Moved> {
-    try {
-      return await this.protocol.begin(request, token);
-    } catch (error) {
-      return this.withoutStore(request, token, asError(error));
-    }
   }
 
   /**
