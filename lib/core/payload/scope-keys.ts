@@ -1,6 +1,7 @@
 import { scopeText } from '../record/record-key.js';
 import type { Scope } from '../record/scope.js';
 import type { Clock } from '../util/clock.js';
+import { deleteOldest } from '../util/delete-oldest.js';
 import { loadedInTime } from './key-loading.js';
 import { checkedScopeKey, type ScopeKey, type SecretKeys } from './secret-keys.js';
 
@@ -73,11 +74,7 @@ export class ScopeKeys {
     const { entries } = this;
     entries.delete(name);
     entries.set(name, entry);
-    if (entries.size <= MAX_ENTRIES) return;
-    for (const [oldest] of entries) {
-      entries.delete(oldest);
-      break;
-    }
+    deleteOldest(entries, MAX_ENTRIES);
   }
 }
 

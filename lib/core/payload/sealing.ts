@@ -9,6 +9,7 @@ import type { FinishedState, Fingerprint, RecordKey } from '../record/record.js'
 import type { Scope } from '../record/scope.js';
 import { asBuffer } from '../util/as-buffer.js';
 import type { Clock } from '../util/clock.js';
+import { deleteOldest } from '../util/delete-oldest.js';
 import { whenReady } from '../util/maybe-async.js';
 import { NONCE_BYTES, SALT_BYTES, TAG_BYTES, type SealHead } from './frame.js';
 import type { KeyById, KeyRing } from './key-ring.js';
@@ -142,14 +143,6 @@ export class Sealing {
     this.lastUsed = found;
     deleteOldest(derived, MAX_DERIVED);
     return found.key;
-  }
-}
-
-function deleteOldest(map: Map<string, unknown>, most: number): void {
-  if (map.size <= most) return;
-  for (const [oldest] of map) {
-    map.delete(oldest);
-    break;
   }
 }
 

@@ -148,8 +148,7 @@ export function checkedKeys(what: string, loaded: LoadedKeys | undefined): Loade
   const { current, keys, digestKeys } = loaded ?? {};
   if (!types.isMap(keys)) refuse(what, '"keys" must be a Map.');
   for (const [id, key] of keys) {
-    checkId(what, id);
-    if (!isKeyObject(key)) refuse(what, `The key "${id}" is no secret KeyObject of 32 bytes.`);
+    checkKey(what, id, key);
   }
   checkCurrent(what, current, keys);
   if (digestKeys === undefined) return { current, keys };
@@ -161,9 +160,13 @@ export function checkedKeys(what: string, loaded: LoadedKeys | undefined): Loade
 export function checkedScopeKey(what: string, given: ScopeKey | undefined): ScopeKey | undefined {
   if (given === undefined) return undefined;
   const { id, key } = given;
+  checkKey(what, id, key);
+  return { id, key };
+}
+
+function checkKey(what: string, id: unknown, key: unknown): void {
   checkId(what, id);
   if (!isKeyObject(key)) refuse(what, `The key "${id}" is no secret KeyObject of 32 bytes.`);
-  return { id, key };
 }
 
 /** For the option `secrets`. */
