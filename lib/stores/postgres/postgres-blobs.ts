@@ -40,6 +40,7 @@ import {
   ON_PRIMARY,
   sqlStatement,
   type BlobStatements,
+  type SqlStatement,
 } from './sql/sql-statements.js';
 import { BLOB_TABLE, TableName, type TableOptions } from './sql/table-name.js';
 import { POSTGRES_WARNINGS } from './diagnosis/server-checks.js';
@@ -188,7 +189,9 @@ class OwnTableBlobs extends TableBlobs implements PostgresBlobs {
   private readonly runner: StatementRunner;
   private readonly openings = new Openings();
   private deletion: DeletionSchedule | undefined;
-  private database: Promise<string> | undefined;
+  private asked: Promise<string> | undefined;
+  /** Its name, and the instant in which the table was created there. */
+  private readonly database: SqlStatement;
 
   constructor(
     private readonly pool: UserPoolOptions['client'],
@@ -218,6 +221,10 @@ class OwnTableBlobs extends TableBlobs implements PostgresBlobs {
     );
     if (pool instanceof LazyPool) pool.onWarning = warn;
     this.runner = runner;
+    this.database = sqlStatement(
+      'blobs_database',
+      `${ON_PRIMARY}SELECT concat_ws(' ', $1::text, md5(current_database()), (extract(epoch FROM run_at) * 1000000)::bigint) AS reply FROM ${table.quotedHistory} WHERE id = 1`,
+    );
   }
 
   override async open(): Promise<readonly StoreWarning[]> {
@@ -284,19 +291,15 @@ class OwnTableBlobs extends TableBlobs implements PostgresBlobs {
   }
 
   private ownDatabase(): Promise<string> {
-    const asked = (this.database ??= this.databaseOf((statement, values) =>
-      this.runner.run(statement, values, new Deadline(STATEMENT_TIMEOUT_MS)),
-    ));
-    return asked.catch((error: unknown) => {
-      this.database = undefined;
+    this.asked ??= this.databaseOf(this.run);
+    return this.asked.catch((error: unknown) => {
+      this.asked = undefined;
       throw error;
     });
   }
 
-  /** Its name, and the instant in which the table was created there. */
   private async databaseOf(run: RunStatement): Promise<string> {
-    const text = `${ON_PRIMARY}SELECT concat_ws(' ', $1::text, md5(current_database()), (extract(epoch FROM run_at) * 1000000)::bigint) AS reply FROM ${this.table.quotedHistory} WHERE id = 1`;
-    return (await run(sqlStatement('blobs_database', text), [])).join(' ');
+    return (await run(this.database, [])).join(' ');
   }
 
   private async probe(): Promise<StoreWarning[]> {
@@ -313,9 +316,8 @@ class OwnTableBlobs extends TableBlobs implements PostgresBlobs {
   private async checkIndex(): Promise<StoreWarning[]> {
     if (this.options.deleteExpired === false) return [];
     const { quoted } = this.table;
-    const deadline = new Deadline(STATEMENT_TIMEOUT_MS);
     try {
-      const [isThere] = await this.runner.run(EXPIRY_INDEX, [quoted], deadline);
+      const [isThere] = await this.run(EXPIRY_INDEX, [quoted]);
       if (isThere !== 'f') return [];
     } catch {
       // Another database that speaks its protocol, or an outage since: the deletion reports that.
