@@ -13,7 +13,6 @@ import {
   type Fingerprint,
   type Lease,
   type Outcome,
-  type OwnerToken,
   type RecordKey,
 } from '../core/record/record.js';
 import { newOwnerToken, tagged } from '../core/record/record-key.js';
@@ -83,8 +82,7 @@ const MAX_LOOKS = 5;
 const SWEEP_EVERY = 1_000;
 
 /** An attempt of this process, until it has ended. */
-interface Attempt {
-  readonly token: OwnerToken;
+interface Attempt extends Lease {
   fence: number;
   /** By the process' clock, in milliseconds. */
   lockedUntil: number;
@@ -172,14 +170,15 @@ export class IdempotencyStoreForNest implements NestStore, OnModuleInit, OnAppli
     lockTtl: number,
   ): Promise<NestAcquireResult> {
     const recordKey = recordKeyOf(key);
-    const attempt = { token: newOwnerToken(nodeClock), fence: UNKNOWN_FENCE, lockedUntil: 0 };
+    const token = newOwnerToken(nodeClock);
+    const attempt = { recordKey, token, fence: UNKNOWN_FENCE, lockedUntil: 0 };
     const content = contentOf(fingerprint);
     const id = idOf(key, owner);
     const isRepeated = this.attempts.has(id);
     // Before the reply: without one, the module releases what it may have got.
     if (!isRepeated) this.remember(id, attempt, lockTtl);
     for (let looks = 0; looks < MAX_LOOKS; looks += 1) {
-      const reply = await this.begin(recordKey, attempt.token, content, lockTtl);
+      const reply = await this.begin(attempt, content, lockTtl);
       if ('fence' in reply && reply.kind !== 'abandoned') {
         if (isRepeated) this.attempts.set(id, attempt);
         attempt.fence = reply.fence;
@@ -233,7 +232,7 @@ export class IdempotencyStoreForNest implements NestStore, OnModuleInit, OnAppli
   async extend(key: string, owner: string, lockTtl: number): Promise<boolean> {
     const attempt = this.attempts.get(idOf(key, owner));
     if (attempt === undefined) return false;
-    const { kind } = await this.store.extend(leaseOf(key, attempt), {
+    const { kind } = await this.store.extend(attempt, {
       leaseMs: lockTtl,
       recordRetentionMs: lockTtl,
       timeoutMs: this.timeoutMs,
@@ -245,8 +244,7 @@ export class IdempotencyStoreForNest implements NestStore, OnModuleInit, OnAppli
 
   /** The record ends with its lock: for the module, an expired lock does not exist. */
   private begin(
-    recordKey: RecordKey,
-    token: OwnerToken,
+    { recordKey, token }: Lease,
     fingerprint: Fingerprint,
     lockTtl: number,
   ): Promise<BeginReply> {
@@ -299,7 +297,7 @@ export class IdempotencyStoreForNest implements NestStore, OnModuleInit, OnAppli
     const attempt = this.attempts.get(id);
     if (attempt === undefined) return false;
     try {
-      return await step(leaseOf(key, attempt));
+      return await step(attempt);
     } finally {
       this.attempts.delete(id);
     }
@@ -333,10 +331,6 @@ function recordKeyOf(key: string): RecordKey {
 
 function idOf(key: string, owner: string): string {
   return `${owner} ${key}`;
-}
-
-function leaseOf(key: string, { token, fence }: Attempt): Lease {
-  return { recordKey: recordKeyOf(key), token, fence };
 }
 
 const SHA256 = /^[0-9a-f]{64}$/;
