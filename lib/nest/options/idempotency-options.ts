@@ -364,7 +364,7 @@ export function resolveOptions(
     ...levels,
   ]);
   if ((module.store as unknown) === undefined) throw new IdempotencyOptionsError(NO_STORE);
-  checkEncryption(resolved);
+  checkSecretsGiven(resolved);
   if (resolved.transaction === false) return resolved;
   checkTransaction(module, resolved);
   const storeErrors = Object.freeze({ ...resolved.storeErrors, whenNotSaved: 'error' as const });
@@ -377,8 +377,8 @@ function withoutKeep(outcome: IdempotencyModuleOptions['outcome']): IdempotencyO
   return others;
 }
 
-/** Otherwise the outcomes of a route that asks for it would lie in clear. */
-function checkEncryption({ outcome, secrets, protectDigests }: ResolvedOptions): void {
+/** Otherwise what is to be protected would lie in clear. */
+function checkSecretsGiven({ outcome, secrets, protectDigests }: ResolvedOptions): void {
   if (secrets !== undefined) return;
   if (protectDigests !== false) {
     throw new IdempotencyOptionsError(
