@@ -109,3 +109,18 @@ export function itSwitches(deployment: () => Deployment): void {
     expect(await charges(order)).toBe(1);
   });
 }
+
+/** What holds besides where the old records have errors, too. */
+export function itKeepsFailures(deployment: () => Deployment): void {
+  it('a declined payment stays declined: errors are in the old records, too', async () => {
+    const { before, after, charges } = deployment();
+    const order = randomUUID();
+    const first = await pay(before, order, AMOUNT.declined);
+    expect(first).toMatchObject({ status: 402, body: { reason: 'declined', number: 1 } });
+    for (const retry of [1, 2]) {
+      const again = await pay(after, order, AMOUNT.declined);
+      expect({ retry, ...again }).toEqual({ retry, ...first });
+    }
+    expect(await charges(order)).toBe(1);
+  });
+}

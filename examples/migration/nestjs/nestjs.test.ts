@@ -9,7 +9,7 @@ import { openPostgresPool } from '../../../test/support/postgres/postgres-pool.j
 import { usePostgres } from '../../../test/support/postgres/use-postgres.js';
 import { useRedis, useRedisClient } from '../../../test/support/redis/use-redis.js';
 import { mistakenPayments, oldPayments, startPayments } from '../payments-app.js';
-import { AMOUNT, itSwitches, pay } from '../switch.js';
+import { AMOUNT, itKeepsFailures, itSwitches, pay, type Deployment } from '../switch.js';
 import { OldProblemsFilter } from './old-problems.filter.js';
 import { platforms } from '../../../test/support/http/combinations.js';
 import { until } from '../../../test/support/waiting/until.js';
@@ -76,7 +76,7 @@ describe.each(STORES)('from @nestjs/idempotency %s,', (_, reader, store, secret)
   }, 60_000);
   afterAll(() => Promise.all(apps.map((app) => app.close())));
 
-  itSwitches(() => ({
+  const deployment = (): Deployment => ({
     before,
     after,
     mistaken,
@@ -84,16 +84,9 @@ describe.each(STORES)('from @nestjs/idempotency %s,', (_, reader, store, secret)
     open: (order) => redis.rpush(`open:${order}`, 1),
     // The old module compares the content, which a reservation does not have.
     reserved: 422,
-  }));
-
-  it('a declined payment stays declined: errors are in the old records, too', async () => {
-    const order = randomUUID();
-    const first = await pay(before, order, AMOUNT.declined);
-    expect(first).toMatchObject({ status: 402, body: { reason: 'declined', number: 1 } });
-    expect(await pay(after, order, AMOUNT.declined)).toEqual(first);
-    expect(await pay(after, order, AMOUNT.declined)).toEqual(first);
-    expect(await charges(order)).toBe(1);
   });
+  itSwitches(deployment);
+  itKeepsFailures(deployment);
 });
 
 describe('the readers of the old records of @nestjs/idempotency', () => {

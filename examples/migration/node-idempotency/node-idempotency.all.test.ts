@@ -4,7 +4,7 @@ import { ensureInstalled, PEERS } from '../../../lab/bench/install.js';
 import { platforms } from '../../../test/support/http/combinations.js';
 import { Child } from '../../../test/support/processes/child.js';
 import { useRedis, useRedisClient } from '../../../test/support/redis/use-redis.js';
-import { AMOUNT, itSwitches, pay } from '../switch.js';
+import { AMOUNT, itKeepsFailures, itSwitches, pay, type Deployment } from '../switch.js';
 import type { Start, Version } from './application.js';
 
 const server = useRedis();
@@ -39,21 +39,15 @@ describe.each(platforms)('from @node-idempotency/nestjs, on %s,', (platform) => 
     ];
   }, 60_000);
 
-  itSwitches(() => ({
+  const deployment = (): Deployment => ({
     before,
     after,
     mistaken,
     charges,
     open: (order) => redis.rpush(`open:${order}`, 1),
-  }));
-
-  it('a declined payment stays declined: errors are in the old records, too', async () => {
-    const order = randomUUID();
-    const first = await pay(before, order, AMOUNT.declined);
-    expect(first).toMatchObject({ status: 402, body: { reason: 'declined', number: 1 } });
-    expect(await pay(after, order, AMOUNT.declined)).toEqual(first);
-    expect(await charges(order)).toBe(1);
   });
+  itSwitches(deployment);
+  itKeepsFailures(deployment);
 
   it('finds the record of a path with a parameter', async () => {
     const order = randomUUID();
