@@ -51,7 +51,7 @@ export class OutcomeTransform {
    * @param onStale - is notified when keys cannot be loaded again; those of the last time stay in use.
    * @param blobs - opened and closed by this.
    * @param dictionaries - all that stored outcomes may be compressed with.
-   * @param observer - is told what the blob store does.
+   * @param observer - observes the blob store.
    */
   constructor(
     secrets: SecretKeys | undefined,

@@ -7,9 +7,10 @@ export const BLOB_RESULTS = ['ok', 'missing', 'failed'] as const;
 /** `missing`: a get found no blob. `failed`: the store did not take it, or did not deliver all of it in time. */
 export type BlobResult = (typeof BLOB_RESULTS)[number];
 
-/** Is told of each put and get of a blob store when it has ended. */
+/** Observes each put and get of a blob store. */
 export interface BlobObserver {
   /**
+   * Called when a put or a get has ended.
    * @param bytes - of the blob as it is stored, as far as they were moved.
    * @param ms - how long it took.
    */
