@@ -77,14 +77,20 @@ export interface DictionaryHead {
  *
  * The content follows to the end: `seal(compress(u32 n, n bytes of the transport's header, body))`. Sealed, it ends with
  * a tag of 16 bytes. With a pointer, the content is not compressed, and has a {@link BlobPointer} in place of the body.
+ *
+ * @param contentBytes - room behind the head, for the content.
  */
-export function encodeHead({ seal, compression, isPointer, endsEarlyMs }: FrameHead): Buffer {
+export function encodeHead(
+  { seal, compression, isPointer, endsEarlyMs }: FrameHead,
+  contentBytes = 0,
+): Buffer {
   const dictionary = compression?.dictionary;
   const sealBytes = seal === undefined ? 0 : 1 + seal.keyId.length + SALT_BYTES + NONCE_BYTES;
   const dictionaryBytes = dictionary === undefined ? 0 : 1 + CHECKSUM_BYTES;
   const compressionBytes = compression === undefined ? 0 : 4 + dictionaryBytes;
   const endBytes = endsEarlyMs === undefined ? 0 : END_BYTES;
-  const head = Buffer.allocUnsafe(2 + sealBytes + compressionBytes + endBytes);
+  const headBytes = 2 + sealBytes + compressionBytes + endBytes;
+  const head = Buffer.allocUnsafe(headBytes + contentBytes);
   head[0] = VERSION;
   head[1] =
     (compression === undefined ? 0 : 1 + ALGORITHMS.indexOf(compression.algorithm)) |
@@ -103,7 +109,7 @@ export function encodeHead({ seal, compression, isPointer, endsEarlyMs }: FrameH
     head[6 + sealBytes] = dictionary.id;
     head.set(dictionary.checksum, 7 + sealBytes);
   }
-  if (endsEarlyMs !== undefined) head.writeUIntBE(endsEarlyMs, head.length - END_BYTES, END_BYTES);
+  if (endsEarlyMs !== undefined) head.writeUIntBE(endsEarlyMs, headBytes - END_BYTES, END_BYTES);
   return head;
 }
 

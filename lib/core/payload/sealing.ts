@@ -146,19 +146,19 @@ export class Sealing {
   }
 }
 
-/** @returns the content, encrypted, and its tag. */
+/** Writes the content, encrypted, and its tag into a frame, whose head ends at `start`. */
 export function seal(
-  key: KeyObject,
-  nonce: Uint8Array,
-  headBytes: Uint8Array,
+  { key, head }: BegunSeal,
+  frame: Buffer,
+  start: number,
   content: Uint8Array,
   binding: OutcomeBinding | OriginBinding,
-): Buffer[] {
-  const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
-  cipher.setAAD(associated(headBytes, binding));
-  const sealed = cipher.update(content);
+): void {
+  const cipher = createCipheriv(CIPHER, key, head.nonce, { authTagLength: TAG_BYTES });
+  cipher.setAAD(associated(frame.subarray(0, start), binding));
+  frame.set(cipher.update(content), start);
   cipher.final();
-  return [sealed, cipher.getAuthTag()];
+  frame.set(cipher.getAuthTag(), frame.length - TAG_BYTES);
 }
 
 function unseal(
