@@ -4,9 +4,9 @@
 #
 # Tests of such nights take Berlin or New York, where the hour from 2 to 3 is left out. In Chile the clock changes at midnight, the
 # very time of daily jobs, and on Lord Howe Island by half an hour. There `cron` runs a daily job twice in one night, also at a time
-# that is another one's: midnight as 23:00 and 0:00 in autumn, 2:15 as 1:45 and 2:45 in spring; node-cron and node-schedule leave
-# the spring night out. croner is the only one of them whose readme has rules for both nights, and it keeps them. That of cron does
-# not mention changes of the clock, that of node-cron only autumn; a key of an operation that is made of the date would have helped.
+# that is another one's: midnight as 23:00 and 0:00 in autumn, on two dates, so that a key made of the date does not help; 2:15 as
+# 1:45 and 2:45 in spring. node-cron and node-schedule leave the spring night out. croner is the only one of them whose readme has
+# rules for both nights, and it keeps them; that of cron does not mention changes of the clock, that of node-cron only autumn.
 #
 # Seen:
 #   America/Santiago, 0:00, clock goes back: cron 23:00 00:00; node-cron 00:00; node-schedule 00:00; croner 00:00

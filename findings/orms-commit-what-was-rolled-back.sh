@@ -6,8 +6,8 @@
 # the transaction up by then, and answers COMMIT without an error, with the tag ROLLBACK. Six libraries do not look at the tag: the
 # caller is told that all is well, and nothing is stored. Kysely looks, and rejects; postgres.js 3.4.9 rejects with the error that
 # was caught, and so does Drizzle on top of it, so the same code of Drizzle ends in two ways. On MySQL and SQLite, where a failed
-# statement leaves the transaction as it was, the row is kept, which is what the code was tried on. The transaction pages of the six
-# say that a callback that throws rolls back, and one that does not commits.
+# statement leaves the transaction as it was, the row is kept, which is what the code was tried on. What was
+# found of the six's documentation knows two ends: a callback that throws rolls back, one that does not commits.
 #
 # Seen:
 #   TypeORM: fulfilled, rows 0
