@@ -4,9 +4,8 @@
 #
 # The same POST on a connection of its own is sent once and fails (52, empty reply). libcurl takes a used connection that ends before
 # the first byte of a response for one that had gone cold, whatever the method and although the server has read the request; it
-# connects anew, sends all of it once more and reports success. So programs that keep a libcurl handle double every second operation
-# whose response is lost. The manual speaks of repetition with --retry only, which is off; "Connection: close" or
-# CURLOPT_FRESH_CONNECT prevents it.
+# connects anew, sends all of it once more and reports success. A program that keeps a libcurl handle doubles any operation but the
+# first whose response is lost. The manual speaks of repetition with --retry only, which is off. "Connection: close" prevents it.
 #
 # Seen:
 #   own connection: exit 52, ledger 1

@@ -3,9 +3,7 @@
 #
 # The manual says that --tries is 20 by default, of downloads, and names refused connections and 404 as what is not tried again. It
 # does not say that --post-data and --method are repeated by the same rule: Wget waits a second longer each time and sends the body
-# again, with the same header fields. A response that comes ends it, also a 500 or a 503 with Retry-After, whatever
-# --retry-on-http-error would say.
-# curl sends the same POST once.
+# again, with the same header fields. A response ends it, also a 503 with Retry-After. curl sends the same POST once.
 #
 # Seen:
 #   wget: exit 4, ledger 20
