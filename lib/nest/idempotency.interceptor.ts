@@ -57,7 +57,7 @@ export class IdempotencyInterceptor implements NestInterceptor, OnModuleInit {
     // Not a handler of a known transport: the method protects itself in every call.
     if (known === undefined && entryOfMethod(handler) !== undefined) return next.handle();
     const { transport, route } = known ?? this.ofModule().add(contextType, type, handler);
-    return transport.intercept(context, next, route);
+    return transport.intercept(context, this.transports?.signals?.linked(next) ?? next, route);
   }
 
   private ofModule(): HandlerTransports {

@@ -37,6 +37,7 @@ import { HandlerTransports } from './registry/handler-transports.js';
 import { HostClasses } from './registry/host-classes.js';
 import { OperationNames } from './registry/operation-names.js';
 import { RabbitMqServers } from './registry/rabbitmq-servers.js';
+import { ResilienceSignals } from './registry/resilience-signals.js';
 import { RouteResolver } from './registry/route-resolver.js';
 import { storeInUse } from './store-in-use.js';
 
@@ -65,6 +66,7 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     IdempotentMethods,
     OperationNames,
     RabbitMqServers,
+    ResilienceSignals,
     RouteResolver,
     { provide: CLOCK, useValue: nodeClock },
     {

@@ -44,6 +44,8 @@ export class ExecutionScope implements OperationContext {
   listener: { report(signal: OperationSignal): void } | undefined;
   /** Where the operation was called: of another operation, if it is nested. */
   readonly caller = executionScope.getStore();
+  /** What its own code gets in place of the attempt's signal: one that also other code may abort. */
+  linkSignal: ((own: AbortSignal) => AbortSignal) | undefined;
   /** Called before the operation on a takeover, or with `lease.recoverOn: 'always'`. */
   recover: (() => Promise<Recovery>) | undefined;
 
@@ -58,8 +60,19 @@ export class ExecutionScope implements OperationContext {
 
   /** Made on demand: most operations never read it. */
   get context(): IdempotencyContext {
-    this.knownContext ??= contextOf(this.request, this.attempt);
+    this.knownContext ??= contextOf(this.request, this.attempt, this);
     return this.knownContext;
+  }
+
+  get ownSignal(): AbortSignal {
+    return this.attempt.signal;
+  }
+
+  /** Linked only where the operation's own code asks: elsewhere, what runs is another's. */
+  get signal(): AbortSignal {
+    const { linkSignal, ownSignal } = this;
+    const isLinked = linkSignal !== undefined && senderIn(this) !== undefined;
+    return isLinked ? linkSignal(ownSignal) : ownSignal;
   }
 
   get transaction(): AttemptTransaction | undefined {
@@ -208,6 +221,7 @@ export function requireIdempotencyTransaction<Handle = unknown>(): Handle {
 export function contextOf(
   { operation, scope, key, recordKey, plainKey = recordKey }: OperationRequest,
   attempt: Attempt,
+  source: { readonly signal: AbortSignal } = attempt,
 ): IdempotencyContext {
   return {
     operation,
@@ -218,7 +232,7 @@ export function contextOf(
     isProtected: attempt.isProtected,
     fencingToken: attempt.fencingToken,
     get signal() {
-      return attempt.signal;
+      return source.signal;
     },
     // The same under each digest key: a retry must not have another one while they rotate.
     downstreamKey: (name) => downstreamKey(operation, plainKey, name),

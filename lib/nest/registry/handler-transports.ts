@@ -7,6 +7,7 @@ import { MessageTransport } from '../../transports/message/message-transport.js'
 import { SocketTransport } from '../../transports/websocket/socket-transport.js';
 import type { Handler } from '../discovery/idempotent.metadata.js';
 import { HandlerRoutes, type RouteOf } from './handler-routes.js';
+import { ResilienceSignals } from './resilience-signals.js';
 
 interface Transport<Route> {
   /** Runs the handler, or returns its recorded response in its place. */
@@ -41,6 +42,8 @@ export class HandlerTransports {
     sockets: SocketTransport,
     graphql: GraphqlTransport,
     routes: HandlerRoutes,
+    /** Missing where a test turns protection off. */
+    readonly signals?: ResilienceSignals,
   ) {
     this.byContextType = new Map([
       ['http', withRoute(http, routes.http)],

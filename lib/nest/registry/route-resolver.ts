@@ -51,8 +51,12 @@ export class RouteResolver {
       }
     }
     checkInstances(this.discovery.getProviders());
-    const warnings = warningsOf(own, this.routes.protectedRoutes);
-    for (const warning of warnings) this.logger.warn(warning);
+    for (const warning of [
+      ...warningsOf(own, this.routes.protectedRoutes),
+      ...[this.transports.signals?.mistake ?? []].flat(),
+    ]) {
+      this.logger.warn(warning);
+    }
   }
 
   private resolve({ type, handler, kinds }: HandlerFacts): void {
