@@ -53,11 +53,13 @@ export class IdempotencyInterceptor implements NestInterceptor, OnModuleInit {
     const contextType = context.getType();
     const type = context.getClass();
     const handler = context.getHandler();
+    const linked = this.transports?.signals?.linked(next) ?? next;
+    if (this.transports?.takenOutside?.has(context) === true) return linked.handle();
     const known = this.transports?.known.get(handler)?.get(type)?.get(contextType);
     // Not a handler of a known transport: the method protects itself in every call.
     if (known === undefined && entryOfMethod(handler) !== undefined) return next.handle();
     const { transport, route } = known ?? this.ofModule().add(contextType, type, handler);
-    return transport.intercept(context, this.transports?.signals?.linked(next) ?? next, route);
+    return transport.intercept(context, linked, route);
   }
 
   private ofModule(): HandlerTransports {

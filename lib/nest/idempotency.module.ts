@@ -1,11 +1,12 @@
 import { Logger, Module, type DynamicModule, type InjectionToken } from '@nestjs/common';
-import { DiscoveryModule, ModuleRef } from '@nestjs/core';
+import { APP_INTERCEPTOR, DiscoveryModule, ModuleRef } from '@nestjs/core';
 import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import { IdempotencyMeter } from '../core/meter/idempotency-meter.js';
 import { OutcomeTransform } from '../core/payload/outcome-transform.js';
 import { protectionOf } from '../core/payload/protect-digests.js';
 import type { Services } from '../core/operation/recovery.js';
 import { errorTypeOf } from '../core/errors/errors.js';
+import { throwOptionError } from '../core/options/option-checks.js';
 import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { IdempotencyStore } from '../core/store/idempotency-store.js';
 import { Telemetries } from '../core/telemetry/telemetries.js';
@@ -29,7 +30,9 @@ import {
   CLOCK,
   ConfigurableModuleClass,
   IDEMPOTENCY_MODULE_OPTIONS,
+  IS_OUTERMOST,
   OPTIONS_IN_USE,
+  type ASYNC_OPTIONS_TYPE,
   type OPTIONS_TYPE,
 } from './options/idempotency.module-definition.js';
 import { HandlerRoutes } from './registry/handler-routes.js';
@@ -39,6 +42,7 @@ import { OperationNames } from './registry/operation-names.js';
 import { RabbitMqServers } from './registry/rabbitmq-servers.js';
 import { ResilienceSignals } from './registry/resilience-signals.js';
 import { RouteResolver } from './registry/route-resolver.js';
+import { OutermostInterceptor } from './outermost.interceptor.js';
 import { storeInUse } from './store-in-use.js';
 
 /** For a factory that returned no options: the start then reports what is missing. */
@@ -198,8 +202,35 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
 export class IdempotencyModule extends ConfigurableModuleClass {
   /** Takes the options as they are; {@link forRootAsync} takes a factory. */
   static override forRoot(options: typeof OPTIONS_TYPE): DynamicModule {
-    return super.forRoot(copyOfOptions(options));
+    return placed(super.forRoot(copyOfOptions(options)), options);
   }
+
+  /** As {@link forRoot}, with `isGlobal` and `isOutermost` beside the factory. */
+  static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
+    return placed(super.forRootAsync(options), options);
+  }
+}
+
+/**
+ * Before an application exists: what the module provides depends on it. Where options are missing, the start names the
+ * first.
+ */
+function placed(
+  module: DynamicModule,
+  options: { readonly isOutermost?: unknown } | undefined,
+): DynamicModule {
+  const isOutermost = options?.isOutermost;
+  if (isOutermost === undefined) return module;
+  // The text 'false' of the environment would count as true.
+  if (typeof isOutermost !== 'boolean') {
+    throwOptionError('isOutermost', 'true or false', isOutermost);
+  }
+  const providers = [
+    ...(module.providers ?? []),
+    { provide: IS_OUTERMOST, useValue: isOutermost },
+    ...(isOutermost ? [{ provide: APP_INTERCEPTOR, useClass: OutermostInterceptor }] : []),
+  ];
+  return { ...module, providers };
 }
 
 /** Application-wide providers, from whichever module. */

@@ -66,9 +66,10 @@ export class IdempotencyTestingModule {
    * @throws {@link IdempotencyOptionsError} at the start, for invalid options.
    */
   static inMemory(options: IdempotencyTestingOptions = {}): DynamicModule {
-    const { isGlobal = true, ...moduleOptions } = options;
+    const { isGlobal = true, isOutermost, ...moduleOptions } = options;
     const module = IdempotencyModule.forRootAsync({
       isGlobal,
+      ...(isOutermost !== undefined && { isOutermost }),
       inject: [CLOCK],
       useFactory: (clock: Clock) => ({ ...moduleOptions, store: new TestStore(clock) }),
     });

@@ -25,6 +25,8 @@ interface EnhancerFacts {
   readonly isBound: boolean;
   /** Whether of the interceptors that decorators bind, IdempotencyInterceptor is the first. */
   readonly isOutermost: boolean;
+  /** Whether this library's interceptor is global, so that all others of the handler are inside. */
+  readonly isWithinGlobal: boolean;
   /** Whether an interceptor parses forms inside IdempotencyInterceptor: too late to compare them. */
   readonly parsesFormsInside: boolean;
   readonly parsesFormsOutside: boolean;
@@ -73,12 +75,15 @@ export interface ClassFacts {
 
 /** What surrounds all handlers of a class in an application. */
 export interface Surroundings {
-  readonly interceptors: readonly object[];
+  /** The global interceptors outside of this library's. */
+  readonly outside: readonly object[];
+  /** Those inside, if its own is global, too. */
+  readonly inside: readonly object[] | undefined;
   readonly guards: readonly object[];
   readonly modules: readonly string[];
 }
 
-const NOWHERE: Surroundings = { interceptors: [], guards: [], modules: [] };
+const NOWHERE: Surroundings = { outside: [], inside: undefined, guards: [], modules: [] };
 
 export function readClass(type: Type, surroundings = NOWHERE): ClassFacts {
   const methods: HandlerFacts[] = [];
@@ -192,20 +197,24 @@ export function entryOfMethod(method: Handler | undefined): Handler | undefined 
 function enhancerFacts(
   type: Type,
   handler: Handler,
-  { interceptors, guards }: Surroundings,
+  { outside: globalOutside, inside: globalInside, guards }: Surroundings,
 ): EnhancerFacts {
   const own = interceptorsOf(handler);
   const ownIndex = own.findIndex(isIdempotencyInterceptor);
   const inside = own.slice(Math.max(0, ownIndex));
   const outside = [...interceptorsOf(type), ...own.slice(0, Math.max(0, ownIndex))];
+  const isWithinGlobal = globalInside !== undefined;
   return {
     isBound: ownIndex >= 0,
     isOutermost: ownIndex === 0 && outside.length === 0,
-    parsesFormsInside: inside.some(parsesForms),
-    parsesFormsOutside: outside.some(parsesForms),
+    isWithinGlobal,
+    parsesFormsInside: [...inside, ...(isWithinGlobal ? [...globalInside, ...outside] : [])].some(
+      parsesForms,
+    ),
+    parsesFormsOutside: !isWithinGlobal && outside.some(parsesForms),
     serializesInside: inside.some(isSerializer),
-    // Global ones count: whether a microservice has a configuration of its own cannot be determined.
-    serializesOutside: [...interceptors, ...outside].some(isSerializer),
+    // Whether a microservice has a configuration of its own, so that the one on the route counts, cannot be determined.
+    serializesOutside: [...globalOutside, ...outside].some(isSerializer),
     guards: [...guards, ...guardsOf(type), ...guardsOf(handler)].flatMap(authenticatorName),
   };
 }

@@ -44,6 +44,10 @@ const SERIALIZER = 'ClassSerializerInterceptor';
 /** Limits requests and authenticates none. Recognised by name, too. */
 const THROTTLER = 'ThrottlerGuard';
 
+/** The interceptor of `@nestjs/resilience`, and the prefix of what its decorators note. Recognised by name, too. */
+const RESILIENCE = 'ResilienceInterceptor';
+const OF_RESILIENCE = 'resilience:';
+
 /** As the type of Nest's execution contexts. */
 export type HandlerKind = 'http' | 'rpc' | 'ws' | 'graphql';
 
@@ -153,6 +157,25 @@ export function guardsOf(target: Handler): object[] {
 
 export function isSerializer(interceptor: object): boolean {
   return classesOf(interceptor).includes(SERIALIZER);
+}
+
+export function isResilience(interceptor: object): boolean {
+  return classesOf(interceptor).includes(RESILIENCE);
+}
+
+/** Whether a handler, or its class, has a decorator of `@nestjs/resilience`. */
+export function isResilient({ type, handler }: { type: Type; handler: Handler }): boolean {
+  return [type, handler].some((target) =>
+    (Reflect.getMetadataKeys(target) as unknown[]).some(
+      (key) => typeof key === 'string' && key.startsWith(OF_RESILIENCE),
+    ),
+  );
+}
+
+/** For a message. */
+export function nameOfInterceptor(interceptor: object): string {
+  const [name] = classesOf(interceptor);
+  return name === undefined || name === '' || name === 'Object' ? 'one without a class' : name;
 }
 
 export function parsesForms(interceptor: object): boolean {

@@ -254,7 +254,9 @@ const MODULE_REMEDIES: ReadonlyMap<string, string> = new Map([
   ...OF_STORE,
   ...['storage', 'adapter', 'redis'].map((name) => [name, meant('store')] as const),
   ['operation', 'Name each operation itself: @Idempotent({ operation: … }).'],
-  ['isGlobal', 'Set it beside "useFactory", not in the options that it returns.'],
+  ...['isGlobal', 'isOutermost'].map(
+    (name) => [name, 'Set it beside "useFactory", not in the options that it returns.'] as const,
+  ),
 ]);
 
 const OF_OPERATIONS = new Set(pathsIn(OPTIONS, 'method'));

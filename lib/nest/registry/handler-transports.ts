@@ -34,6 +34,8 @@ export class HandlerTransports {
    * lazy-loaded module or in a new wrapper, is added at its first request.
    */
   readonly known = new WeakMap<Handler, Map<Type, Map<string, HandlerTransport>>>();
+  /** The calls that the global interceptor has taken; `undefined` if there is none. */
+  takenOutside: { has(context: ExecutionContext): boolean } | undefined;
   private readonly byContextType: ReadonlyMap<string, RouteOf<HandlerTransport>>;
 
   constructor(

@@ -16,15 +16,25 @@ export interface HostClass extends ClassFacts {
   readonly hosts: readonly InstanceWrapper[];
 }
 
+/** The global interceptors of all IdempotencyModules. */
+const outermost = new WeakSet();
+
 /** The classes of the application that may have handlers, and what is known of them. */
 @Injectable()
 export class HostClasses {
+  private outermost: object | undefined;
   private scanned: ReadonlyMap<Type, HostClass> = new Map();
 
   constructor(
     private readonly discovery: DiscoveryService,
     private readonly application: ApplicationConfig,
   ) {}
+
+  /** Called by the global interceptor of this IdempotencyModule, if it has one. */
+  setOutermost(interceptor: object): void {
+    outermost.add(interceptor);
+    this.outermost = interceptor;
+  }
 
   types(): Type[] {
     return [...byType(this.wrappers()).keys()];
@@ -52,11 +62,17 @@ export class HostClasses {
   /** What is bound to all handlers of the application. */
   globals(): Omit<Surroundings, 'modules'> {
     const { application } = this;
+    const interceptors: object[] = [
+      ...application.getGlobalInterceptors(),
+      ...application.getGlobalRequestInterceptors().flatMap(({ metatype }) => metatype ?? []),
+    ];
+    const index = this.outermost === undefined ? -1 : interceptors.indexOf(this.outermost);
     return {
-      interceptors: [
-        ...application.getGlobalInterceptors(),
-        ...application.getGlobalRequestInterceptors().flatMap(({ metatype }) => metatype ?? []),
-      ],
+      // That of another IdempotencyModule passes on what is not its own.
+      outside: (index < 0 ? interceptors : interceptors.slice(0, index)).filter(
+        (each) => !outermost.has(each),
+      ),
+      inside: index < 0 ? undefined : interceptors.slice(index + 1),
       guards: [
         ...application.getGlobalGuards(),
         ...application.getGlobalRequestGuards().flatMap(({ metatype }) => metatype ?? []),

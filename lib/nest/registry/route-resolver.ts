@@ -1,15 +1,24 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Inject, Injectable, Logger, Optional } from '@nestjs/common';
 import { DiscoveryService } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import type { HandlerFacts } from '../discovery/handler-facts.js';
 import { reportWrappers } from '../discovery/handler-report.js';
 import { isIdempotencyInterceptor } from '../discovery/idempotent.metadata.js';
 import { checkInstance, checkInstances } from '../discovery/instances.js';
+import { IS_OUTERMOST } from '../options/idempotency.module-definition.js';
 import { HandlerRoutes } from './handler-routes.js';
 import { HandlerTransports } from './handler-transports.js';
 import { HostClasses, type HostClass } from './host-classes.js';
 import { OperationNames } from './operation-names.js';
-import { boundAlone, check, CLASS_CHECKS, HANDLER_CHECKS, warningsOf } from './start-checks.js';
+import {
+  boundAlone,
+  check,
+  CLASS_CHECKS,
+  HANDLER_CHECKS,
+  placeWarnings,
+  resilienceOutside,
+  warningsOf,
+} from './start-checks.js';
 
 /** Resolves every protected handler and method of the application when it starts. */
 @Injectable()
@@ -22,6 +31,7 @@ export class RouteResolver {
     private readonly routes: HandlerRoutes,
     private readonly transports: HandlerTransports,
     private readonly discovery: DiscoveryService,
+    @Optional() @Inject(IS_OUTERMOST) private readonly isOutermost?: boolean,
   ) {
     for (const type of classes.types()) reportWrappers(type.prototype as object);
   }
@@ -32,10 +42,11 @@ export class RouteResolver {
    *   nothing to protect, instances that cannot be reached, and operations of the same name.
    */
   resolveAll(): void {
-    const { interceptors } = this.classes.globals();
-    if (interceptors.some(isIdempotencyInterceptor)) {
+    const { outside, inside = [] } = this.classes.globals();
+    if ([...outside, ...inside].some(isIdempotencyInterceptor)) {
       throw new IdempotencyOptionsError(boundAlone('the whole application'));
     }
+    if (this.isOutermost === true) check(outside, [resilienceOutside]);
     const all = this.classes.scan();
     for (const host of all) {
       check(host, CLASS_CHECKS);
@@ -51,8 +62,10 @@ export class RouteResolver {
       }
     }
     checkInstances(this.discovery.getProviders());
+    const { protectedRoutes } = this.routes;
     for (const warning of [
-      ...warningsOf(own, this.routes.protectedRoutes),
+      ...warningsOf(own, protectedRoutes),
+      ...placeWarnings(this.isOutermost, outside, protectedRoutes),
       ...[this.transports.signals?.mistake ?? []].flat(),
     ]) {
       this.logger.warn(warning);

@@ -3,6 +3,7 @@ import type { Transport } from '../../core/record/events.js';
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import type { ResolvedRequestOptions } from '../../transports/common/request-options.js';
 import { locationOf, type ClassFacts, type HandlerFacts } from '../discovery/handler-facts.js';
+import { isResilience, isResilient, nameOfInterceptor } from '../discovery/nest-metadata.js';
 
 /** A handler or method whose requests have records, with its options resolved. */
 export interface ProtectedRoute {
@@ -67,6 +68,36 @@ function serializedOutside({ facts, transport, options }: ProtectedRoute): strin
   return `${facts.name} returns its value to a ClassSerializerInterceptor through its record, as plain data: fields with @Exclude() would be exposed. Put @UseInterceptors(ClassSerializerInterceptor) on the method, above @Idempotent(); decorators apply from the bottom up.`;
 }
 
+/**
+ * The interceptor of `@nestjs/resilience` around that of `isOutermost`, which is there to avoid this.
+ * @param outside - the global interceptors outside of this library's.
+ */
+export function resilienceOutside(outside: readonly object[]): string | undefined {
+  if (!outside.some(isResilience)) return undefined;
+  return `The option "isOutermost" of IdempotencyModule has no effect: ResilienceModule is imported before it, so that its circuit breakers and bulkheads see each replay and each duplicate. Import IdempotencyModule before ResilienceModule: Nest runs the global interceptor that is registered first outside of the others.`;
+}
+
+/** What is around protected handlers, and may not be meant. */
+export function placeWarnings(
+  isOutermost: boolean | undefined,
+  outside: readonly object[],
+  routes: readonly ProtectedRoute[],
+): string[] {
+  if (isOutermost === true) {
+    const names = outside.map(nameOfInterceptor);
+    if (names.length === 0) return [];
+    return [
+      `With "isOutermost" of IdempotencyModule, these interceptors are still outside of it: ${names.join(', ')}. They see each replay and each rejected duplicate, and may answer in its place. If that is not meant, register them later: import IdempotencyModule before their modules, and move an APP_INTERCEPTOR of the root module to a module that is imported after IdempotencyModule. [interceptor_outside]`,
+    ];
+  }
+  const isUnsaid = isOutermost === undefined && outside.some(isResilience);
+  const resilient = isUnsaid ? routes.filter(({ facts }) => isResilient(facts)) : [];
+  if (resilient.length === 0) return [];
+  return [
+    `@Idempotent() is inside of the interceptor of ResilienceModule on ${resilient.map(({ facts }) => facts.name).join(', ')}: an open circuit breaker or a full bulkhead rejects replays, too. Set "isOutermost": true beside "isGlobal" of IdempotencyModule, and import it before ResilienceModule; false says that this is meant. [resilience_outside]`,
+  ];
+}
+
 /** The content of the form cannot be compared when its request arrives. */
 function formParsedInside(route: ProtectedRoute): string | undefined {
   const { facts, transport, operation, options } = route;
@@ -74,6 +105,9 @@ function formParsedInside(route: ProtectedRoute): string | undefined {
   const isCompared =
     enabled !== false && fingerprint !== false && typeof fingerprint !== 'function';
   if (transport !== 'http' || !isCompared || !facts.parsesFormsInside) return undefined;
+  if (facts.isWithinGlobal) {
+    return `The form of ${operation} is parsed inside of IdempotencyModule's interceptor, because its option "isOutermost" puts that around all others, and it cannot compare the content. Parse the form by middleware (multer(…).any()) in place of the file interceptor, or set the option "fingerprint" of the handler to a function.`;
+  }
   return `The form of ${operation} is parsed inside IdempotencyInterceptor, which then cannot compare its content. Put the file interceptor (@UseInterceptors(FileInterceptor(…)) or the like) below @Idempotent() (decorators apply from the bottom up), or set the option "fingerprint" to a function.`;
 }
 

@@ -28,6 +28,8 @@ export interface StartAppOptions {
   readonly store: IdempotencyModuleOptions['store'];
   /** The module's other options. */
   readonly options?: Omit<IdempotencyModuleOptions, 'store'>;
+  /** Whether the module binds its interceptor globally, around those of {@link imports}. */
+  readonly isOutermost?: boolean;
   /** Of the engine, in place of Node's. */
   readonly clock?: Clock;
   readonly rawBody?: boolean;
@@ -58,6 +60,7 @@ export async function startApp(start: StartAppOptions): Promise<TestApp> {
     store: start.store,
     ...namedFor(start.store),
     ...start.options,
+    ...(start.isOutermost !== undefined && { isOutermost: start.isOutermost }),
     // `npm run test:all` runs the other pairing through Nest's streams.
     http: { fastPath: !isTestAll, ...start.options?.http },
   });

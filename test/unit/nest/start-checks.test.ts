@@ -48,6 +48,7 @@ const pay: HandlerFacts = {
   isReached: true,
   isBound: true,
   isOutermost: true,
+  isWithinGlobal: false,
   parsesFormsInside: false,
   parsesFormsOutside: false,
   serializesInside: false,

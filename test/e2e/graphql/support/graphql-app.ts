@@ -10,7 +10,7 @@ import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
 import { GraphQLModule, Query, Resolver } from '@nestjs/graphql';
 import type { IdempotencyModuleOptions } from 'nestjs-idempotency';
 import { scenarioOf, type Scenario, type Sending } from '../../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../../support/http/start-app.js';
+import { startApp, type StartAppOptions, type TestApp } from '../../../support/http/start-app.js';
 
 interface RequestInContext {
   readonly req: IncomingMessage & { user?: object };
@@ -49,6 +49,7 @@ export interface StartGraphqlAppOptions {
   readonly store: IdempotencyModuleOptions['store'];
   readonly resolvers: Type[];
   readonly options?: Omit<IdempotencyModuleOptions, 'store'>;
+  readonly more?: Pick<StartAppOptions, 'imports' | 'isOutermost'>;
   readonly guard?: CanActivate;
   /** Settings of the Apollo driver. */
   readonly driver?: Partial<ApolloDriverConfig>;
@@ -75,6 +76,7 @@ export function startGraphqlApp(start: StartGraphqlAppOptions): Promise<TestApp>
     controllers: [],
     providers: [HealthResolver, ...resolvers],
     guard,
+    ...start.more,
     imports: [
       GraphQLModule.forRoot<ApolloDriverConfig>({
         driver: ApolloDriver,
@@ -83,6 +85,7 @@ export function startGraphqlApp(start: StartGraphqlAppOptions): Promise<TestApp>
         includeStacktraceInErrorResponses: false,
         ...driver,
       }),
+      ...(start.more?.imports ?? []),
     ],
     ...(configure !== undefined && { configure }),
   });

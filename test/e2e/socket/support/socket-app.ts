@@ -16,7 +16,7 @@ import { CallersGuard } from '../../../support/http/callers.guard.js';
 import type { StoreKind } from '../../../support/http/combinations.js';
 import { SCENARIO_HEADER, scenarioOf, type Scenario } from '../../../support/http/scenario.js';
 import { isTestAll } from '../../../support/jest/test-all.js';
-import { startApp, type TestApp } from '../../../support/http/start-app.js';
+import { startApp, type StartAppOptions, type TestApp } from '../../../support/http/start-app.js';
 import {
   connectClient,
   connectSocketIo,
@@ -70,6 +70,7 @@ export interface StartSocketAppOptions {
   readonly gateways: Type[];
   readonly controllers?: Type[];
   readonly options?: Omit<IdempotencyModuleOptions, 'store'>;
+  readonly more?: Pick<StartAppOptions, 'imports' | 'isOutermost'>;
   /** Adds the filters and interceptors of an application. */
   readonly configure?: (app: INestApplication) => unknown;
 }
@@ -106,6 +107,7 @@ export async function startSocketApp(start: StartSocketAppOptions): Promise<Sock
     controllers,
     providers: gateways,
     guard: new Callers(),
+    ...start.more,
     configure: (nest) => {
       nest.useWebSocketAdapter(platform === 'ws' ? new WsAdapter(nest) : new IoAdapter(nest));
       return configure?.(nest);
