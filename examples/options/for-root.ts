@@ -10,3 +10,12 @@ export const idempotency = () =>
     duplicates: 'wait',
   });
 // #endregion
+
+export const outermost = () =>
+  // #region outermost
+  IdempotencyModule.forRoot({
+    service: 'shop',
+    store: redisStore({ url: process.env.REDIS_URL }),
+    isOutermost: true,
+  });
+// #endregion
