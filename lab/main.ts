@@ -13,6 +13,12 @@ interface Verb {
 }
 
 const VERBS: Readonly<Record<string, Verb>> = {
+  'after-effect': {
+    summary:
+      'what retries come to after an effect, beside other packages: a death, a timeout, an outage',
+    program: 'after-effect/main.ts',
+    servers: ['redis'],
+  },
   bench: {
     summary: 'what the library costs, beside others; its budget',
     program: 'bench/main.ts',

@@ -14,7 +14,10 @@ interface CacheLayer {
 }
 
 interface RedisPackage {
-  createClient(settings: { url: string }): { connect(): Promise<unknown> };
+  createClient(settings: { url: string }): {
+    connect(): Promise<unknown>;
+    on(event: 'error', listener: () => void): unknown;
+  };
 }
 
 /** It is made for Lambda: without a context of it, a running operation counts as an orphan. */
@@ -38,6 +41,8 @@ export const powertools: OpenContender = async ({ redisUrl }) => {
     '@aws-lambda-powertools/idempotency/cache',
   ) as CacheLayer;
   const client = (loadPackage('@redis/client') as RedisPackage).createClient({ url: redisUrl });
+  // Without a listener it would not connect again.
+  client.on('error', () => undefined);
   await client.connect();
   const once = makeIdempotent((_event, { work }) => work(), {
     persistenceStore: new CachePersistenceLayer({ client }),

@@ -108,6 +108,7 @@ export const pagesWithFigures: readonly string[] = [
   'docs/operations/capacity.md',
   'docs/operations/postgres.md',
   'docs/measurements/messages.md',
+  'docs/explanation/comparison.md',
   'docs/explanation/protocol.md',
   'docs/measurements/process.md',
 ].map((page) => join(projectRoot, page));
