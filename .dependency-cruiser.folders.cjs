@@ -60,7 +60,8 @@ const folders = {
   'transports/call':
     'core/{errors,options,util,record,operation,telemetry,engine,recovery} codecs/json transports/common',
   'transports/message/source': 'core/util',
-  'transports/message/keys': 'core/{errors,options,util,record} transports/message/source',
+  'transports/message/keys':
+    'core/{options,util,record} transports/common transports/message/source',
   'transports/message/deliveries': 'core/{errors,util,operation} transports/message/source',
   'transports/message':
     'core/{errors,options,util,record,recovery} transports/{common,call} transports/message/{source,keys,deliveries}',

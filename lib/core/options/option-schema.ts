@@ -25,6 +25,8 @@ export interface Field<Value> {
   readonly places?: readonly Place[];
   /** @throws {@link IdempotencyOptionsError} with option, range and value. */
   check(option: string, value: unknown): void;
+  /** What a value makes of that of an outer level, if it does not replace it. */
+  merge?(outer: Value | undefined, value: Value): unknown;
   /** What the resolved options have in its place: a copy of a list or an object, which may change; milliseconds. */
   read?(value: Value): unknown;
 }
@@ -278,7 +280,7 @@ function mergedGroup(
   return isOn && Object.freeze(resolved);
 }
 
-/** Checks every value, and keeps the last one. */
+/** Checks every value, and keeps the last one, or what it makes of the one before. */
 function set(
   target: Record<string, unknown>,
   name: string,
@@ -290,7 +292,7 @@ function set(
   for (const value of values) {
     if (value === undefined) continue;
     if (value !== field.default) field.check(option, value);
-    last = value;
+    last = field.merge?.(last, value) ?? value;
   }
   if (last !== undefined) target[name] = field.read?.(last) ?? last;
 }
@@ -339,7 +341,11 @@ function checkLevel(schema: AnySchema, { what, place, given, others = [], remedi
           const bare = withoutUnit(each);
           const isElsewhere = paths.some((other) => other.endsWith(`.${bare}`) || other === bare);
           const near = nearestNames(each, own).length > 0 || !isElsewhere;
-          return remedies?.get(each) ?? suggestion(each, near ? own : paths, inGroup);
+          return (
+            remedies?.get(unknown) ??
+            remedies?.get(each) ??
+            suggestion(each, near ? own : paths, inGroup)
+          );
         },
       });
       checkGroups(path, entry.fields, value);

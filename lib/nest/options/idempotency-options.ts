@@ -26,7 +26,12 @@ import type { UnitOfWork } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { completeCopy, throwOptionError, within } from '../../core/options/option-checks.js';
 import { of, pathsIn, resolve, type Level, type Schema } from '../../core/options/option-schema.js';
-import { REQUEST, type RequestOptions } from '../../transports/common/request-options.js';
+import { CONTEXTS, type ContextName } from '../../transports/common/by-context.js';
+import {
+  forContext,
+  REQUEST,
+  type RequestOptions,
+} from '../../transports/common/request-options.js';
 import {
   HTTP,
   type HttpOptions,
@@ -217,6 +222,15 @@ const DEFAULTS_BY_KIND = {
 
 export type OperationKind = keyof typeof DEFAULTS_BY_KIND;
 
+/** The type of Nest's execution context of a handler's requests. */
+const CONTEXT_OF: Readonly<Record<Exclude<OperationKind, 'call'>, ContextName>> = {
+  http: 'http',
+  graphql: 'graphql',
+  socket: 'ws',
+  message: 'rpc',
+  event: 'rpc',
+};
+
 const NO_STORE =
   'IdempotencyModule has no "store". Pass one to IdempotencyModule.forRoot({ store: … }), or return it from the factory of forRootAsync(): redisStore({ url }) of nestjs-idempotency/redis or postgresStore({ url }) of nestjs-idempotency/postgres in production, memoryStore() of nestjs-idempotency/memory for development and tests. If a module imports the class without forRoot(), remove that import: forRoot() in the root module serves every module.';
 
@@ -233,7 +247,20 @@ const SYNONYMS = [
   ]),
   ...['lock', 'lockTtl', 'lockTimeout'].map((name) => [name, 'lease.duration']),
   ...['header', 'headerName', 'headerKey', 'keyHeader'].map((name) => [name, 'key']),
+  ['keyFrom', 'key.from'],
+  ['storeIf', 'outcome.keep'],
+  ['maxLockHold', 'lease.maxExecution'],
+  ['storeTimeout', 'storeErrors.commandTimeout'],
 ].map(([name = '', option = '']) => [name, meant(option)] as const);
+
+/** Values of "key.from" and "caller.scope" that were given in the place of their group. */
+const WITHIN_GROUPS = [
+  ...['payload', 'arg', ...CONTEXTS].map((name) => ['key', 'from', name] as const),
+  ...CONTEXTS.map((name) => ['caller', 'scope', name] as const),
+].map(
+  ([group, own, name]) =>
+    [`${group}.${name}`, `Write ${group}: { ${own}: { ${name}: … } }.`] as const,
+);
 
 const OF_STORE = [
   'url',
@@ -251,8 +278,10 @@ const OF_STORE = [
 
 const MODULE_REMEDIES: ReadonlyMap<string, string> = new Map([
   ...SYNONYMS,
+  ...WITHIN_GROUPS,
   ...OF_STORE,
   ...['storage', 'adapter', 'redis'].map((name) => [name, meant('store')] as const),
+  ['allowInMemoryStorage', 'It is an option of the store: memoryStore({ allowInMemoryStorage }).'],
   ['operation', 'Name each operation itself: @Idempotent({ operation: … }).'],
   ...['isGlobal', 'isOutermost'].map(
     (name) => [name, 'Set it beside "useFactory", not in the options that it returns.'] as const,
@@ -264,6 +293,7 @@ const OF_OPERATIONS = new Set(pathsIn(OPTIONS, 'method'));
 /** Remedies for names that neither `@Idempotent()` nor `IdempotencyService.run()` knows. */
 const OPERATION_REMEDIES: ReadonlyMap<string, string> = new Map([
   ...SYNONYMS,
+  ...WITHIN_GROUPS,
   ...OF_STORE,
   ...pathsIn(OPTIONS, 'module')
     .filter((path) => !OF_OPERATIONS.has(path))
@@ -331,7 +361,7 @@ export function copyOfOptions<Given extends object>(module: Given): Given {
 /** @throws {@link IdempotencyOptionsError} naming option, range and value. */
 export function resolveModuleOptions(module: IdempotencyModuleOptions): ResolvedOptions {
   return within('IdempotencyModule', 'IdempotencyModule.forRoot()', () => {
-    const resolved = resolveOptions('http', module);
+    const resolved = resolveLevels('http', module);
     checkService(module.store, resolved.service);
     return resolved;
   });
@@ -349,6 +379,17 @@ function checkService(store: IdempotencyStore, service: string | undefined): voi
  * @throws {@link IdempotencyOptionsError} naming option, range and value.
  */
 export function resolveOptions(
+  kind: OperationKind,
+  module: IdempotencyModuleOptions,
+  ...levels: readonly Level[]
+): ResolvedOptions {
+  const resolved = resolveLevels(kind, module, ...levels);
+  // A call has neither the option "key" nor "caller".
+  return kind === 'call' ? resolved : forContext(CONTEXT_OF[kind], resolved);
+}
+
+/** The same for all types of context. */
+function resolveLevels(
   kind: OperationKind,
   module: IdempotencyModuleOptions,
   ...levels: readonly Level[]

@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { Scope } from '../../core/record/scope.js';
-import { rejectionError } from '../../core/errors/errors.js';
+import { rejectionError, type OperationRejectedError } from '../../core/errors/errors.js';
 import { askOptionLater } from '../common/ask-option.js';
 import { payloadFingerprint, type PayloadFingerprint } from '../common/payload-fingerprint.js';
 import type { ResolvedRequestOptions } from '../common/request-options.js';
@@ -43,7 +43,7 @@ export function checkedKey(
 ): string | undefined {
   const { required, maxLength } = options.key;
   if (chosen === undefined) {
-    if (required) throw rejectionError('idempotency_key_missing', { operation, remedy });
+    if (required) throw missingKey(operation, options.key, remedy);
     return undefined;
   }
   if (typeof chosen !== 'string' || chosen === '' || chosen.length > maxLength) {
@@ -51,6 +51,18 @@ export function checkedKey(
     throw rejectionError('idempotency_key_invalid', { operation, form });
   }
   return chosen;
+}
+
+/** @param remedy - where no path says where the key has to be. */
+export function missingKey(
+  operation: string,
+  { place }: ResolvedRequestOptions['key'],
+  remedy: string,
+): OperationRejectedError {
+  const atPlace =
+    place &&
+    `Send one key per intended operation, and the same key with every retry of it, as ${place}.`;
+  return rejectionError('idempotency_key_missing', { operation, remedy: atPlace ?? remedy });
 }
 
 /**

@@ -49,6 +49,11 @@ export function isOfSyntax(key: string, syntax: KeySyntax): boolean {
   throw wrongResult('key.syntax', 'true or false', isAllowed);
 }
 
+/** An integer, as a number or a bigint, is the same key as its digits. Any other value is returned as it is. */
+export function asKeyText(value: unknown): unknown {
+  return Number.isSafeInteger(value) || typeof value === 'bigint' ? String(value) : value;
+}
+
 /** @returns the key in its field's lines; `false` if malformed or present twice, `undefined` if absent. */
 export function keyInLines(
   lines: readonly string[],

@@ -1,7 +1,13 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { ResolvedOutcome, ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { ScopePart } from '../../core/record/scope.js';
-import { checkNames, isSettings, throwOptionError } from '../../core/options/option-checks.js';
+import {
+  checkFunction,
+  checkNames,
+  isSettings,
+  throwOptionError,
+} from '../../core/options/option-checks.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import {
   checkList,
   choice,
@@ -14,7 +20,16 @@ import {
   type Place,
   type Schema,
 } from '../../core/options/option-schema.js';
+import {
+  checkByContext,
+  entryFor,
+  isByContext,
+  mergedByContext,
+  type ByContext,
+  type ContextName,
+} from './by-context.js';
 import type { KeySyntax } from './idempotency-key.js';
+import { keyAlong, pathNames } from './key-path.js';
 import type { RequestContent } from './request-content.js';
 
 /**
@@ -58,20 +73,52 @@ export type FingerprintOption =
   | FingerprintSelection
   | ((content: RequestContent, context: ExecutionContext) => unknown);
 
+/** Finds a request's key; `undefined` or `null` means that there is none. */
+export type KeyFunction = (context: ExecutionContext) => string | null | undefined;
+
+/** A key in the content of a message or in the body of a request, by a dotted path: `'meta.eventId'`. */
+export interface PayloadKeyPath {
+  /** The path. */
+  readonly payload: string;
+}
+
+/** A key in the arguments of a GraphQL field, by a dotted path: `'input.requestId'`. */
+export interface ArgumentKeyPath {
+  /** The path. */
+  readonly arg: string;
+}
+
+/** Where the key of one request comes from: the name of a header, a path, or a function. */
+export type KeySource = string | PayloadKeyPath | ArgumentKeyPath | KeyFunction;
+
+/** Where keys come from, by the type of Nest's execution context. */
+export interface KeySources {
+  readonly http?: string | PayloadKeyPath | KeyFunction;
+  readonly graphql?: KeySource;
+  readonly rpc?: string | PayloadKeyPath | KeyFunction;
+  /** WebSocket messages have no headers. */
+  readonly ws?: PayloadKeyPath | KeyFunction;
+}
+
 /** Where a request's key comes from. */
 export interface KeyOptions {
   /**
-   * The key's header, or a function that returns the key, or `undefined` or `null` if there is none. Another type is an
-   * {@link IdempotencyOptionsError} (HTTP: 500).
+   * The header that has the key, a path to it (`{ payload }` in a message or a body, `{ arg }` in GraphQL's arguments) or a
+   * function; or one of these for each type of context, `{ http, graphql, rpc, ws }`. For a context without an entry, what
+   * an outer level says counts, or else the default of its transport.
+   * A path is dotted, `'meta.eventId'`, and finds only members that values have themselves. A string, an integer or a
+   * bigint is a key, and an integer is the same key as its digits. Nothing or `null` is a missing key, as a missing header
+   * is; anything else is an invalid one. What a function returns has to be a string, or `undefined` or `null` for none;
+   * another type is an {@link IdempotencyOptionsError} (HTTP: 500).
    * @defaultValue 'Idempotency-Key'
    */
-  readonly from?: string | ((context: ExecutionContext) => string | null | undefined);
+  readonly from?: KeySource | KeySources;
   /** Whether a request without a key is rejected with 400, or runs unprotected (C18, C19). @defaultValue true */
   readonly required?: boolean;
   /**
    * `'lenient'`: `"k"` or bare `k`, which are the same key. `'strict'`: only a structured-field String (RFC 9651).
    * `'uuid'`: a UUID in either form. A function receives the decoded key and returns whether it is valid. Ignored if
-   * `from` is a function.
+   * `from` is a function or a path.
    * @defaultValue 'lenient'
    */
   readonly syntax?: KeySyntax;
@@ -88,14 +135,19 @@ export interface KeyOptions {
   readonly uniqueFor?: 'operation' | 'principal';
 }
 
+/** Finds whom a key belongs to. */
+export type ScopeFunction = (context: ExecutionContext) => ScopeResult | Promise<ScopeResult>;
+
 /** Whom keys belong to. */
 export interface CallerOptions {
   /**
-   * One part or several (tenant, user): strings, safe integers or bigints. `undefined` or `null` for an unknown caller.
-   * Each scope has its own keys (contract C22–C31a). Convert ids of other types, such as `user._id.toHexString()`.
+   * A function, or one for each type of context, `{ http, graphql, rpc, ws }`. It returns one part or several (tenant,
+   * user), strings, safe integers or bigints, each of which has its own keys (contract C22–C31a); `undefined` or `null` for
+   * an unknown caller. Convert ids of other types, such as `user._id.toHexString()`. For a context without an entry, what an
+   * outer level says counts, or else the default; that of messages is no tenant, so that keys belong to `message.consumer`.
    * @defaultValue `request.user.id ?? request.user.sub`
    */
-  readonly scope?: (context: ExecutionContext) => ScopeResult | Promise<ScopeResult>;
+  readonly scope?: ScopeFunction | ByContext<ScopeFunction>;
   /**
    * Handles a caller without a scope. `'reject'`: 400. `'ignore'`: the operation runs unprotected. `'shared'`: all such
    * callers share one scope, so any of them that knows a key gets its response.
@@ -114,7 +166,7 @@ export interface RequestOptions {
    */
   readonly operation?: string;
   /** Where a request's key comes from. A header's name or a function sets `from`. */
-  readonly key?: string | ((context: ExecutionContext) => string | null | undefined) | KeyOptions;
+  readonly key?: string | KeyFunction | KeyOptions;
   /** Whom keys belong to. */
   readonly caller?: CallerOptions;
   /**
@@ -124,12 +176,16 @@ export interface RequestOptions {
   readonly fingerprint?: FingerprintOption;
 }
 
-/** {@link RequestOptions} with all defaults. `caller.scope` and `operation` have none. */
+/** {@link RequestOptions} with all defaults, for one type of context. `caller.scope` and `operation` have none. */
 export interface ResolvedRequestOptions extends ResolvedProtocolOptions {
   readonly enabled: NonNullable<RequestOptions['enabled']>;
   readonly operation?: string;
-  readonly key: Required<KeyOptions>;
-  readonly caller: Required<Omit<CallerOptions, 'scope'>> & Pick<CallerOptions, 'scope'>;
+  readonly key: Required<Omit<KeyOptions, 'from'>> & {
+    readonly from: string | KeyFunction;
+    /** Where a path finds the key, for messages of errors. */
+    readonly place: string | undefined;
+  };
+  readonly caller: Required<Omit<CallerOptions, 'scope'>> & { readonly scope?: ScopeFunction };
   readonly fingerprint: FingerprintOption;
   readonly outcome: ResolvedOutcome;
 }
@@ -144,13 +200,25 @@ const FINGERPRINTS: readonly unknown[] = ['canonical', 'bytes', false];
 /** How each name in a list is checked. */
 const FINGERPRINT_PARTS = { include: checkPath, exclude: checkPath, headers: checkFieldName };
 
+/** The names of a path's object. */
+const PATHS: ReadonlySet<string> = new Set(['payload', 'arg']);
+
+const ONE_EACH = 'an object with one for each type of context (http, graphql, rpc, ws)';
+
+const KEY_REMEDIES: ReadonlyMap<string, string> = new Map([
+  ['header', "Give the header's name itself: from: 'Idempotency-Key'."],
+]);
+
 const KEY: Group<KeyOptions, ResolvedRequestOptions['key']> = {
   fields: {
     from: {
       default: 'Idempotency-Key',
       check: (option, value) => {
-        if (!isFunction(value)) checkFieldName(option, value);
+        if (isByContext(value, PATHS)) {
+          checkByContext(option, value as object, checkKeySource, KEY_REMEDIES);
+        } else checkKeySource(option, value);
       },
+      merge: (outer, value) => mergedByContext<unknown>(outer, value, PATHS),
     },
     required: flag(true),
     syntax: choice(['lenient', 'strict', 'uuid'], { default: 'lenient', orFunction: true }),
@@ -163,9 +231,14 @@ const KEY: Group<KeyOptions, ResolvedRequestOptions['key']> = {
 
 const CALLER: Group<CallerOptions, ResolvedRequestOptions['caller']> = {
   fields: {
-    scope: of('a function', isFunction, {
+    scope: {
       defaultText: '`request.user.id ?? request.user.sub`',
-    }),
+      check: (option, value) => {
+        if (isByContext(value)) checkByContext(option, value as object, checkFunction);
+        else if (!isFunction(value)) throwOptionError(option, `a function, or ${ONE_EACH}`, value);
+      },
+      merge: mergedByContext,
+    },
     anonymous: choice(['reject', 'ignore', 'shared'], { default: 'reject' }),
   },
   places: OF_HANDLERS,
@@ -204,6 +277,76 @@ function checkFingerprint(name: string, option: unknown): void {
       checkList(`${name}.${part}`, names, FINGERPRINT_PARTS[part as keyof FingerprintSelection]);
     }
   }
+}
+
+function checkKeySource(option: string, value: unknown, context?: ContextName): void {
+  if (isFunction(value)) return;
+  if (isSettings(value)) {
+    checkNames(`"${option}"`, value, PATHS);
+    const [[name, path] = [], ...others] = Object.entries(value);
+    if (name !== undefined && others.length === 0) {
+      pathNames(`${option}.${name}`, path);
+      if (name === 'arg' && context !== undefined) checkArgument(option, context);
+      return;
+    }
+  } else if (typeof value === 'string' && context !== 'ws') {
+    checkFieldName(option, value);
+    return;
+  }
+  const header = context === 'ws' ? '' : 'the name of a header field, ';
+  const each = context === undefined ? `, or ${ONE_EACH}` : '';
+  throwOptionError(
+    option,
+    `${header}one path ({ payload: 'meta.eventId' }), a function${each}`,
+    value,
+  );
+}
+
+/** Only GraphQL's arguments have names: elsewhere, every request would have no key. */
+function checkArgument(option: string, context: ContextName): void {
+  if (context === 'graphql') return;
+  throw new IdempotencyOptionsError(
+    `The option "${option}" is a path of an argument, which only GraphQL has. Set it to { payload: '…' } for a message or a body; for GraphQL alone, set "key.from" to { graphql: { arg: '…' } }.`,
+  );
+}
+
+/** The options as they are for one type of context. @throws {@link IdempotencyOptionsError} for a path that it does not have. */
+export function forContext<Options extends ResolvedRequestOptions>(
+  context: ContextName,
+  options: Options,
+): Options {
+  const { key, caller } = options as unknown as {
+    readonly key: Required<KeyOptions>;
+    readonly caller: CallerOptions;
+  };
+  const { scope, ...others } = caller;
+  const functionOf = entryFor<ScopeFunction | undefined>(context, scope);
+  return Object.freeze({
+    ...options,
+    key: Object.freeze({ ...key, ...keySourceFor(context, key.from) }),
+    caller: Object.freeze({ ...others, ...(functionOf && { scope: functionOf }) }),
+  });
+}
+
+function keySourceFor(
+  context: ContextName,
+  given: KeySource | KeySources,
+): Pick<ResolvedRequestOptions['key'], 'from' | 'place'> {
+  const from = entryFor<unknown>(context, given, PATHS) as KeySource;
+  if (typeof from !== 'object') return { from, place: undefined };
+  if ('arg' in from) {
+    checkArgument('key.from', context);
+    return alongPath(from.arg, 'argument', 'field');
+  }
+  return alongPath(from.payload, 'member', 'payload');
+}
+
+function alongPath(path: string, part: string, whole: string) {
+  const names = pathNames('key.from', path);
+  return {
+    from: keyAlong(names, `${part} "${path}" of a ${whole} (option "key.from")`),
+    place: `the ${whole}'s ${part} "${path}"`,
+  };
 }
 
 function checkPath(option: string, path: unknown): void {

@@ -1,9 +1,10 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { selectMembers } from '../../core/record/content-selection.js';
 import { rejectionError } from '../../core/errors/errors.js';
+import { missingKey } from '../call/value-route.js';
 import { askKey, askOption } from '../common/ask-option.js';
 import { fieldLines } from '../common/header-fields.js';
-import { isOfSyntax, keyInLines, type ParsedKey } from '../common/idempotency-key.js';
+import { asKeyText, isOfSyntax, keyInLines, type ParsedKey } from '../common/idempotency-key.js';
 import { misnamedKey } from '../common/misnamed-key.js';
 import { fieldOf, type FieldRequest, type GraphqlField } from './graphql-field.js';
 import type { GraphqlRoute } from './graphql-route.js';
@@ -25,7 +26,7 @@ export function fieldKey(
     throw rejectionError('idempotency_key_invalid', { operation, form });
   }
   if (key === undefined && required) {
-    throw rejectionError('idempotency_key_missing', { operation, remedy: remedyFor(route) });
+    throw missingKey(operation, options.key, remedyFor(route));
   }
   return key;
 }
@@ -48,10 +49,9 @@ function keyInField(field: GraphqlField, route: GraphqlRoute): ParsedKey | undef
   return typeof key === 'string' && isOfSyntax(key, route.options.key.syntax) && key;
 }
 
-/** An integer is the same key as its digits. */
 function plainKey(value: unknown, { options }: GraphqlRoute): ParsedKey | undefined {
   if (value === undefined) return undefined;
-  const key = typeof value === 'number' && Number.isSafeInteger(value) ? String(value) : value;
+  const key = asKeyText(value);
   return typeof key === 'string' && key !== '' && key.length <= options.key.maxLength && key;
 }
 

@@ -11,7 +11,7 @@ import type { MessageRoute } from './message-route.js';
 import { rpcSource } from './source/rpc-context.js';
 
 const KEY_REMEDY =
-  'Let the publisher set an id (RabbitMQ: "messageId", NATS: "Nats-Msg-Id") or a header "Idempotency-Key"; or set the option "key" to messageHeader(…), payloadField(…), payloadKey({ … }) or a function of the context; or set "key.required" to false to handle such messages unprotected.';
+  'Let the publisher set an id (RabbitMQ: "messageId", NATS: "Nats-Msg-Id") or a header "Idempotency-Key"; or set the option "key.from" to a path ({ payload: "order.id" }), messageHeader(…), payloadKey({ … }) or a function of the context; or set "key.required" to false to handle such messages unprotected.';
 
 const SCOPE_REMEDY =
   'The function given as the option "caller.scope" must return all parts, such as the tenant, or [] for none.';
@@ -60,7 +60,7 @@ async function tenantOf(
   } catch (cause) {
     // Probably the module's, which reads HTTP requests. Without a scope, two tenants' keys could mix.
     throw new IdempotencyOptionsError(
-      `The function given as the option "caller.scope" failed for a message of ${operation}. Give the handler a "caller.scope" of its own that reads the message: @Idempotent({ caller: { scope: (context) => context.switchToRpc().getData().tenant } }), or () => [] if there are no tenants.`,
+      `The function given as the option "caller.scope" failed for a message of ${operation}. Give the handler a "caller.scope" of its own that reads the message: @Idempotent({ caller: { scope: (context) => context.switchToRpc().getData().tenant } }), or () => [] if there are no tenants. For all handlers, give the module one function for each type of context: caller: { scope: { http: …, rpc: … } }.`,
       { cause },
     );
   }

@@ -5,6 +5,7 @@ import type { Bypass, Call } from '../call/call.js';
 import { emissionsFormat, type ThrownValues } from '../call/outcome-format.js';
 import { callerScope, checkedKey, type ValueRoute } from '../call/value-route.js';
 import { askKey, isEnabled } from '../common/ask-option.js';
+import { asKeyText } from '../common/idempotency-key.js';
 import { misnamedKey } from '../common/misnamed-key.js';
 import { payloadContent } from '../common/payload-fingerprint.js';
 import type { RequestContent } from '../common/request-content.js';
@@ -66,10 +67,8 @@ export function misnamedIn(context: ExecutionContext, { options }: ValueRoute): 
   return misnamedKey(Object.keys(payload), KEY_MEMBER);
 }
 
-/** An integer is the same key as its digits. */
 function keyMember(payload: unknown): unknown {
-  const value = isObject(payload) ? payload[KEY_MEMBER] : undefined;
-  return Number.isSafeInteger(value) ? String(value) : (value ?? undefined);
+  return asKeyText(isObject(payload) ? payload[KEY_MEMBER] : undefined) ?? undefined;
 }
 
 function contentOf(context: ExecutionContext, { options }: ValueRoute): RequestContent {

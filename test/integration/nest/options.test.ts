@@ -247,6 +247,29 @@ describe('an unknown name', () => {
     ['of another package', { ttl: 1 }, 'Did you mean "outcome.retention"?'],
     ['of another package', { lockTimeout: 1 }, 'Did you mean "lease.duration"?'],
     ['of another package', { headerName: 'X' }, 'Did you mean "key"?'],
+    ['of another package', { keyFrom: { payload: 'id' } }, 'Did you mean "key.from"?'],
+    ['of another package', { storeIf: () => true }, 'Did you mean "outcome.keep"?'],
+    [
+      'of a path, in the place of its group',
+      { key: { payload: 'id' } },
+      '"key.payload" is not an option of @Idempotent(). Write key: { from: { payload: … } }.',
+    ],
+    [
+      'of a context, in the place of its group',
+      { caller: { rpc: () => 'tenant' } },
+      'Write caller: { scope: { rpc: … } }.',
+    ],
+    [
+      'of a context, misspelt',
+      { key: { from: { grahpql: 'X-Key' } } },
+      '"grahpql" is not an option of "key.from". Did you mean "graphql"?',
+    ],
+    [
+      'of a context that has no transport',
+      { caller: { scope: { cli: () => 'tenant' } } },
+      '"cli" is not an option of "caller.scope". Valid options: http, graphql, rpc, ws.',
+    ],
+    ['of a source', { key: { from: { header: 'X-Key' } } }, "Give the header's name itself"],
     ['of a store', { keyPrefix: 'x' }, 'It is an option of the store: redisStore('],
     [
       'of the module',
@@ -286,6 +309,7 @@ describe('an unknown name', () => {
     ],
     ['of each operation', { operation: 'pay' }, 'Name each operation itself'],
     ['of a store', { storage: 1 }, 'Did you mean "store"?'],
+    ['of a store', { allowInMemoryStorage: true }, 'memoryStore({ allowInMemoryStorage })'],
     ['of the module’s registration', { isGlobal: true }, 'Set it beside "useFactory"'],
   ])('%s is rejected for the module, too: %j', (_, options, remedy) => {
     expect(() => ofModule(options)).toThrow(remedy);
@@ -303,6 +327,9 @@ describe('an option', () => {
   const bad: [string, unknown][] = [
     ['enabled', 'yes'],
     ['caller.scope', 'tenant'],
+    ['caller.scope', {}],
+    ['caller.scope', { http: undefined }],
+    ['caller.scope.rpc', 'tenant'],
     ['caller.anonymous', 'allow'],
     ['operation', ''],
     ['operation', 7],
@@ -313,6 +340,19 @@ describe('an option', () => {
     ['key.from', 'Idempotency Key'],
     ['key.from', 'Clé'],
     ['key.from', null],
+    ['key.from', {}],
+    ['key.from', [{ payload: 'id' }]],
+    ['key.from', { payload: 'id', arg: 'id' }],
+    ['key.from', { payload: 'id', http: 'X-Key' }],
+    ['key.from', { ws: undefined }],
+    ['key.from.payload', 'meta..id'],
+    ['key.from.payload', 7],
+    ['key.from.graphql.arg', ''],
+    ['key.from.http', 'Idempotency Key'],
+    ['key.from.http', 7],
+    ['key.from.rpc', { arg: 'id' }],
+    ['key.from.ws', 'X-Key'],
+    ['key.from.ws', { graphql: 'X-Key' }],
     ['key.required', 'true'],
     ['key.syntax', /uuid/],
     ['key.maxLength', 0],
@@ -462,7 +502,14 @@ const GROUPS: { readonly [Name in Group]: Levels<Name> } = {
     module: { from: 'X-Key', required: false, syntax: 'uuid', maxLength: 9 },
     class: { maxLength: 10, uniqueFor: 'principal' },
     method: from,
-    resolved: { from, required: false, syntax: 'uuid', maxLength: 10, uniqueFor: 'principal' },
+    resolved: {
+      from,
+      place: undefined,
+      required: false,
+      syntax: 'uuid',
+      maxLength: 10,
+      uniqueFor: 'principal',
+    },
   },
   caller: {
     module: { scope, anonymous: 'ignore' },
@@ -578,6 +625,58 @@ it.each(names)('the group "%s" merges over module, class and method, field by fi
     handlerLevel('method', { [name]: method }),
   );
   expect(options[name]).toEqual(resolved);
+});
+
+describe('an option by context', () => {
+  const http = () => 'http';
+  const rpc = () => 'rpc';
+  const ws = () => 'ws';
+  const kinds: [OperationKind, unknown][] = [
+    ['http', http],
+    ['graphql', undefined],
+    ['message', rpc],
+    ['event', rpc],
+    ['socket', ws],
+  ];
+
+  it.each(kinds)('is that of its context, where it has an entry: %s', (kind, expected) => {
+    const options = { key: { from: { http, rpc, ws } }, caller: { scope: { http, rpc, ws } } };
+    const { key, caller } = resolveOptions(kind, { store: memoryStore(), ...options });
+    expect(key.from).toBe(expected ?? 'Idempotency-Key');
+    expect(caller.scope).toBe(expected);
+  });
+
+  it.each(kinds)('is over an outer level only with its own entries: %s', (kind, expected) => {
+    const outer = () => 'outer';
+    const { key, caller } = resolveOptions(
+      kind,
+      { store: memoryStore(), key: outer, caller: { scope: outer } },
+      handlerLevel('class', { key: { from: { http, rpc } }, caller: { scope: { http, rpc } } }),
+      handlerLevel('method', { key: { from: { ws } }, caller: { scope: { ws } } }),
+    );
+    expect(key.from).toBe(expected ?? outer);
+    expect(caller.scope).toBe(expected ?? outer);
+  });
+
+  it('gives way to a value for all contexts', () => {
+    const { key, caller } = resolveOptions(
+      'message',
+      { store: memoryStore(), key: { from: { rpc } }, caller: { scope: { rpc } } },
+      handlerLevel('method', { key: ws, caller: { scope: ws } }),
+    );
+    expect([key.from, caller.scope]).toEqual([ws, ws]);
+  });
+
+  it.each<OperationKind>(['http', 'message', 'socket'])(
+    'of an argument stops the start where there are none: %s',
+    (kind) => {
+      const given = { store: memoryStore(), key: { from: { arg: 'input.id' } } };
+      const toBe = 'is a path of an argument, which only GraphQL has';
+      expect(() => resolveOptions(kind, given)).toThrow(IdempotencyOptionsError);
+      expect(() => resolveOptions(kind, given)).toThrow(toBe);
+      expect(typeof resolveOptions('graphql', given).key.from).toBe('function');
+    },
+  );
 });
 
 it('"outcome.encryption" stops the start without "secrets": the outcomes would lie in clear', () => {

@@ -6,7 +6,6 @@ export {
   defaultMessageKey,
   headerOf,
   kafkaOffset,
-  keyText,
   messageHeader,
   messageId,
 } from '../../../lib/transports/message/keys/message-id.js';

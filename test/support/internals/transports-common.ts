@@ -6,3 +6,4 @@ export {
   parseKey,
   type KeySyntax,
 } from '../../../lib/transports/common/idempotency-key.js';
+export { keyText } from '../../../lib/transports/common/key-path.js';

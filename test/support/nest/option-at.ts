@@ -1,5 +1,4 @@
-/** The options that set the one at this path: `lease.duration` is a field of a group, `fingerprint` has none. */
+/** The option at a path, `lease.duration`, in objects of its own. */
 export function optionAt(path: string, value: unknown): object {
-  const [group = '', field] = path.split('.');
-  return { [group]: field === undefined ? value : { [field]: value } };
+  return path.split('.').reduceRight((given, name) => ({ [name]: given }), value) as object;
 }

@@ -1,7 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { asBuffer } from '../../../core/util/as-buffer.js';
-import { OperationRejectedError } from '../../../core/errors/errors.js';
 import { throwOptionError } from '../../../core/options/option-checks.js';
+import { keyText, unreadableKey } from '../../common/key-path.js';
 import { rpcSource, type RpcSource } from '../source/rpc-context.js';
 
 /**
@@ -80,34 +80,6 @@ export function defaultMessageKey(headerName: string): MessageKey {
     const source = rpcSource(context);
     return headerOf(source, headerName) ?? (isDefault ? messageIdOf(source) : undefined);
   };
-}
-
-/**
- * Reads a key: a string, or an integer, which is the same key as its digits. `undefined` and `null` mean that there is
- * none.
- * @param where - what the value is, for an error's message.
- * @throws {@link OperationRejectedError} (`idempotency_key_invalid`) for anything else: without an error, the message
- * would be handled unprotected where a key is not required.
- */
-export function keyText(value: unknown, where: string): string | undefined {
-  if (value === undefined || value === null) return undefined;
-  const text = typeof value === 'number' && Number.isSafeInteger(value) ? String(value) : value;
-  if (typeof text !== 'string' || text === '' || text.includes(REPLACEMENT_CHARACTER)) {
-    throw unreadableKey(where);
-  }
-  return text;
-}
-
-/** The replacement for bytes that are not UTF-8: two keys may have become one. */
-const REPLACEMENT_CHARACTER = '\ufffd';
-
-/** @param where - see {@link keyText}. */
-export function unreadableKey(where: string): OperationRejectedError {
-  return new OperationRejectedError(
-    `The ${where} is not a valid idempotency key: it must be one non-empty UTF-8 string, or an integer below 2^53. Correct the sender, or read the key from elsewhere with the option "key".`,
-    'idempotency_key_invalid',
-    undefined,
-  );
 }
 
 /**

@@ -1,4 +1,3 @@
-import type { ExecutionContext } from '@nestjs/common';
 import {
   canonicalJson,
   checkDepth,
@@ -9,8 +8,9 @@ import {
 import { selectMembers } from '../../../core/record/content-selection.js';
 import { digest } from '../../../core/record/fingerprint.js';
 import { checkNames, isObject, throwOptionError } from '../../../core/options/option-checks.js';
+import { keyAlong, pathNames, payloadOf } from '../../common/key-path.js';
 import { patternOf } from '../source/rpc-context.js';
-import { keyText, unreadableKey, type MessageKey } from './message-id.js';
+import type { MessageKey } from './message-id.js';
 
 /** The members of a payload that make its key, by dotted paths (`order.id`), which go through arrays. */
 export interface PayloadSelection {
@@ -65,48 +65,15 @@ function checkedPaths(option: string, paths: unknown): readonly string[] | undef
   return paths.map((path: unknown) => pathNames(option, path).join('.'));
 }
 
-/** The names along a dotted path. @throws {@link IdempotencyOptionsError} for another type, or an empty name in it. */
-function pathNames(option: string, path: unknown): string[] {
-  const names = typeof path === 'string' ? path.split('.') : [];
-  if (names.length === 0 || names.includes('')) {
-    throwOptionError(option, 'a dotted path such as "order.id"', path);
-  }
-  return names;
-}
-
-/** The content of a message, the arguments of a GraphQL field, or the body of a request. */
-function payloadOf(context: ExecutionContext): unknown {
-  switch (context.getType<string>()) {
-    case 'rpc':
-      return context.switchToRpc().getData();
-    case 'ws':
-      return context.switchToWs().getData();
-    case 'graphql':
-      return context.getArgByIndex(1);
-    case 'http':
-      return context.switchToHttp().getRequest<{ readonly body?: unknown }>().body;
-    default:
-      return undefined;
-  }
-}
-
 /**
  * Uses a field of the payload as the key, by a dotted path (`order.id`): of a message, of a GraphQL field's arguments,
- * or of a request's body. It must be a string or an integer, and not inside an array. Absent or `null` means no key.
+ * or of a request's body. It must be a string, an integer or a bigint, and not inside an array. Absent or `null` means no
+ * key. The option `key: { from: { payload: 'order.id' } }` does the same without a function.
  * @throws {@link IdempotencyOptionsError} when it is not a dotted path.
  */
 export function payloadField(path: string): MessageKey {
   const names = pathNames('payloadField(path)', path);
-  const where = `field "${path}" of a payload`;
-  return (context) => {
-    let value = payloadOf(context);
-    for (const name of names) {
-      if (Array.isArray(value)) throw unreadableKey(where);
-      if (!isObject(value) || !Object.hasOwn(value, name)) return undefined;
-      value = value[name];
-    }
-    return keyText(value, where);
-  };
+  return keyAlong(names, `field "${path}" of a payload`);
 }
 
 /**

@@ -17,11 +17,12 @@ import {
   requestFingerprint,
   preferredWaitMs,
 } from '../../../support/internals/http.js';
-import { headerOf, keyText, payloadField, payloadKey } from '../../../support/internals/message.js';
+import { headerOf, payloadField, payloadKey } from '../../../support/internals/message.js';
 import {
   chosenContent,
   fieldLines,
   keyInLines,
+  keyText,
 } from '../../../support/internals/transports-common.js';
 
 /** A parser of foreign input, and an input for each length. */
