@@ -4,6 +4,7 @@ import { REJECTIONS, type Rejection, type RejectionCode } from './rejections.js'
 /** Stable codes of all errors that this library throws or responds with. */
 export type IdempotencyErrorCode =
   | RejectionCode
+  | 'idempotency_blob_unavailable'
   | 'idempotency_store_outcome_unknown'
   | 'idempotency_store_reply_mismatched'
   | 'idempotency_store_misconfigured'

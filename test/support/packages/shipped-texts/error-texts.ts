@@ -11,12 +11,10 @@ import type { TextModule } from './option-texts.js';
 /** The page of all codes and errors. */
 export function errorTexts(): TextModule[] {
   const classes = errorClasses();
-  const known = new Set([...Object.keys(REJECTIONS), ...classes.map(({ code }) => code)]);
-  const missing = codesOf('lib/core/errors/errors.ts', 'IdempotencyErrorCode').filter(
-    ({ code }) => !known.has(code),
-  );
-  if (missing.length > 0)
-    throw new Error(`No class has the codes ${missing.map(({ code }) => code).join(', ')}.`);
+  const { missing, unknown } = differenceOfCodes(classes);
+  if (missing.length > 0) throw new Error(`No class has the codes ${missing.join(', ')}.`);
+  if (unknown.length > 0)
+    throw new Error(`The type IdempotencyErrorCode lacks ${unknown.join(', ')}.`);
   const parts = [
     '## Rejections',
     'The operation was not run, or its outcome cannot be returned. On HTTP: the exception `IdempotencyProblem`, whose problem document has the title and the detail. Elsewhere: `OperationRejectedError` with the message.',
@@ -52,6 +50,21 @@ export function errorTexts(): TextModule[] {
     ),
   ];
   return [generatedPage('docs/reference/errors.md', 'errors', parts)];
+}
+
+/** The codes that only the type has, and those that only the rejections and the classes have. */
+function differenceOfCodes(classes: readonly ErrorClass[]) {
+  const used = [...Object.keys(REJECTIONS), ...classes.map(({ code }) => code)].filter(
+    (code) => code?.startsWith('idempotency_') === true,
+  );
+  const typed: (string | undefined)[] = [
+    ...Object.keys(REJECTIONS),
+    ...codesOf('lib/core/errors/errors.ts', 'IdempotencyErrorCode').map(({ code }) => code),
+  ];
+  return {
+    missing: typed.filter((code) => !used.includes(code)),
+    unknown: used.filter((code) => !typed.includes(code)),
+  };
 }
 
 function rejectionRow([code, rejection]: [string, Rejection]): (string | number)[] {
