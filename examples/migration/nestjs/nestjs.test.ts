@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { inspect } from 'node:util';
 import type { INestApplication } from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
@@ -195,6 +196,9 @@ it.each(platforms)(
       filters: [OldProblemsFilter],
     });
     const order = randomUUID();
+    const published: unknown[] = [];
+    const listener = (message: unknown) => void published.push((message as { code: string }).code);
+    subscribe('nestjs:idempotency:rejected', listener);
     const send = async (headers: Record<string, string>, amount = 1) => {
       const response = await fetch(`${url}/payments`, {
         method: 'POST',
@@ -234,5 +238,12 @@ it.each(platforms)(
     await redis.rpush(`open:${order}`, 1);
     await held;
     await app.close();
+    unsubscribe('nestjs:idempotency:rejected', listener);
+    expect(published).toEqual([
+      'IDEMPOTENCY_KEY_REQUIRED',
+      'IDEMPOTENCY_KEY_INVALID',
+      'IDEMPOTENCY_KEY_REUSED',
+      'IDEMPOTENCY_KEY_IN_USE',
+    ]);
   },
 );

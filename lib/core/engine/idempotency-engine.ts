@@ -8,7 +8,7 @@ import {
 import type { ResolvedLimits } from '../operation/options.js';
 import { invalidRequestReason, type Transport, type UnprotectedReason } from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
-import { UNKNOWN_FENCE, type OwnerToken } from '../record/record.js';
+import { UNKNOWN_FENCE, type Outcome, type OwnerToken } from '../record/record.js';
 import { OutcomeTransform } from '../payload/outcome-transform.js';
 import { checkDigestKeysLoaded } from '../payload/protect-digests.js';
 import type { StoreWarning } from '../record/store-warning.js';
@@ -132,8 +132,14 @@ export class IdempotencyEngine {
     return undefined;
   }
 
-  /** Decides what to do with a request. Waits for the attempt in progress if its options say so. */
-  async begin(request: OperationRequest): Promise<Decision> {
+  /**
+   * Decides what to do with a request. Waits for the attempt in progress if its options say so.
+   * @param statusOf - of what a replay gives the client, for its event; called where one is made.
+   */
+  async begin(
+    request: OperationRequest,
+    statusOf?: (outcome: Outcome) => number,
+  ): Promise<Decision> {
     const { attempts } = this.services;
     let at = request;
     let token = this.tokens.next();
@@ -162,7 +168,7 @@ export class IdempotencyEngine {
       decision = await this.duplicateWaiters.wait(at, token);
     }
     attempts.leave();
-    if (decision.kind !== 'run') this.report(request, decision);
+    if (decision.kind !== 'run') this.report(request, decision, statusOf);
     return decision;
   }
 
@@ -241,7 +247,11 @@ export class IdempotencyEngine {
     return { kind: 'run', attempt };
   }
 
-  private report(request: OperationRequest, decision: Exclude<Decision, { kind: 'run' }>): void {
+  private report(
+    request: OperationRequest,
+    decision: Exclude<Decision, { kind: 'run' }>,
+    statusOf?: (outcome: Outcome) => number,
+  ): void {
     const { events } = this;
     const isReplay = decision.kind === 'replay';
     if (!events.wants(isReplay ? 'replayed' : 'rejected')) {
@@ -251,8 +261,10 @@ export class IdempotencyEngine {
     }
     const { operation, transport, recordKey } = request;
     const about = { operation, transport, recordKey, trace: decision.trace };
-    if (isReplay) events.emit({ type: 'replayed', ...about, state: decision.state });
-    else events.emit({ type: 'rejected', ...about, reason: decision.reason });
+    if (isReplay) {
+      const { state, outcome } = decision;
+      events.emit({ type: 'replayed', ...about, state, status: statusOf?.(outcome) });
+    } else events.emit({ type: 'rejected', ...about, reason: decision.reason });
   }
 }
 

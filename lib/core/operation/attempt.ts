@@ -1,4 +1,4 @@
-import type { RejectionReason } from '../record/events.js';
+import { REJECTED_CODES, type RejectionReason } from '../record/events.js';
 import type { FinishedState, Outcome } from '../record/record.js';
 import type { Clock } from '../util/clock.js';
 import type { RejectionCode } from '../errors/rejections.js';
@@ -35,16 +35,9 @@ export type Settlement =
 export const REJECTION_CODES: Readonly<
   Record<RejectionReason | Exclude<Settlement['kind'], 'own' | 'other'>, RejectionCode>
 > = {
-  mismatch: 'idempotency_key_reused',
-  in_progress: 'idempotency_in_progress',
-  outcome_unknown: 'idempotency_outcome_unknown',
+  ...REJECTED_CODES,
   unknown: 'idempotency_outcome_unknown',
-  outcome_unreadable: 'idempotency_outcome_unreadable',
-  outcome_unavailable: 'idempotency_outcome_unavailable',
-  too_many_attempts: 'idempotency_too_many_attempts',
-  store_unavailable: 'idempotency_store_unavailable',
   unsaved: 'idempotency_store_unavailable',
-  shutting_down: 'idempotency_shutting_down',
   conflict: 'idempotency_transaction_conflict',
 };
 

@@ -1,4 +1,5 @@
 import { isIdempotencyError } from '../errors/errors.js';
+import type { RejectionCode } from '../errors/rejections.js';
 import type { FinishedState, RecordKey } from './record.js';
 
 /** How a request came in. */
@@ -38,12 +39,31 @@ export type RejectionReason =
 export type InvalidRequestReason =
   'key_missing' | 'key_invalid' | 'caller_unknown' | 'content_invalid';
 
-const INVALID_REQUESTS: ReadonlyMap<unknown, InvalidRequestReason> = new Map([
-  ['idempotency_key_missing', 'key_missing'],
-  ['idempotency_key_invalid', 'key_invalid'],
-  ['idempotency_caller_unknown', 'caller_unknown'],
-  ['idempotency_content_invalid', 'content_invalid'],
-]);
+/** The code that the client gets, by the reason. */
+export const REJECTED_CODES = {
+  mismatch: 'idempotency_key_reused',
+  in_progress: 'idempotency_in_progress',
+  outcome_unknown: 'idempotency_outcome_unknown',
+  outcome_unreadable: 'idempotency_outcome_unreadable',
+  outcome_unavailable: 'idempotency_outcome_unavailable',
+  too_many_attempts: 'idempotency_too_many_attempts',
+  store_unavailable: 'idempotency_store_unavailable',
+  shutting_down: 'idempotency_shutting_down',
+} as const satisfies Record<RejectionReason, RejectionCode>;
+
+export const INVALID_REQUEST_CODES = {
+  key_missing: 'idempotency_key_missing',
+  key_invalid: 'idempotency_key_invalid',
+  caller_unknown: 'idempotency_caller_unknown',
+  content_invalid: 'idempotency_content_invalid',
+} as const satisfies Record<InvalidRequestReason, RejectionCode>;
+
+const INVALID_REQUESTS: ReadonlyMap<unknown, InvalidRequestReason> = new Map(
+  Object.entries(INVALID_REQUEST_CODES).map(([reason, code]) => [
+    code,
+    reason as InvalidRequestReason,
+  ]),
+);
 
 /** @internal The reason of a rejection before begin; `undefined` for any other error. */
 export function invalidRequestReason(error: unknown): InvalidRequestReason | undefined {
@@ -214,7 +234,16 @@ export type IdempotencyEvent =
   /** The reconciler called `lease.onTakeover`, which threw `error` or timed out. */
   | (AttemptSubject & Caused & { readonly type: 'recovery_failed' })
   /** The request got a stored outcome. */
-  | (EventBase & Traced & { readonly type: 'replayed'; readonly state: FinishedState })
+  | (EventBase &
+      Traced & {
+        readonly type: 'replayed';
+        readonly state: FinishedState;
+        /**
+         * What the client gets, in HTTP's terms: on other transports 200 for a value, 500 for a kept failure, and 409 for a
+         * value that was not kept. Absent where the reconciler acts.
+         */
+        readonly status?: number | undefined;
+      })
   /** A duplicate has waited for an attempt in progress (`duplicates: 'wait'`), or found no place to: see `end`. */
   | (EventBase & { readonly type: 'waited'; readonly waitedMs: number; readonly end: WaitEnd })
   /** The request was not executed and got no stored outcome, for `reason`. */
@@ -345,6 +374,10 @@ export type IdempotencyEvent =
 
 /** The names of all events. */
 export type IdempotencyEventType = IdempotencyEvent['type'];
+
+/** The events of ordinary traffic. */
+export type FrequentEventType =
+  'acquired' | 'completed' | 'released' | 'ended' | 'replayed' | 'rejected';
 
 /**
  * How much attention an event needs. `critical` and `warning`: it is logged, as an error or a warning, unless a

@@ -2,10 +2,12 @@ import { nodeClock, type Clock } from '../util/clock.js';
 import { errorTypeOf } from '../errors/errors.js';
 import type { BlobDirection, BlobObserver } from './blob-observer.js';
 import { forget } from '../util/maybe-async.js';
+import { EventChannels } from './event-channels.js';
 import {
   severityOf,
   type AttemptEnd,
   type AttemptSubject,
+  type FrequentEventType,
   type IdempotencyEvent,
   type RejectionReason,
 } from './events.js';
@@ -26,10 +28,6 @@ export interface SubscribeOptions {
    */
   readonly wants?: (type: FrequentEventType) => boolean;
 }
-
-/** The events of ordinary traffic. */
-export type FrequentEventType =
-  'acquired' | 'completed' | 'released' | 'ended' | 'replayed' | 'rejected';
 
 /** What a request or an attempt is counted for. */
 export type CountedSubject = Pick<AttemptSubject, 'operation' | 'transport'>;
@@ -73,10 +71,16 @@ export interface EventCounter extends BlobObserver {
   recordMoved(direction: BlobDirection, bytes: number): void;
 }
 
-/** Emits the library's events. Injectable. A subscriber's error never affects a request. */
+/**
+ * Emits the library's events, to its subscribers and on channels of `node:diagnostics_channel`. Injectable. A subscriber's
+ * error never affects a request.
+ */
 export class IdempotencyEvents {
   private readonly subscriptions = new Set<Subscription>();
   private reporter: IdempotencyEventReporter = SILENT;
+
+  /** @internal */
+  readonly channels = new EventChannels();
 
   /** @internal */
   readonly counter: EventCounter;
@@ -106,6 +110,7 @@ export class IdempotencyEvents {
 
   /** @internal Otherwise, the event need not be made: it is not logged, and does not count or the counter has a method. */
   wants(type: FrequentEventType): boolean {
+    if (this.channels.wants(type)) return true;
     if (this.subscriptions.size === 0) return false;
     for (const { wants } of this.subscriptions) {
       try {
@@ -157,6 +162,7 @@ export class IdempotencyEvents {
       logged ||= replacesLog;
       this.notify(listener, event);
     }
+    this.channels.publish(event);
     const severity = severityOf(event);
     if (!logged && (severity === 'warning' || severity === 'critical')) {
       this.report((reporter) => {

@@ -1,6 +1,7 @@
 import { Inject, Injectable, type Type } from '@nestjs/common';
 import { IdempotencyMeter } from '../../core/meter/idempotency-meter.js';
 import type { Transport } from '../../core/record/events.js';
+import { IdempotencyEvents } from '../../core/record/idempotency-events.js';
 import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { within } from '../../core/options/option-checks.js';
 import type { Level } from '../../core/options/option-schema.js';
@@ -56,6 +57,7 @@ export class HandlerRoutes {
     private readonly classes: HostClasses,
     private readonly names: OperationNames,
     private readonly meter: IdempotencyMeter,
+    private readonly events: IdempotencyEvents,
   ) {}
 
   /** Remembers routes by their entries, which wrappers share. Errors say where the options were given. */
@@ -121,6 +123,7 @@ export class HandlerRoutes {
     check(declared, ROUTE_CHECKS);
     this.names.reserve(operation, facts, recoverable);
     this.meter.declare(operation, transport);
+    this.events.channels.declare(operation, facts.name);
     this.protectedRoutes.push(declared);
     return route;
   }

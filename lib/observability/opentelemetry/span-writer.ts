@@ -8,12 +8,12 @@ import {
 } from '@opentelemetry/api';
 import type {
   AttemptSubject,
+  FrequentEventType,
   IdempotencyEvent,
   IdempotencyEventType,
   ReconcileReport,
   Transport,
 } from '../../core/record/events.js';
-import type { FrequentEventType } from '../../core/record/idempotency-events.js';
 import { UNKNOWN_FENCE, type RecordKey } from '../../core/record/record.js';
 import { ATTRIBUTE, type LinkType } from './attributes.js';
 import { currentTracer, failedWith, OwnSpan, type SpanPolicy } from './own-span.js';

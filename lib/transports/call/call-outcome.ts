@@ -10,6 +10,7 @@ import {
   ValueNotStorableError,
   type OperationRejectedError,
 } from '../../core/errors/errors.js';
+import { REJECTIONS } from '../../core/errors/rejections.js';
 import { atOnce, forget } from '../../core/util/maybe-async.js';
 
 /** Version of a call's outcome header; it also distinguishes it from other transports' headers. */
@@ -103,6 +104,13 @@ export function decodeOutcome({ header, body }: Outcome, codec: OutcomeCodec): D
     throw Object.assign(unreadable(problem), { cause });
   }
   throw unreadable('was not stored');
+}
+
+/** What a replay of an outcome is in HTTP's terms. */
+export function replayStatus({ header }: Outcome): number {
+  const { kind } = parsed(header);
+  if (kind === 'failure' || kind === 'thrown') return 500;
+  return kind === 'not_kept' ? REJECTIONS.idempotency_response_not_kept.status : 200;
 }
 
 function outcome(kind: CallOutcomeHeader['kind'], body: Uint8Array, codec = JSON_CODEC): Outcome {

@@ -22,6 +22,7 @@ import {
 import type { OptionObserver } from '../../core/options/option-checks.js';
 import { jitteredPause } from '../../core/util/time.js';
 import type { Bypass, Call, CallResult } from './call.js';
+import { replayStatus } from './call-outcome.js';
 import { rejectedResult } from './rejection-errors.js';
 
 type Operation = (context: IdempotencyContext) => unknown;
@@ -122,7 +123,7 @@ export class CallTransport {
     operation: Operation,
   ): Promise<CallResult> {
     const request = this.engine.requestOf(call);
-    const decision = await this.engine.begin(request);
+    const decision = await this.engine.begin(request, replayStatus);
     const entry = entryOf(decision, request, this.services, call.handler, 'all');
     if (entry.kind !== 'run') return repliedResult(call, entry);
     const execution = new CallExecution(call, entry, conflicts);

@@ -1,7 +1,8 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { Reply } from '../../core/engine/run-operation.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
-import type { RejectionCode } from '../../core/errors/rejections.js';
+import { REJECTIONS, type RejectionCode } from '../../core/errors/rejections.js';
+import type { Outcome } from '../../core/record/record.js';
 import type { HttpRoute } from './http-route.js';
 import { decodeResponse, type RecordedResponse } from './response/http-response.js';
 import type { ResponseSink, Replacement } from './response/response-sink.js';
@@ -53,6 +54,11 @@ export function replayOf(reply: Reply, { options }: HttpRoute): RecordedResponse
   const response = decodeResponse(reply.outcome);
   if (response === undefined) return 'idempotency_response_not_kept';
   return { ...response, headers: { ...response.headers, [options.http.replayHeader]: 'true' } };
+}
+
+/** The status of what {@link replayOf} gives. */
+export function replayStatus(outcome: Outcome): number {
+  return decodeResponse(outcome)?.status ?? REJECTIONS.idempotency_response_not_kept.status;
 }
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\b/i;

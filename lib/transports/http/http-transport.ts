@@ -12,7 +12,7 @@ import { misnamedKey } from '../common/misnamed-key.js';
 import { httpExchange, type HttpExchange } from './http-exchange.js';
 import { HttpExecution } from './http-execution.js';
 import { STATUS_HEADER } from './http-options.js';
-import { HttpReplay, replayOf, valueOf } from './http-replay.js';
+import { HttpReplay, replayOf, replayStatus, valueOf } from './http-replay.js';
 import type { HttpRoute } from './http-route.js';
 import { IdempotencyProblem, setProblemHeaders, throwProblem } from './problem.js';
 import { readRequest } from './read-request.js';
@@ -193,7 +193,7 @@ export class HttpTransport {
       if (received === 'no_key') this.findMisnamedKey(exchange, route);
       if (typeof received === 'string') return bypass(received);
       const operationRequest = this.engine.requestOf(received);
-      const decision = await this.engine.begin(operationRequest);
+      const decision = await this.engine.begin(operationRequest, replayStatus);
       const handler = context.getHandler();
       const entry = entryOf(decision, operationRequest, this.services, handler);
       if (entry.kind === 'run') {

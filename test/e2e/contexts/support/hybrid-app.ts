@@ -19,7 +19,11 @@ import {
 } from '@nestjs/microservices';
 import { WsAdapter } from '@nestjs/platform-ws';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
-import { Idempotent, type IdempotencyModuleOptions } from 'nestjs-idempotency';
+import {
+  Idempotent,
+  type IdempotencyModuleOptions,
+  type IdempotencyOptions,
+} from 'nestjs-idempotency';
 import { lastValueFrom } from 'rxjs';
 import type { Platform } from '../../../support/http/combinations.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';
@@ -50,6 +54,8 @@ export interface StartHybridApp {
   readonly platform: Platform;
   readonly options: IdempotencyModuleOptions;
   readonly work: Work;
+  /** Of each handler. */
+  readonly own?: IdempotencyOptions;
 }
 
 class AnyValue {
@@ -86,11 +92,12 @@ export async function startHybridApp({
   platform,
   options,
   work,
+  own = {},
 }: StartHybridApp): Promise<HybridApp> {
   @Controller()
   class Route {
     @Post('pay')
-    @Idempotent()
+    @Idempotent(own)
     async pay(@Body() content: object) {
       return { value: await work({ ...content }) };
     }
@@ -99,7 +106,7 @@ export async function startHybridApp({
   @Controller()
   class Consumer {
     @MessagePattern('pay')
-    @Idempotent({ message: { consumer: 'billing' } })
+    @Idempotent({ ...own, operation: 'billing.pay', message: { consumer: 'billing' } })
     pay(@Payload() content: object) {
       return work({ ...content });
     }
@@ -108,7 +115,7 @@ export async function startHybridApp({
   @WebSocketGateway()
   class Gateway {
     @SubscribeMessage('pay')
-    @Idempotent()
+    @Idempotent(own)
     async pay(@MessageBody() content: object) {
       return { event: 'paid', data: await work({ ...content }) };
     }
@@ -122,7 +129,7 @@ export async function startHybridApp({
     }
 
     @Mutation(() => Int)
-    @Idempotent()
+    @Idempotent(own)
     pay(@Args('input', { type: () => AnyValue }) input: object) {
       return work({ ...input });
     }
