@@ -5,6 +5,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { callingApp, type CallingApp } from '../../test/support/nest/calling-app.js';
 import { FaultyStore, unavailable } from '../../test/support/stores/faulty-store.js';
 import { Gate } from '../../test/support/waiting/gate.js';
+import './channels.js';
 import { Backlog } from './backlog.js';
 import { IdempotencyAlerts } from './idempotency-alerts.js';
 
@@ -27,6 +28,23 @@ describe('The subscriber of the events', () => {
     const print = jest.spyOn(console, 'error').mockReturnValue(undefined);
     await run();
     expect(app.events.map(({ type }) => type)).toContain('completed');
+    expect(print).not.toHaveBeenCalled();
+    store.next('begin', unavailable);
+    await run();
+    // The listener of the channel, too.
+    expect(print.mock.calls).toEqual([
+      ['unprotected', 'pay'],
+      ['unprotected', 'pay'],
+    ]);
+  });
+});
+
+describe('The listener of a channel', () => {
+  it('prints its events, without an instance of the application', async () => {
+    const store = new FaultyStore(memoryStore());
+    app = await callingApp({}, { store, storeErrors: { whenUnavailable: 'execute' } });
+    const print = jest.spyOn(console, 'error').mockReturnValue(undefined);
+    await run();
     expect(print).not.toHaveBeenCalled();
     store.next('begin', unavailable);
     await run();

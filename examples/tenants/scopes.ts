@@ -21,6 +21,14 @@ export function tenantAlone(context: ExecutionContext) {
 }
 // #endregion
 
+// #region by-context
+/** Each reads what the requests of its context have. */
+export const scopeByContext = {
+  http: tenantAndUser,
+  rpc: (context: ExecutionContext) => context.switchToRpc().getData<Order>().tenant,
+};
+// #endregion
+
 // #region object-id
 /** MongoDB's ids are objects: this function makes a text of one, which no other id has. */
 export function accountOf(context: ExecutionContext) {
@@ -28,6 +36,10 @@ export function accountOf(context: ExecutionContext) {
   return account?._id.toHexString();
 }
 // #endregion
+
+interface Order {
+  readonly tenant: string;
+}
 
 interface Account {
   readonly _id: { toHexString(): string };

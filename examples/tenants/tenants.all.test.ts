@@ -8,7 +8,7 @@ import { useServer } from '../../test/support/servers/use-server.js';
 import { BearerGuard, post } from '../support/http-client.js';
 import { OrdersController, TenantHostController } from './orders.controller.js';
 import { Orders } from './orders.js';
-import { tenantAndUser } from './scopes.js';
+import { scopeByContext } from './scopes.js';
 
 const start = (platform: Platform, caller: IdempotencyModuleOptions['caller'] = {}) =>
   startApp({
@@ -22,7 +22,7 @@ const start = (platform: Platform, caller: IdempotencyModuleOptions['caller'] = 
   });
 
 describe.each(platforms)('Several tenants on %s', (platform) => {
-  const app = useServer(() => start(platform, { scope: tenantAndUser }));
+  const app = useServer(() => start(platform, { scope: scopeByContext }));
   const placed = () => app.nest.get(Orders).placed;
   beforeEach(() => void placed().splice(0));
 

@@ -3,6 +3,7 @@ import { HttpException } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import {
   IdempotencyMeter,
+  IdempotencyService,
   type IdempotencyEvent,
   type IdempotencyOptions,
   type IdempotencyStore,
@@ -10,6 +11,7 @@ import {
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { FaultyStore, type Fault } from '../../support/stores/faulty-store.js';
 import { platforms } from '../../support/http/combinations.js';
+import { callingApp } from '../../support/nest/calling-app.js';
 import { TalkingProcess } from '../../support/processes/talking-process.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { Gate } from '../../support/waiting/gate.js';
@@ -283,6 +285,25 @@ describe('the package’s own channels', () => {
       for (const event of received) expect(event).toMatchObject({ operation });
       expect(received[3]).toMatchObject({ status: context === 'http' ? 201 : 200 });
     }));
+});
+
+it('a call has no context of Nest', async () => {
+  const { nest } = await callingApp({}, { store: memoryStore() });
+  const received = listen(...NEST);
+  const calls = nest.get(IdempotencyService, { strict: false });
+  const call = { operation: 'refund', key: newKey(), scope: 'alice' };
+  await calls.run(call, () => 1);
+  await calls.run(call, () => 2);
+  await nest.close();
+  expect(received).toEqual([
+    {
+      type: 'replayed',
+      context: 'call',
+      handler: 'refund',
+      key: expect.stringMatching(DIGEST),
+      status: 200,
+    },
+  ]);
 });
 
 it('a subscriber that throws does not reach the request: Node reports its error', async () => {
