@@ -114,7 +114,7 @@ export function responseHeaders({ options }: HttpRoute): Headers {
   };
 }
 
-/** The header with the key; `undefined` if a function of the application finds the key. */
+/** The header with the key; `undefined` if a path or a function of the application finds the key. */
 export function keyParameter(route: HttpRoute): Own<Parameter> | undefined {
   const { key, caller } = route.options;
   const { from: name, required } = key;

@@ -11,7 +11,8 @@ const REMEDIES: Readonly<Record<string, string>> = {
   key: ' Return undefined if there is no key.',
 };
 
-const PAYLOAD_FIELD = ", or use payloadField('order.id'), which reads strings and integers";
+const OR_PATH =
+  ', or set "key.from" to a path, { payload: \'order.id\' }, which reads strings and integers';
 
 /** Classes that programming mistakes throw. By name, because another realm has its own classes. */
 const BUILT_IN = new Set([
@@ -62,7 +63,7 @@ export function askKey(
   operation: string,
 ): string | undefined {
   const chosen = askOption('key', operation, () => atOnce('key', choose(context), operation));
-  return keyOf(chosen, operation, PAYLOAD_FIELD);
+  return keyOf(chosen, operation, OR_PATH);
 }
 
 /**

@@ -108,7 +108,7 @@ export interface KeyOptions {
    * an outer level says counts, or else the default of its transport.
    * A path is dotted, `'meta.eventId'`, and finds only members that values have themselves. A string, an integer or a
    * bigint is a key, and an integer is the same key as its digits. Nothing or `null` is a missing key, as a missing header
-   * is; anything else is an invalid one. What a function returns has to be a string, or `undefined` or `null` for none;
+   * is; anything else is an invalid one. It is compared with the rest of the content, too. What a function returns has to be a string, or `undefined` or `null` for none;
    * another type is an {@link IdempotencyOptionsError} (HTTP: 500).
    * @defaultValue 'Idempotency-Key'
    */

@@ -31,7 +31,7 @@ export function socketRoute(
   }
   if (isKeyNamed) {
     throw new IdempotencyOptionsError(
-      `The option "key" of ${route.handler} names a header, but WebSocket messages have no headers. Set it to a function, such as payloadField('orderId'), or omit it if the key is the payload's member "idempotencyKey".`,
+      `The option "key" of ${route.handler} names a header, but WebSocket messages have no headers. Set "key.from" to a path, { payload: 'orderId' }, or a function, or omit it if the key is the payload's member "idempotencyKey".`,
     );
   }
   return Object.freeze(route);
