@@ -36,15 +36,14 @@ const folders = {
     'core/{errors,options,util,record,store,store/diagnosis} stores/redis/{link,ioredis,scripts,diagnosis}',
   'transactions/shared': 'core/{errors,util,transaction}',
   'stores/postgres/sql': 'core/options',
-  'stores/postgres/connection':
-    'core/{errors,util} transactions/shared/sql-reply.ts stores/postgres/sql',
-  'stores/postgres/schema': 'core/errors stores/postgres/{sql,connection}',
+  'stores/postgres/connection': 'core/{errors,util} transactions/shared stores/postgres/sql',
+  'stores/postgres/schema': 'core/errors transactions/shared stores/postgres/{sql,connection}',
   'stores/postgres/statements':
     'core/{errors,util,record,transaction,payload,store} blobs/shared transactions/shared stores/postgres/{sql,connection}',
   'stores/postgres/cleanup':
     'core/{errors,options,util,store} stores/postgres/{sql,connection,statements}',
   'stores/postgres/diagnosis':
-    'core/{errors,util,record,store,store/diagnosis} stores/postgres/{sql,connection,schema,statements}',
+    'core/{errors,util,record,store,store/diagnosis} transactions/shared stores/postgres/{sql,connection,schema,statements}',
   'stores/postgres':
     'core/{errors,options,util,record,transaction,payload,store,store/diagnosis} blobs/shared transactions/shared stores/postgres/{sql,connection,schema,statements,cleanup,diagnosis}',
 

@@ -1,5 +1,10 @@
 import type { Pool } from 'pg';
-import { PostgresIdempotencyStore, migrate } from 'nestjs-idempotency/postgres';
+import { fromPg } from 'nestjs-idempotency/pg';
+import {
+  PostgresIdempotencyStore,
+  migrate,
+  type PostgresExecutor,
+} from 'nestjs-idempotency/postgres';
 import type { StoreUnderTest } from 'nestjs-idempotency/testing/store';
 import { loadStatements, TableName } from '../support/internals/postgres.js';
 import { withSqlClock } from '../support/clocks/injected-clock.js';
@@ -12,16 +17,27 @@ const statements = loadStatements(new TableName(), (text) =>
 );
 const START_MS = 1_900_000_000_000;
 
+/** What an application opens. */
+interface LentConnections {
+  readonly executor: PostgresExecutor;
+  close(): Promise<unknown>;
+}
+
 /** The conformance kit's harness over one version of PostgreSQL. */
 export class PostgresHarness {
   #pool: Promise<Pool> | undefined;
+  #lent: Promise<LentConnections> | undefined;
 
   readonly #postgres: UsedPostgres;
 
-  /** @param prepare - runs on the table before anything is stored in it. */
+  /**
+   * @param prepare - runs on the table before anything is stored in it.
+   * @param lend - opens the connections of the stores. Without it, they are those of the pool that sets the clock.
+   */
   constructor(
     private readonly version: Pick<PostgresUnderTest, 'name' | 'shared'>,
     private readonly prepare: (pool: Pool) => Promise<void> = () => Promise.resolve(),
+    private readonly lend?: (url: string) => Promise<LentConnections>,
   ) {
     this.#postgres = usePostgres(version);
   }
@@ -40,7 +56,8 @@ export class PostgresHarness {
           ]);
         };
         await set(now);
-        const store = new PostgresIdempotencyStore({ client: pool, statements });
+        const client = (await this.#lent)?.executor ?? pool;
+        const store = new PostgresIdempotencyStore({ client, statements });
         const clock = { now: () => now, step: (ms: number) => set(now + ms) };
         return { store, clock, dispose: () => store.close() };
       },
@@ -54,13 +71,15 @@ export class PostgresHarness {
       hasSteppableClock: false,
       create: async () => {
         const pool = await this.#opened();
-        const store = new PostgresIdempotencyStore({ client: pool });
+        const client = (await this.#lent)?.executor ?? pool;
+        const store = new PostgresIdempotencyStore({ client });
         return { store, dispose: () => store.close() };
       },
     };
   }
 
   async close(): Promise<void> {
+    await (await this.#lent)?.close();
     await (await this.#pool)?.end();
   }
 
@@ -69,8 +88,10 @@ export class PostgresHarness {
   }
 
   async #open(): Promise<Pool> {
-    const pool = openPostgresPool(await this.#postgres.newDatabase());
-    await migrate({ client: pool });
+    const url = await this.#postgres.newDatabase();
+    const pool = openPostgresPool(url);
+    this.#lent = this.lend?.(url);
+    await migrate({ executor: fromPg(pool) });
     await this.prepare(pool);
     await pool.query('CREATE TABLE clock_of_the_conformance_kit AS SELECT now() AS at');
     return pool;

@@ -20,6 +20,7 @@ import {
   keepResponses,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { fromPg } from 'nestjs-idempotency/pg';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import {
@@ -69,7 +70,7 @@ describe('applications', () => {
     async () => {
       database = await postgres.newDatabase();
       const opened = openPostgresPool(database);
-      await migrate({ client: opened });
+      await migrate({ executor: fromPg(opened) });
       return opened;
     },
     (opened) => opened.end(),
@@ -162,8 +163,8 @@ describe('applications', () => {
     { name: 'redisStore({ client })', make: () => redisStore({ client: redisClient }) },
     { name: 'postgresStore({ url })', make: postgresUrl, connections: ofPostgres },
     {
-      name: 'postgresStore({ client, listenUrl })',
-      make: () => postgresStore({ client: pool, listenUrl: database }),
+      name: 'postgresStore({ executor, listenUrl })',
+      make: () => postgresStore({ executor: fromPg(pool), listenUrl: database }),
       connections: ofPostgres,
     },
   ];

@@ -59,11 +59,11 @@ describe('Where the driver is not installed', () => {
 
   it('postgresStore names what to install when only its listener needs it', async () => {
     const script = `
-      const client = { totalCount: 0, connect: (use) => use(new Error('down')) };
+      const executor = { name: 'fromPg', kind: 'driver', connect: (use) => use(new Error('down')) };
       const listenUrl = 'postgres://127.0.0.1:1/db';
       return [
-        await library.postgresStore({ client, listenUrl }).open().catch(codeAndMessage),
-        (await library.postgresStore({ client }).open()).map(({ code }) => code),
+        await library.postgresStore({ executor, listenUrl }).open().catch(codeAndMessage),
+        (await library.postgresStore({ executor, push: false }).open()).map(({ code }) => code),
       ];`;
     const [listening, without] = (await printed('stores/postgres', script)) as [object, unknown];
     expect(listening).toMatchObject({ code: 'idempotency_options_invalid' });

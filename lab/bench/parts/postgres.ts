@@ -46,7 +46,7 @@ function measurePostgres(context: PartContext) {
     const store = postgresStore({ url, connection: { max: CONNECTIONS } });
     resources.defer(() => store.close());
     await store.migrate();
-    await migrate({ client: pool, table: 'by_hand' });
+    await migrate({ url, table: 'by_hand' });
 
     const known = Array.from({ length: KNOWN_KEYS }, newKey);
     for (const task of [storePair(store), rawPair(pool, 'by_hand')]) await once(known, task);

@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { Pool } from 'pg';
+import { fromPg } from 'nestjs-idempotency/pg';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { keepReport, type Row } from '../../../test/support/docs/figures/report.js';
 import { startPostgres } from '../../../test/support/postgres/postgres-server.js';
@@ -29,7 +30,7 @@ try {
   pool.on('error', () => undefined);
   const store = postgresStore({ url, connection: { max: CONNECTIONS } });
   await store.migrate();
-  await migrate({ client: pool, table: 'by_hand' });
+  await migrate({ executor: fromPg(pool), table: 'by_hand' });
 
   const newKey = () => randomBytes(32);
   const known = Array.from({ length: KEYS_TO_REPLAY }, newKey);

@@ -2,17 +2,22 @@ import { IdempotencyOptionsError } from '../errors/errors.js';
 import { typeName } from '../options/option-checks.js';
 import type { Field } from '../options/option-schema.js';
 
-/** Rejects options that name no connection, or two: a `client` of the application excludes options of `own`. */
-export function checkConnection(store: string, given: object, own: readonly string[]): void {
+/** Rejects options that name no connection, or two: that of the application (`theirs`) excludes options of `own`. */
+export function checkConnection(
+  store: string,
+  given: object,
+  own: readonly string[],
+  theirs = 'client',
+): void {
   const isGiven = (name: string) => (given as Record<string, unknown>)[name] !== undefined;
   const besides = own.find(isGiven);
-  if (isGiven('client') && besides !== undefined) {
+  if (isGiven(theirs) && besides !== undefined) {
     throw new IdempotencyOptionsError(
-      `${store}: client has its own connection: leave out ${besides}.`,
+      `${store}: ${theirs} has its own connection: leave out ${besides}.`,
     );
   }
-  if (!['client', 'url', 'connection'].some(isGiven)) {
-    throw new IdempotencyOptionsError(`${store}: one of client, url, connection is required.`);
+  if (![theirs, 'url', 'connection'].some(isGiven)) {
+    throw new IdempotencyOptionsError(`${store}: one of ${theirs}, url, connection is required.`);
   }
 }
 

@@ -13,19 +13,22 @@ export {
 } from './postgres-blobs.js';
 export { migrate, postgresStore } from './postgres-store.js';
 export type {
+  ExecutorKind,
   PostgresConnection,
+  PostgresConnections,
+  PostgresExecutor,
   PostgresPool,
   PostgresQuery,
   PostgresResult,
-} from './connection/postgres-client.js';
+} from '../../transactions/shared/connections.js';
 export {
   PostgresIdempotencyStore,
   type PostgresIdempotencyStoreOptions,
 } from './postgres-idempotency-store.js';
 export type {
+  ExecutorOptions,
   OwnPoolOptions,
   PostgresConnectionOptions,
   PostgresStoreOptions,
-  UserPoolOptions,
 } from './postgres-store-options.js';
 export type { TableOptions } from './sql/table-name.js';

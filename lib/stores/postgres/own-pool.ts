@@ -3,7 +3,11 @@ import { missingPeer } from '../../core/util/missing-peer.js';
 import { requirePeer } from '../../core/util/peers.js';
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { isStartupParameter } from './connection/error-classification.js';
-import type { PostgresPool, PostgresQuery, PostgresResult } from './connection/postgres-client.js';
+import type {
+  PostgresPool,
+  PostgresQuery,
+  PostgresResult,
+} from '../../transactions/shared/connections.js';
 import type { OwnPoolOptions } from './postgres-store-options.js';
 
 /** Documented at {@link OwnPoolOptions.connection}. */

@@ -1,9 +1,4 @@
-import {
-  asError,
-  hasCode,
-  IdempotencyOptionsError,
-  StoreConfigurationError,
-} from '../../core/errors/errors.js';
+import { asError, hasCode, StoreConfigurationError } from '../../core/errors/errors.js';
 import {
   flag,
   integer,
@@ -14,13 +9,13 @@ import {
 import type { BlobStore } from '../../core/payload/blob-store.js';
 import { diagnoseBlobs } from '../../core/payload/diagnose-blobs.js';
 import type { StoreWarning } from '../../core/record/store-warning.js';
-import { checkConnection } from '../../core/store/connection-options.js';
 import type { Finding, Place } from '../../core/store/diagnosis/finding.js';
 import { Openings } from '../../core/store/openings.js';
 import type { OpenTransaction } from '../../core/transaction/unit-of-work.js';
 import { probeBlobs } from '../../blobs/shared/probe-blobs.js';
-import { hasSqlState } from '../../transactions/shared/postgres-unit-of-work.js';
+import type { PostgresConnections } from '../../transactions/shared/connections.js';
 import { queryInTransaction } from '../../transactions/shared/sql-reply.js';
+import { hasSqlState } from '../../transactions/shared/sql-state.js';
 import type { SqlTransaction } from '../../transactions/shared/sql-transaction.js';
 import {
   DELETION,
@@ -30,10 +25,14 @@ import {
 } from './cleanup/delete-expired.js';
 import { DeletionSchedule } from './cleanup/deletion-schedule.js';
 import { Deadline } from './connection/deadline.js';
-import { isPostgresPool } from './connection/postgres-client.js';
 import { LazyPool, loadPg } from './own-pool.js';
 import { statementsUnnamed } from './postgres-idempotency-store.js';
-import { OWN, type OwnPoolOptions, type UserPoolOptions } from './postgres-store-options.js';
+import {
+  checkExecutor,
+  OWN,
+  type ExecutorOptions,
+  type OwnPoolOptions,
+} from './postgres-store-options.js';
 import { runMigrations } from './schema/run-migrations.js';
 import {
   loadBlobStatements,
@@ -49,11 +48,11 @@ import { sqlOf } from './statements/records-in-transaction.js';
 import { StatementRunner } from './statements/statement-runner.js';
 import { TableBlobs, type RunStatement } from './statements/table-blobs.js';
 
-/** Options of {@link postgresBlobs}: either a `client`, or what opening connections requires. */
+/** Options of {@link postgresBlobs}: either an `executor`, or what opening connections requires. */
 export type PostgresBlobsOptions = BlobTableOptions &
   (
-    | Pick<UserPoolOptions, 'client' | 'url' | 'connection'>
-    | Pick<OwnPoolOptions, 'client' | 'url' | 'connection'>
+    | Pick<ExecutorOptions, 'executor' | 'url' | 'connection'>
+    | Pick<OwnPoolOptions, 'executor' | 'url' | 'connection'>
   );
 
 /** Where and how {@link postgresBlobs} keeps blobs, and how it deletes those that have expired. */
@@ -99,22 +98,16 @@ type Resolved = Defaulted<PartOptions> & ResolvedDeletionOptions;
  */
 export function postgresBlobs(options: PostgresBlobsOptions): PostgresBlobs {
   const schema = { ...PARTS, ...DELETION, url: OWN.url, connection: OWN.connection };
-  const others = ['client', ...Object.keys(BLOB_TABLE)];
+  const others = ['executor', ...Object.keys(BLOB_TABLE)];
   const resolved = resolveOptions<PartOptions & DeletionOptions, Resolved>(
     'postgresBlobs',
     schema,
     options,
     { others },
   );
-  checkConnection('postgresBlobs', options, ['url', 'connection']);
-  const { client } = options;
-  if (client !== undefined && !isPostgresPool(client)) {
-    throw new IdempotencyOptionsError(
-      'postgresBlobs: client must be a Pool of pg 8, not a single Client.',
-    );
-  }
-  const { schema: schemaName, table } = options;
-  const pool = client ?? new LazyPool(options, resolved.preparedStatements);
+  checkExecutor('postgresBlobs', options);
+  const { executor, schema: schemaName, table } = options;
+  const pool = executor ?? new LazyPool(options, resolved.preparedStatements);
   return new OwnTableBlobs(pool, new TableName({ schema: schemaName, table }, 'blobs'), resolved);
 }
 
@@ -194,7 +187,7 @@ class OwnTableBlobs extends TableBlobs implements PostgresBlobs {
   private readonly database: SqlStatement;
 
   constructor(
-    private readonly pool: UserPoolOptions['client'],
+    private readonly pool: PostgresConnections,
     private readonly table: TableName,
     private readonly options: Resolved,
     private readonly blobStatements: BlobStatements = loadBlobStatements(table),

@@ -9,6 +9,13 @@ import * as transitions from '../../core/store/record-transitions.js';
 import type { TransactionalRecords } from '../../core/store/transactional-records.js';
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import {
+  isExecutor,
+  isPostgresPool,
+  type PostgresConnections,
+  type PostgresExecutor,
+  type PostgresPool,
+} from '../../transactions/shared/connections.js';
+import {
   deleteExpired,
   type DeleteExpired,
   type DeletionReport,
@@ -17,7 +24,6 @@ import {
 import { DeletionSchedule, type DeleteFrom } from './cleanup/deletion-schedule.js';
 import { Deadline } from './connection/deadline.js';
 import { policyRemedy } from './connection/error-classification.js';
-import { isPostgresPool, type PostgresPool } from './connection/postgres-client.js';
 import { LazyPool, type OwnClient } from './own-pool.js';
 import { resolveStoreOptions, type CommonOptions } from './postgres-store-options.js';
 import { runMigrations } from './schema/run-migrations.js';
@@ -34,11 +40,14 @@ import { Subscriptions } from './subscriptions.js';
 
 /** Options of {@link PostgresIdempotencyStore}, which gets its pool; see {@link postgresStore}. */
 export interface PostgresIdempotencyStoreOptions extends Omit<CommonOptions, 'push' | 'listenUrl'> {
-  /** The pool. The store does not end it. See {@link UserPoolOptions.client}. */
-  readonly client: PostgresPool;
+  /** The connections. The store does not close them. See {@link ExecutorOptions.executor}. */
+  readonly client: PostgresPool | PostgresExecutor;
 
   /** Creates a connection for LISTEN, not connected yet. Without it, waiting duplicates only poll. @internal */
   readonly makeListener?: (() => Promise<OwnClient>) | undefined;
+
+  /** Whether duplicates poll though they should be notified: no address is known for LISTEN. @internal */
+  readonly lacksListenUrl?: boolean | undefined;
 
   /** Loads the driver, for connections that the store opens. @internal */
   readonly loadDriver?: (() => Promise<unknown>) | undefined;
@@ -56,6 +65,13 @@ export function statementsUnnamed({ message }: Error): StoreWarning {
   return {
     code: 'postgres_statements_unnamed',
     message: `A pooler switches the connection below prepared statements (${message}): the store sends its statements without names from now on, which costs the server more. Set preparedStatements: false, or let the pooler keep them (PgBouncer 1.21 and later: max_prepared_statements).`,
+  };
+}
+
+function waitersPoll(executor = 'the executor'): StoreWarning {
+  return {
+    code: 'postgres_waiters_poll',
+    message: `Waiting duplicates poll: ${executor} keeps no connection of the application for LISTEN. Set listenUrl to the address of the server, which takes one more connection per process, or push: false, which ends this warning.`,
   };
 }
 
@@ -79,7 +95,7 @@ const CHANGED: ReadonlySet<Store.CompleteReply['kind']> = new Set(['ok', 'ok_lat
  * `record-transitions.ts` decide; if there is something to do by then, the command starts over.
  */
 export class PostgresIdempotencyStore extends IdempotencyStore {
-  private readonly pool: PostgresPool;
+  private readonly pool: PostgresConnections;
   private readonly table: TableName;
   private readonly statements: SqlStatements;
   private readonly runner: StatementRunner;
@@ -100,9 +116,9 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   constructor(private readonly options: PostgresIdempotencyStoreOptions) {
     super();
     const { client, statements } = options;
-    if (!isPostgresPool(client)) {
+    if (!isPostgresPool(client) && !isExecutor(client)) {
       throw new IdempotencyOptionsError(
-        'postgresStore: client must be a Pool of pg 8, not a single Client.',
+        'PostgresIdempotencyStore: client must be a Pool of pg 8 or an executor, not a single Client.',
       );
     }
     const { preparedStatements, ...deletion } = resolveStoreOptions(options);
@@ -152,7 +168,9 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
       const warnings = await checkServer(this.runner, this.table, deleteExpired !== false);
       // Closed meanwhile: start no timer.
       if (!this.runner.isClosed) this.startDeletion();
-      return warnings;
+      return this.options.lacksListenUrl === true
+        ? [...warnings, waitersPoll(this.runner.executor?.name)]
+        : warnings;
     } catch (error) {
       await this.close(observer);
       throw error;

@@ -1,4 +1,5 @@
 import { checkConnection, secret, url } from '../../core/store/connection-options.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { isSettings } from '../../core/options/option-checks.js';
 import {
   flag,
@@ -11,17 +12,22 @@ import {
   type DeletionOptions,
   type ResolvedDeletionOptions,
 } from './cleanup/delete-expired.js';
-import type { PostgresPool } from './connection/postgres-client.js';
+import {
+  isExecutor,
+  kindOf,
+  type PostgresExecutor,
+} from '../../transactions/shared/connections.js';
 import { TABLE, type TableOptions } from './sql/table-name.js';
 
-/** Options of {@link postgresStore}: either a `client`, or what opening connections requires. */
-export type PostgresStoreOptions = UserPoolOptions | OwnPoolOptions;
+/** Options of {@link postgresStore}: either an `executor`, or what opening connections requires. */
+export type PostgresStoreOptions = ExecutorOptions | OwnPoolOptions;
 
 export interface CommonOptions extends TableOptions, DeletionOptions {
   /**
    * Whether statements are prepared, once per connection, which saves the server a third of its work. Set it to `false`
    * behind a pooler that switches connections between transactions (PgBouncer in transaction mode before version 1.21).
-   * @defaultValue true
+   * @defaultValue true; `false` with an executor that sends no names: `fromKysely`, `fromPrisma`, and `fromDrizzle` on
+   * postgres.js
    */
   readonly preparedStatements?: boolean | undefined;
 
@@ -34,32 +40,33 @@ export interface CommonOptions extends TableOptions, DeletionOptions {
   readonly push?: boolean | undefined;
 
   /**
-   * `postgres://…` of the server itself, for the connection that listens. Required if `client` is a pool of the
-   * application, or if the server is behind a pooler in transaction mode, which does not support LISTEN. Requires pg.
+   * `postgres://…` of the server itself, for the connection that listens. Required with an `executor`, or if the server
+   * is behind a pooler in transaction mode, which does not support LISTEN. Requires pg.
    * @defaultValue `url` and `connection`, unless `preparedStatements` is `false`
    */
   readonly listenUrl?: string | undefined;
 }
 
-/** A pool that the application opened. The store neither ends it nor changes its settings. */
-export interface UserPoolOptions extends CommonOptions {
+/** Connections that the application opened. The store neither closes them nor changes their settings. */
+export interface ExecutorOptions extends CommonOptions {
   /**
-   * A `Pool` of pg 8. Each statement checks out a connection for as long as it takes.
+   * The connections of the application: `fromPg(pool)`, `fromTypeOrm(dataSource)`, `fromKnex(knex)`, `fromDrizzle(db)`,
+   * `fromKysely(db)` or `fromPrisma(prisma)`, each from the entry of its unit of work (`nestjs-idempotency/pg` and so on).
+   * A statement takes one of them for as long as it takes, and waits for it no longer than its command may take.
    * - Handlers that wait for each other's connections can leave none for the store: give the store its own pool (pass
-   *   `url` instead of `client`) unless this one is larger than what handlers hold at once.
-   * - Set `connectionTimeoutMillis` on it, and listen to its `error` event, without which pg ends the process when an
-   *   idle connection fails.
-   * - End it in `onApplicationShutdown`, not in `onModuleDestroy`: Nest calls the latter before the library waits for
+   *   `url` instead) unless this one is larger than what handlers hold at once. Transactional operations need no second
+   *   one: the record is in the transaction of the handler.
+   * - Close them in `onApplicationShutdown`, not in `onModuleDestroy`: Nest calls the latter before the library waits for
    *   running operations, whose outcomes could then not be stored.
    */
-  readonly client: PostgresPool;
+  readonly executor: PostgresExecutor;
   readonly url?: undefined;
   readonly connection?: undefined;
 }
 
 /** A pool that the store opens with the first command, and ends. Requires pg. */
 export interface OwnPoolOptions extends CommonOptions {
-  readonly client?: undefined;
+  readonly executor?: undefined;
 
   /** `postgres://[user[:password]@]host[:port]/database[?sslmode=…]` @defaultValue none */
   readonly url?: string | undefined;
@@ -93,7 +100,7 @@ export interface PostgresConnectionOptions {
 
 const SCHEMES = ['postgres', 'postgresql'];
 
-type OwnOptions = Omit<OwnPoolOptions, 'client' | keyof TableOptions | keyof DeletionOptions>;
+type OwnOptions = Omit<OwnPoolOptions, 'executor' | keyof TableOptions | keyof DeletionOptions>;
 
 type ResolvedOwnOptions = Defaulted<OwnOptions, 'preparedStatements' | 'push'>;
 
@@ -109,14 +116,37 @@ const REMEDIES = new Map([
   ...['host', 'port', 'user', 'password', 'database', 'ssl'].map(
     (name) => [name, 'It is a setting of pg: postgresStore({ connection: { … } }).'] as const,
   ),
-  ['pool', 'Did you mean "client"?'],
+  ...['client', 'pool'].map(
+    (name) =>
+      [name, 'Pass { executor: fromPg(pool) }, with fromPg of nestjs-idempotency/pg.'] as const,
+  ),
 ]);
 
 export function resolveOwnOptions(options: PostgresStoreOptions): ResolvedOwnOptions {
-  const others = ['client', ...Object.keys(TABLE), ...Object.keys(DELETION)];
+  const others = ['executor', ...Object.keys(TABLE), ...Object.keys(DELETION)];
   const resolved = resolveOptions('postgresStore', OWN, options, { others, remedies: REMEDIES });
-  checkConnection('postgresStore', options, ['url', 'connection']);
+  checkExecutor('postgresStore', options);
   return resolved;
+}
+
+/** @throws {@link IdempotencyOptionsError} when the connections are no executor's, or not the only ones. */
+export function checkExecutor(
+  owner: string,
+  options: Pick<PostgresStoreOptions, 'executor' | 'url' | 'connection' | 'preparedStatements'>,
+): void {
+  checkConnection(owner, options, ['url', 'connection'], 'executor');
+  const { executor, preparedStatements } = options;
+  if (executor === undefined) return;
+  if (!isExecutor(executor)) {
+    throw new IdempotencyOptionsError(
+      `${owner}: executor must be the result of fromPg, fromTypeOrm, fromKnex, fromDrizzle, fromKysely or fromPrisma, each of its own entry: { executor: fromPg(pool) }, with fromPg of nestjs-idempotency/pg.`,
+    );
+  }
+  if (preparedStatements === true && kindOf(executor) !== 'driver') {
+    throw new IdempotencyOptionsError(
+      `${owner}: ${executor.name} sends statements without names: leave out preparedStatements, or pass another executor, such as fromPg(pool).`,
+    );
+  }
 }
 
 type StoreOptions = Pick<CommonOptions, 'preparedStatements' | keyof DeletionOptions>;

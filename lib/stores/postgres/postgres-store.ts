@@ -8,15 +8,15 @@ import { resolveOwnOptions, type PostgresStoreOptions } from './postgres-store-o
  * @example
  * ```ts
  * IdempotencyModule.forRoot({ store: postgresStore({ url: 'postgres://localhost/shop' }) })
- * IdempotencyModule.forRoot({ store: postgresStore({ client: new Pool(), schema: 'idempotency' }) })
+ * IdempotencyModule.forRoot({ store: postgresStore({ executor: fromPg(pool), schema: 'idempotency' }) })
  * ```
  * @throws {@link IdempotencyOptionsError} when an option is invalid. When pg is required but not installed, `open()`
  * throws it.
  */
 export function postgresStore(options: PostgresStoreOptions): PostgresIdempotencyStore {
   const { push, preparedStatements } = resolveOwnOptions(options);
-  const { client, schema, table, deleteExpired, onDeleted, onDeletionError } = options;
-  const pool = client ?? new LazyPool(options, preparedStatements);
+  const { executor, schema, table, deleteExpired, onDeleted, onDeletionError } = options;
+  const pool = executor ?? new LazyPool(options, preparedStatements);
   const own = pool instanceof LazyPool ? pool : undefined;
   const makeListener = push ? listenerOf(options, preparedStatements, own) : undefined;
   return new PostgresIdempotencyStore({
@@ -29,6 +29,7 @@ export function postgresStore(options: PostgresStoreOptions): PostgresIdempotenc
     client: pool,
     closePool: own && (() => own.end()),
     makeListener,
+    lacksListenUrl: push && executor !== undefined && makeListener === undefined,
     loadDriver: own !== undefined || makeListener !== undefined ? () => loadPg() : undefined,
   });
 }

@@ -5,3 +5,5 @@ export {
   type DrizzleDatabase,
   type DrizzleTransaction,
 } from './drizzle-unit-of-work.js';
+export { fromDrizzle, type DrizzleClientOwner } from './drizzle-executor.js';
+export type { PostgresExecutor } from '../shared/connections.js';

@@ -1,2 +1,4 @@
 export { TransactionAbortedError, TransactionOverError } from '../shared/guarded-handle.js';
 export { knexUnitOfWork } from './knex-unit-of-work.js';
+export { fromKnex } from './knex-executor.js';
+export type { PostgresExecutor } from '../shared/connections.js';

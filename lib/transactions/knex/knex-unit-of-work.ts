@@ -50,7 +50,7 @@ function queryOf(transaction: Knex): SqlTransaction['query'] {
   };
 }
 
-function isKnex(knex: unknown): boolean {
+export function isKnex(knex: unknown): boolean {
   return (
     typeof knex === 'function' &&
     'transaction' in knex &&

@@ -40,16 +40,17 @@ class KyselyUnitOfWork<Database> extends PostgresUnitOfWork<Transaction<Database
   }
 }
 
-function queryOf<Database>(transaction: Transaction<Database>): SqlTransaction['query'] {
+/** @param db - a transaction, or a connection. */
+export function queryOf<Database>(db: Kysely<Database>): SqlTransaction['query'] {
   // Plugins are meant for rows of the application: CamelCasePlugin would rename the columns.
-  const plain = transaction.withoutPlugins();
+  const plain = db.withoutPlugins();
   return async (text, values) => {
     const { rows } = await plain.executeQuery<object>(CompiledQuery.raw(text, [...values]));
     return rows;
   };
 }
 
-function isKysely(db: unknown): boolean {
+export function isKysely(db: unknown): boolean {
   return (
     typeof db === 'object' &&
     db !== null &&

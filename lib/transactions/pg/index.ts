@@ -2,3 +2,5 @@ export { TransactionAbortedError, TransactionOverError } from '../shared/guarded
 export type { PgConnection, PgPool, PgResult, PgTransaction } from '../shared/pg-pool.js';
 export { pgUnitOfWork } from './pg-unit-of-work.js';
 export { TransactionControlError } from '../shared/checked-out-client.js';
+export { fromPg } from './pg-executor.js';
+export type { PostgresExecutor } from '../shared/connections.js';

@@ -6,3 +6,5 @@ export {
   type PrismaTransactionOptions,
   type TransactionalPrismaClient,
 } from './prisma-unit-of-work.js';
+export { fromPrisma } from './prisma-executor.js';
+export type { PostgresExecutor } from '../shared/connections.js';

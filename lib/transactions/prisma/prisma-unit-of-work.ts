@@ -1,8 +1,9 @@
 import type { IsolationLevel, TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { throwIfAborted } from '../shared/guarded-handle.js';
-import { hasSqlState, PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
-import type { SqlTransaction } from '../shared/sql-transaction.js';
+import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
+import { hasSqlState } from '../shared/sql-state.js';
+import type { SqlTransaction, TransactionValue } from '../shared/sql-transaction.js';
 
 const LEVELS: Readonly<Record<IsolationLevel, PrismaIsolationLevel>> = {
   'read committed': 'ReadCommitted',
@@ -32,8 +33,7 @@ class PrismaUnitOfWork<
     const level = isolation && LEVELS[isolation];
     return this.client.$transaction(
       async (handle) => {
-        const query: SqlTransaction['query'] = async (text, values) =>
-          handle.$queryRawUnsafe<object[]>(text, ...values);
+        const query = queryOf(handle);
         const result = await work({ handle, query });
         await throwIfAborted({ query });
         return result;
@@ -100,10 +100,22 @@ export interface PrismaTransactionOptions {
   readonly isolationLevel?: PrismaIsolationLevel;
 }
 
+/** @param client - a transaction, or the client itself. */
+export function queryOf(client: PrismaTransaction): SqlTransaction['query'] {
+  return async (text, values) => client.$queryRawUnsafe<object[]>(text, ...values.map(binding));
+}
+
+/** Prisma sends values as JSON, which has no infinity and makes it NULL. As text, a number is the server's to read. */
+function binding(value: TransactionValue): TransactionValue {
+  return typeof value === 'number' ? String(value) : value;
+}
+
 /** The names of isolation levels in Prisma. */
 export type PrismaIsolationLevel = 'ReadCommitted' | 'RepeatableRead' | 'Serializable';
 
-function isPrismaClient(client: unknown): client is TransactionalPrismaClient<PrismaTransaction> {
+export function isPrismaClient(
+  client: unknown,
+): client is TransactionalPrismaClient<PrismaTransaction> {
   return (
     typeof client === 'object' &&
     client !== null &&

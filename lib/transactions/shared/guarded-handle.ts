@@ -1,5 +1,5 @@
-import { hasSqlState } from './postgres-unit-of-work.js';
 import { NONCE_QUERY, queryInTransaction } from './sql-reply.js';
+import { hasSqlState } from './sql-state.js';
 import type { SqlTransaction } from './sql-transaction.js';
 
 /**

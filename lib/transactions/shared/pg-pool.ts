@@ -1,3 +1,5 @@
+import { isPostgresPool } from './connections.js';
+
 /** The part of a pool that is used: any `Pool` of pg 8. Structural, so that compiling does not require pg. */
 export interface PgPool {
   /** Distinguishes a pool from a client. */
@@ -38,12 +40,5 @@ export interface PgResult {
 export type PgTransaction<Pool extends PgPool> = Pick<Pool, 'query'>;
 
 export function isPgPool(pool: unknown): pool is PgPool {
-  return (
-    typeof pool === 'object' &&
-    pool !== null &&
-    'connect' in pool &&
-    typeof pool.connect === 'function' &&
-    'totalCount' in pool &&
-    typeof pool.totalCount === 'number'
-  );
+  return isPostgresPool(pool);
 }

@@ -1,5 +1,6 @@
 import { UnitOfWork, type TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import type { IdempotencyErrorCode } from '../../core/errors/errors.js';
+import { hasSqlState } from './sql-state.js';
 import type { SqlTransaction } from './sql-transaction.js';
 
 /**
@@ -38,19 +39,3 @@ const CONFLICTS: ReadonlySet<string> = new Set(['40001', '40P01']);
 const MISMATCHED: ReadonlySet<IdempotencyErrorCode> = new Set([
   'idempotency_store_reply_mismatched',
 ]);
-
-/** Fields in which drivers and libraries keep the SQLSTATE. */
-const CODES = ['code', 'originalCode'] as const;
-/** Fields in which libraries keep the driver's error. Prisma nests it in `meta`. */
-const INSIDE = ['cause', 'driverError', 'originalError', 'meta', 'driverAdapterError'] as const;
-const DEEPEST = 5;
-
-/** Whether `error`, or an error within it, has one of these SQLSTATEs or codes. */
-export function hasSqlState(error: unknown, states: ReadonlySet<unknown>, depth = 0): boolean {
-  if (typeof error !== 'object' || error === null || depth > DEEPEST) return false;
-  const fields = error as Readonly<Record<string, unknown>>;
-  return (
-    CODES.some((name) => states.has(fields[name])) ||
-    INSIDE.some((name) => hasSqlState(fields[name], states, depth + 1))
-  );
-}

@@ -5,6 +5,9 @@ import type { SqlTransaction, TransactionValue } from './sql-transaction.js';
 
 export const NONCE_QUERY = 'SELECT $1::text AS reply';
 
+/** Ends its own connection: the only statement that is safe on one whose replies are out of order. */
+export const TERMINATE = 'SELECT pg_terminate_backend(pg_backend_pid())';
+
 /**
  * Returns the words after the nonce in a reply: one row with one column, because a reply describes each of its columns.
  * The column's name is ignored, as the application may rename it. The value may be bytes if the application's parser or
@@ -41,7 +44,5 @@ async function end(transaction: Pick<SqlTransaction, 'query' | 'cut'>): Promise<
     transaction.cut();
     return;
   }
-  // The only statement that is safe on a connection whose replies are out of order.
-  const ended = transaction.query('SELECT pg_terminate_backend(pg_backend_pid())', []);
-  await ended.catch(() => undefined);
+  await transaction.query(TERMINATE, []).catch(() => undefined);
 }

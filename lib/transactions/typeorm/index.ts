@@ -6,3 +6,5 @@ export {
   type TypeOrmIsolationLevel,
   type TypeOrmQueryRunner,
 } from './typeorm-unit-of-work.js';
+export { fromTypeOrm } from './typeorm-executor.js';
+export type { PostgresExecutor } from '../shared/connections.js';

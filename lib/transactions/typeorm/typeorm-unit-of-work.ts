@@ -1,5 +1,6 @@
 import type { IsolationLevel, TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
+import type { PgClient } from '../shared/executor-connections.js';
 import { beginWithin, runGuarded } from '../shared/guarded-handle.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
 import type { SqlTransaction, TransactionValue } from '../shared/sql-transaction.js';
@@ -87,10 +88,9 @@ export interface TypeOrmQueryRunner<Manager> {
 }
 
 /** Its client of pg. */
-export interface TypeOrmConnection {
-  end(): Promise<void>;
-  on(event: 'error' | 'end', listener: () => void): unknown;
-  off(event: 'error' | 'end', listener: () => void): unknown;
+export interface TypeOrmConnection extends PgClient {
+  on(event: 'error' | 'end', listener: (error: Error) => void): unknown;
+  off(event: 'error' | 'end', listener: (error: Error) => void): unknown;
 }
 
 /** The names of isolation levels in TypeORM. */
@@ -99,7 +99,7 @@ export type TypeOrmIsolationLevel = 'READ COMMITTED' | 'REPEATABLE READ' | 'SERI
 /** Not `aurora-postgres`, whose connections cannot be lost or closed. */
 const TYPE = 'postgres';
 
-function isTypeOrmDataSource(source: unknown): source is TypeOrmDataSource<unknown> {
+export function isTypeOrmDataSource(source: unknown): source is TypeOrmDataSource<unknown> {
   return (
     typeof source === 'object' &&
     source !== null &&

@@ -9,6 +9,7 @@ import {
   type IdempotencyStore,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { fromPg } from 'nestjs-idempotency/pg';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import {
@@ -235,7 +236,7 @@ describe('The diagnosis of a store on PostgreSQL', () => {
   it('goes over the pool of an application, and returns its connections', async () => {
     const url = await migrated();
     const pool = userPool(url, { max: 2 });
-    const store = postgresStore({ client: pool });
+    const store = postgresStore({ executor: fromPg(pool) });
     const { checks, complaints, messageOf } = await diagnosed(store);
     expect(checks).toEqual(OF_POSTGRES);
     expect(complaints).toEqual({ push: 'warning' });
@@ -257,7 +258,7 @@ describe('The diagnosis of a store on PostgreSQL', () => {
 
   it('asks for DELETE only where the store deletes', async () => {
     const { messageOf } = await diagnosed(
-      postgresStore({ client: userPool(await migrated()), deleteExpired: false }),
+      postgresStore({ executor: fromPg(userPool(await migrated())), deleteExpired: false }),
     );
     expect(messageOf('rights')).toMatch(/^The user may SELECT, INSERT, UPDATE on /);
   });

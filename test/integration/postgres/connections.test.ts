@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { fromPg } from 'nestjs-idempotency/pg';
 import { migrate, PostgresIdempotencyStore, postgresStore } from 'nestjs-idempotency/postgres';
 import type { Fingerprint } from 'nestjs-idempotency/store';
 import type { Pool } from 'pg';
@@ -505,7 +506,7 @@ describe('pgbouncer', () => {
         const { direct, bouncer } = await database();
         const client = userPool(bouncer.url, { max: 10 });
         const { service, log, codes } = await startApp(
-          postgresStore({ client, deleteExpired: false }),
+          postgresStore({ executor: fromPg(client), push: false, deleteExpired: false }),
         );
         expect(codes()).toEqual([durableEnough]);
         await expectBurstIsServed(service, direct);
@@ -573,7 +574,7 @@ describe('push', () => {
     [
       'a pool of the application and listenUrl',
       () => {
-        const store = postgresStore({ client: userPool(url), listenUrl: url });
+        const store = postgresStore({ executor: fromPg(userPool(url)), listenUrl: url });
         closeAfterTest({ stop: () => store.close() });
         return store;
       },
@@ -649,7 +650,7 @@ describe('push', () => {
       const recordKey = newRecordKey();
       const watched = (store: PostgresIdempotencyStore) =>
         store.watch(recordKey, () => undefined, { timeoutMs: TIMEOUT_MS });
-      const onPool = postgresStore({ client: userPool(url) });
+      const onPool = postgresStore({ executor: fromPg(userPool(url)) });
       expect(await watched(onPool)).toBeUndefined();
       expect(await watched(ownStore(url, { push: false }))).toBeUndefined();
       expect(await watched(ownStore(url, { preparedStatements: false }))).toBeUndefined();

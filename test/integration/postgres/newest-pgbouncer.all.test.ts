@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { fromPg } from 'nestjs-idempotency/pg';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { userPool } from './support/fixture.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
@@ -54,7 +55,9 @@ describe('Behind the newest PgBouncer in transaction mode, which keeps prepared 
     if (behind === undefined) return;
     const { direct, bouncer } = behind;
     const client = userPool(bouncer.url);
-    const { service, codes } = await startApp(postgresStore({ client, deleteExpired: false }));
+    const { service, codes } = await startApp(
+      postgresStore({ executor: fromPg(client), push: false, deleteExpired: false }),
+    );
     await expectBurstIsServed(service, direct);
     expect(codes()).toEqual([durableEnough]);
   });

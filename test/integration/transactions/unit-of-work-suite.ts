@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { buffer } from 'node:stream/consumers';
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { postgresBlobs } from 'nestjs-idempotency/postgres';
+import { postgresBlobs, type PostgresExecutor } from 'nestjs-idempotency/postgres';
 import type { Pool } from 'pg';
 import type {
   IsolationLevel,
@@ -35,6 +35,8 @@ export interface UnitOfWorkUnderTest<Handle> {
 
 export interface OpenedUnitOfWork<Handle> {
   readonly unitOfWork: PostgresUnitOfWork<Handle>;
+  /** The same connections, for a store. */
+  readonly executor: PostgresExecutor;
   /** Inserts the row `id` into the table `effects (id text PRIMARY KEY)`, by the library's own means. */
   readonly insert: (handle: Handle, id: string) => Promise<unknown>;
   close(): Promise<unknown>;

@@ -12,7 +12,7 @@ export type {
   PostgresPool,
   PostgresQuery,
   PostgresResult,
-} from '../../../lib/stores/postgres/connection/postgres-client.js';
+} from '../../../lib/transactions/shared/connections.js';
 export {
   historySql,
   MIGRATIONS,

@@ -1,4 +1,6 @@
 import { types } from 'node:util';
+import { NoConnectionError } from '../../../transactions/shared/connections.js';
+import { isServerError, type ServerError } from '../../../transactions/shared/sql-state.js';
 import type { TableName } from '../sql/table-name.js';
 
 /** What the failure of one attempt says about the statement. */
@@ -21,11 +23,6 @@ export class NoReplyError extends Error {
   }
 }
 
-/** No connection opened, or became free: nothing was sent. */
-export class NoConnectionError extends Error {
-  override readonly name = 'NoConnectionError';
-}
-
 /** An error over a connection that could not prove to be in step: it may belong to another statement. */
 export class UnprovenError extends Error {
   override readonly name = 'UnprovenError';
@@ -41,13 +38,6 @@ export class StoreClosedError extends Error {
   constructor() {
     super('the store is closed');
   }
-}
-
-/** An error that the server sent. Structural: its class belongs to the driver. */
-interface ServerError extends Error {
-  /** SQLSTATE, five characters. */
-  readonly code: string;
-  readonly severity: string;
 }
 
 /** By SQLSTATE. Such an error rolled the statement's transaction back. */
@@ -138,16 +128,6 @@ export function isStartupParameter(error: unknown): boolean {
   return isServerError(error) && error.message.includes('startup parameter');
 }
 
-export function isServerError(error: unknown): error is ServerError {
-  return (
-    types.isNativeError(error) &&
-    'severity' in error &&
-    'code' in error &&
-    typeof error.code === 'string' &&
-    error.code.length === 5
-  );
-}
-
 type Remedy = (table: TableName, error: ServerError) => string | undefined;
 
 const REMEDIES: Readonly<Record<string, Remedy>> = {
@@ -184,7 +164,7 @@ function driverRemedy(error: Error): string | undefined {
 }
 
 function missingMigration(table: TableName): string {
-  return `Run the migrations: await store.migrate(), or ${table.migrationsCommand} | psql`;
+  return `Run the migrations: await store.migrate(), or ${table.migrateCommand}`;
 }
 
 function missingRight({ quoted, quotedHistory, quotedSchema }: TableName, error: ServerError) {

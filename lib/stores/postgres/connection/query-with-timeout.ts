@@ -1,14 +1,15 @@
 import { asError, StoreReplyMismatchedError } from '../../../core/errors/errors.js';
 import { newNonce } from '../../../core/util/nonce.js';
-import { NONCE_QUERY, replyWords } from '../../../transactions/shared/sql-reply.js';
 import {
-  isServerError,
-  leavesConnectionUsable,
+  kindOf,
   NoConnectionError,
-  NoReplyError,
-  UnprovenError,
-} from './error-classification.js';
-import type { PostgresConnection, PostgresPool, PostgresQuery } from './postgres-client.js';
+  type PostgresConnection,
+  type PostgresConnections,
+  type PostgresQuery,
+} from '../../../transactions/shared/connections.js';
+import { NONCE_QUERY, replyWords } from '../../../transactions/shared/sql-reply.js';
+import { isServerError } from '../../../transactions/shared/sql-state.js';
+import { leavesConnectionUsable, NoReplyError, UnprovenError } from './error-classification.js';
 
 type Statement = Omit<PostgresQuery, 'types'>;
 
@@ -31,7 +32,7 @@ const AS_SENT = { getTypeParser: () => (sent: unknown) => sent };
  * @throws {@link UnprovenError} an error arrived that may belong to another statement.
  */
 export function queryWithTimeout(
-  pool: PostgresPool,
+  pool: PostgresConnections,
   statement: Statement,
   values: readonly unknown[],
   ms: number,
@@ -75,8 +76,11 @@ export function queryWithTimeout(
         current = checkedOut;
         sendQuery(checkedOut.connection, statement, values, (error, words) => {
           if (isOver) return;
-          if (error !== undefined && isServerError(error)) prove(checkedOut.connection, error);
-          else if (error !== undefined) fail(error);
+          if (error !== undefined && isServerError(error)) {
+            // Another connection would prove nothing.
+            if (kindOf(pool) === 'statement') fail(error, leavesConnectionUsable(error));
+            else prove(checkedOut.connection, error);
+          } else if (error !== undefined) fail(error);
           else if (words === undefined) fail(new StoreReplyMismatchedError('PostgreSQL'));
           else finish(() => resolve(words), true);
         });
@@ -113,14 +117,14 @@ interface CheckedOutConnection {
 }
 
 /** Handles errors of the connection meanwhile, which would end the process. @throws {@link NoConnectionError} */
-export function checkOut(pool: PostgresPool): Promise<CheckedOutConnection> {
+export function checkOut(pool: PostgresConnections): Promise<CheckedOutConnection> {
   return new Promise((resolve, reject) => {
     checkOutFor(pool, resolve, reject);
   });
 }
 
 function checkOutFor(
-  pool: PostgresPool,
+  pool: PostgresConnections,
   use: (checkedOut: CheckedOutConnection) => void,
   fail: (error: NoConnectionError) => void,
 ): void {

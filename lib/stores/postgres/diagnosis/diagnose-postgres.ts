@@ -13,9 +13,9 @@ import { isIdempotencyError } from '../../../core/errors/errors.js';
 import { nodeClock } from '../../../core/util/clock.js';
 import { hostAndPort } from '../../../core/util/host-and-port.js';
 import { within } from '../../../core/util/time.js';
+import type { PostgresConnections } from '../../../transactions/shared/connections.js';
 import { Deadline } from '../connection/deadline.js';
 import { describeFailure, StoreClosedError } from '../connection/error-classification.js';
-import type { PostgresPool } from '../connection/postgres-client.js';
 import { checkOut } from '../connection/query-with-timeout.js';
 import { ON_PRIMARY, sqlStatement } from '../sql/sql-statements.js';
 import type { TableName } from '../sql/table-name.js';
@@ -38,7 +38,7 @@ import { checkServer } from './start-checks.js';
 /** The store that is checked. */
 export interface PostgresSubject {
   readonly store: Steps;
-  readonly pool: PostgresPool;
+  readonly pool: PostgresConnections;
   readonly runner: StatementRunner;
   readonly table: TableName;
   /** Whether the store deletes expired records. */
@@ -80,7 +80,7 @@ interface Place {
 }
 
 /** Where the connections of a pool lead. */
-async function placeOf(pool: PostgresPool): Promise<string> {
+async function placeOf(pool: PostgresConnections): Promise<string> {
   const opening = checkOut(pool).then(({ connection, release }) => {
     release(true);
     return connection;

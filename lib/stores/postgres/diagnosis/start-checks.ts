@@ -4,6 +4,7 @@ import {
   isIdempotencyError,
   StoreConfigurationError,
 } from '../../../core/errors/errors.js';
+import type { PostgresExecutor } from '../../../transactions/shared/connections.js';
 import { Deadline } from '../connection/deadline.js';
 import { migrationsFor } from '../schema/migrations.js';
 import { ON_PRIMARY, sqlStatement, type SqlStatement } from '../sql/sql-statements.js';
@@ -20,6 +21,7 @@ interface ServerSettings {
   readonly isReplica: boolean;
   readonly fsync: string | undefined;
   readonly synchronousCommit: string | undefined;
+  readonly statementTimeout: string | undefined;
 }
 
 const SERVER = sqlStatement(
@@ -27,7 +29,8 @@ const SERVER = sqlStatement(
   `${ON_PRIMARY}SELECT concat_ws(
   ' ', $2::text,
   current_setting('server_version_num')::integer / 10000, pg_is_in_recovery(),
-  current_setting('fsync'), current_setting('synchronous_commit'), to_regclass($1) IS NOT NULL
+  current_setting('fsync'), current_setting('synchronous_commit'), current_setting('statement_timeout'),
+  to_regclass($1) IS NOT NULL
 ) AS reply`,
 );
 
@@ -43,7 +46,7 @@ export async function checkServer(
   const deadline = new Deadline(START_CHECK_TIMEOUT_MS);
   try {
     const found = await runner.run(SERVER, [table.quotedHistory], deadline);
-    const [version, isReplica, fsync, synchronousCommit, hasHistory] = found;
+    const [version, isReplica, fsync, synchronousCommit, statementTimeout, hasHistory] = found;
     if (Number(version) < OLDEST_VERSION) {
       throw new StoreConfigurationError(
         `PostgreSQL ${version} is too old: the store requires ${OLDEST_VERSION} or later.`,
@@ -52,7 +55,8 @@ export async function checkServer(
     const ids = hasHistory === 't' ? await runner.run(historyOf(table), [], deadline) : [];
     throwMissing(new Set(ids.map(Number)), table);
     await checkRights(runner, table, deletes, deadline);
-    return evaluate({ isReplica: isReplica === 't', fsync, synchronousCommit });
+    const settings = { isReplica: isReplica === 't', fsync, synchronousCommit, statementTimeout };
+    return evaluate(settings, runner.executor);
   } catch (error) {
     if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
       throw error;
@@ -76,15 +80,16 @@ function historyOf({ quotedHistory }: TableName): SqlStatement {
 function throwMissing(run: ReadonlySet<number>, table: TableName): void {
   const missing = migrationsFor(table).filter(({ id }) => !run.has(id));
   if (missing.length === 0) return;
-  const [first] = missing;
   const names = missing.map(({ id, name }) => `${id} (${name})`).join(', ');
-  const from = first !== undefined && first.id > 1 ? ` --from ${first.id}` : '';
   throw new StoreConfigurationError(
-    `Migrations are missing for ${table.quoted}: ${names}. Run them: await store.migrate(), or ${table.migrationsCommand}${from} | psql --single-transaction`,
+    `Migrations are missing for ${table.quoted}: ${names}. Run them: await store.migrate(), or ${table.migrateCommand}`,
   );
 }
 
-function evaluate({ isReplica, fsync, synchronousCommit }: ServerSettings): StoreWarning[] {
+function evaluate(
+  { isReplica, fsync, synchronousCommit, statementTimeout }: ServerSettings,
+  executor: PostgresExecutor | undefined,
+): StoreWarning[] {
   const warnings: StoreWarning[] = [];
   if (isReplica) {
     warnings.push({
@@ -105,6 +110,12 @@ function evaluate({ isReplica, fsync, synchronousCommit }: ServerSettings): Stor
       code: 'postgres_commits_late',
       message:
         'synchronous_commit is off. A crash of the server loses the latest outcomes, and their operations run again. Set it to on, at least for this user.',
+    });
+  }
+  if (executor !== undefined && executor.kind !== 'driver' && statementTimeout === '0') {
+    warnings.push({
+      code: 'postgres_statements_unlimited',
+      message: `statement_timeout is 0, and ${executor.name} cannot close a connection: a statement that waits for a lock or a dead network keeps one of the application's. Set it for the user: ALTER ROLE … SET statement_timeout = '10s', or in the options of the pool. Or pass another executor, such as fromPg(pool).`,
     });
   }
   return warnings;

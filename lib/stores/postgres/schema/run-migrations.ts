@@ -3,12 +3,13 @@ import {
   StoreConfigurationError,
   StoreUnavailableError,
 } from '../../../core/errors/errors.js';
+import {
+  isExecutor,
+  type PostgresConnection,
+  type PostgresConnections,
+  type PostgresResult,
+} from '../../../transactions/shared/connections.js';
 import { classifyFailure, describeFailure } from '../connection/error-classification.js';
-import type {
-  PostgresConnection,
-  PostgresPool,
-  PostgresResult,
-} from '../connection/postgres-client.js';
 import { checkOut } from '../connection/query-with-timeout.js';
 import type { TableName } from '../sql/table-name.js';
 import { historySql, migrationsFor, migrationSql, schemaSql } from './migrations.js';
@@ -20,9 +21,10 @@ import { historySql, migrationsFor, migrationSql, schemaSql } from './migrations
  * @returns the numbers of the migrations that it ran.
  */
 export async function runMigrations(
-  pool: PostgresPool,
+  pool: PostgresConnections,
   table: TableName,
 ): Promise<readonly number[]> {
+  if (isExecutor(pool) && pool.kind === 'statement') throw withoutConnections(pool.name, table);
   try {
     const { connection, release } = await checkOut(pool);
     try {
@@ -95,6 +97,12 @@ function query(
       else reject(asError(error));
     });
   });
+}
+
+function withoutConnections(executor: string, { migrateCommand }: TableName): Error {
+  return new StoreConfigurationError(
+    `Cannot run the migrations: ${executor} runs each statement on another connection, and they are transactions. Run ${migrateCommand}, or await migrate({ url }), before the application starts.`,
+  );
 }
 
 function asStoreError(error: unknown, table: TableName): Error {

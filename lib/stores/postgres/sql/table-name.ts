@@ -90,9 +90,10 @@ export class TableName {
     return text.replaceAll(new RegExp(`\\bidempotency_${this.kind}\\b`, 'g'), () => this.quoted);
   }
 
-  get migrationsCommand(): string {
+  /** It reads the address of the server from DATABASE_URL. */
+  get migrateCommand(): string {
     const { flag } = KINDS[this.kind];
-    return `npx nestjs-idempotency migrations${flag} --schema ${shellWord(this.schema)} --table ${shellWord(this.table)}`;
+    return `npx nestjs-idempotency migrate${flag} --schema ${shellWord(this.schema)} --table ${shellWord(this.table)}`;
   }
 
   private digest(encoding: 'hex'): string {

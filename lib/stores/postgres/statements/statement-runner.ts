@@ -1,16 +1,21 @@
 import { hasCode, asError, StoreConfigurationError } from '../../../core/errors/errors.js';
 import { nodeClock } from '../../../core/util/clock.js';
 import { jitteredPause } from '../../../core/util/time.js';
+import {
+  isExecutor,
+  kindOf,
+  NoConnectionError,
+  type PostgresConnections,
+  type PostgresExecutor,
+} from '../../../transactions/shared/connections.js';
 import type { Deadline } from '../connection/deadline.js';
 import {
   classifyFailure,
   describeFailure,
   isStatementMixUp,
-  NoConnectionError,
   NoReplyError,
   StoreClosedError,
 } from '../connection/error-classification.js';
-import type { PostgresPool } from '../connection/postgres-client.js';
 import { queryWithTimeout } from '../connection/query-with-timeout.js';
 import type { SqlStatement } from '../sql/sql-statements.js';
 import type { TableName } from '../sql/table-name.js';
@@ -27,13 +32,22 @@ export class StatementRunner {
   /** Stops sending, also retries of pending statements. */
   isClosed = false;
 
+  private isPrepared: boolean;
+
   constructor(
-    private readonly pool: PostgresPool,
+    private readonly pool: PostgresConnections,
     private readonly table: TableName,
-    private isPrepared: boolean,
+    preparedStatements: boolean,
     private readonly onMismatch: (error: Error) => void,
     private readonly onUnnamed: (cause: Error) => void,
-  ) {}
+  ) {
+    this.isPrepared = preparedStatements && kindOf(pool) === 'driver';
+  }
+
+  /** What the application lent, if it did. */
+  get executor(): PostgresExecutor | undefined {
+    return isExecutor(this.pool) ? this.pool : undefined;
+  }
 
   /**
    * Sends a statement until a reply arrives or the deadline of its command has passed. One attempt may take all of the

@@ -18,6 +18,7 @@ import {
   Idempotent,
   StoreUnavailableError,
 } from 'nestjs-idempotency';
+import { fromPg } from 'nestjs-idempotency/pg';
 import { migrate, type PostgresIdempotencyStore, postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import type { Pool } from 'pg';
@@ -196,7 +197,7 @@ describe('postgres replies', () => {
     name: 'the application’s pool',
     open: (url) => {
       const pool = openPostgresPool(url, CONNECTION);
-      return { store: postgresStore({ client: pool }), pool };
+      return { store: postgresStore({ executor: fromPg(pool) }), pool };
     },
   };
 
@@ -210,7 +211,7 @@ describe('postgres replies', () => {
         const words = row?.reply?.split(' ').slice(1) ?? [];
         return { rows: [{ reply: [values.at(-1), ...words].join(' ') }] };
       });
-      return { store: postgresStore({ client }), pool };
+      return { store: postgresStore({ executor: fromPg(client) }), pool };
     },
   };
   let relay: ShiftingRelay;
@@ -455,7 +456,7 @@ describe('postgres', () => {
     beforeAll(async () => {
       pool = openPostgresPool(url);
       pool.on('acquire', () => void (statements += 1));
-      store = postgresStore({ client: pool, listenUrl: url });
+      store = postgresStore({ executor: fromPg(pool), listenUrl: url });
       await store.migrate();
       const options = { storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000 } };
       app = await startApp({ platform, controllers: [GuardedController], store, options });

@@ -1,6 +1,10 @@
 import { drizzle as openDrizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { pgTable, text } from 'drizzle-orm/pg-core';
-import { type DrizzleTransaction, drizzleUnitOfWork } from 'nestjs-idempotency/drizzle';
+import {
+  type DrizzleTransaction,
+  drizzleUnitOfWork,
+  fromDrizzle,
+} from 'nestjs-idempotency/drizzle';
 import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
 import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
 
@@ -17,6 +21,7 @@ export const drizzle: UnitOfWorkUnderTest<Transaction> = {
     const pool = openPostgresPool(url, { max: connections });
     return {
       unitOfWork: drizzleUnitOfWork(pool, (client) => openDrizzle(client, { schema })),
+      executor: fromDrizzle(openDrizzle(pool)),
       insert: (transaction, id) => transaction.insert(effects).values({ id }),
       close: () => pool.end(),
     };

@@ -1,5 +1,5 @@
 import openKnex, { type Knex } from 'knex';
-import { knexUnitOfWork } from 'nestjs-idempotency/knex';
+import { fromKnex, knexUnitOfWork } from 'nestjs-idempotency/knex';
 import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
 
 /** It reports every lost connection. */
@@ -14,6 +14,7 @@ export const knex: UnitOfWorkUnderTest<Knex.Transaction> = {
     const db = openKnex({ client: 'pg', connection: url, pool, log: silent });
     return {
       unitOfWork: knexUnitOfWork(db),
+      executor: fromKnex(db),
       insert: (transaction, id) => transaction('effects').insert({ id }),
       close: () => db.destroy(),
     };

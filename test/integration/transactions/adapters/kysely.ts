@@ -1,5 +1,5 @@
 import { Kysely, PostgresDialect, type Transaction } from 'kysely';
-import { kyselyUnitOfWork } from 'nestjs-idempotency/kysely';
+import { fromKysely, kyselyUnitOfWork } from 'nestjs-idempotency/kysely';
 import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
 import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
 
@@ -17,6 +17,7 @@ export const kysely: UnitOfWorkUnderTest<Transaction<Tables>> = {
     const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
     return {
       unitOfWork: kyselyUnitOfWork(db),
+      executor: fromKysely(db),
       insert: (transaction, id) => transaction.insertInto('effects').values({ id }).execute(),
       close: () => db.destroy(),
     };

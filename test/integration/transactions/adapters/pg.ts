@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import { pgUnitOfWork, type PgTransaction } from 'nestjs-idempotency/pg';
+import { fromPg, pgUnitOfWork, type PgTransaction } from 'nestjs-idempotency/pg';
 import { openPostgresPool } from '../../../support/postgres/postgres-pool.js';
 import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
 
@@ -11,6 +11,7 @@ export const pg: UnitOfWorkUnderTest<PgTransaction<Pool>> = {
     const pool = openPostgresPool(url, { max: connections });
     return {
       unitOfWork: pgUnitOfWork(pool),
+      executor: fromPg(pool),
       insert: (transaction, id) => transaction.query('INSERT INTO effects VALUES ($1)', [id]),
       close: () => pool.end(),
     };

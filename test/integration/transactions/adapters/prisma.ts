@@ -1,5 +1,5 @@
 import { PrismaPg } from '@prisma/adapter-pg';
-import { prismaUnitOfWork } from 'nestjs-idempotency/prisma';
+import { fromPrisma, prismaUnitOfWork } from 'nestjs-idempotency/prisma';
 import {
   type EffectsClient,
   type EffectsTransaction,
@@ -20,6 +20,7 @@ export const prisma: UnitOfWorkUnderTest<EffectsTransaction> = {
     const client = await openClient(url, connections);
     return {
       unitOfWork: prismaUnitOfWork(client),
+      executor: fromPrisma(client),
       insert: async (transaction, id) => transaction.effect.create({ data: { id } }),
       close: () => client.$disconnect(),
     };

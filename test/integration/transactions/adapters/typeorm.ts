@@ -1,5 +1,5 @@
 import { DataSource, type EntityManager, EntitySchema } from 'typeorm';
-import { typeOrmUnitOfWork } from 'nestjs-idempotency/typeorm';
+import { fromTypeOrm, typeOrmUnitOfWork } from 'nestjs-idempotency/typeorm';
 import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
 
 export const Effect = new EntitySchema<{ id: string }>({
@@ -20,6 +20,7 @@ export const typeorm: UnitOfWorkUnderTest<EntityManager> = {
     const dataSource = await openDataSource(url, connections);
     return {
       unitOfWork: typeOrmUnitOfWork(dataSource),
+      executor: fromTypeOrm(dataSource),
       insert: (manager, id) => manager.insert(Effect, { id }),
       close: () => dataSource.destroy(),
     };
