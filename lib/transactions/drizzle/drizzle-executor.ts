@@ -1,40 +1,21 @@
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
-import {
-  isPostgresPool,
-  type PostgresConnection,
-  type PostgresExecutor,
-} from '../shared/connections.js';
-import { connectBy, executorOfPool, StatementConnection } from '../shared/executor-connections.js';
+import { isPostgresPool, type PostgresExecutor } from '../shared/connections.js';
+import { executorOfPool } from '../shared/executor-connections.js';
 
-/** The part of a Drizzle database that an executor uses: any of `drizzle-orm/node-postgres` or `drizzle-orm/postgres-js`. */
+/** The part of a Drizzle database that an executor uses. */
 export interface DrizzleClientOwner {
+  /** The `Pool` of pg. */
   readonly $client: unknown;
 }
 
-/** The part of a client of postgres.js that is used. */
-interface PostgresJs {
-  reserve(): Promise<ReservedPostgresJs>;
-}
-
-interface ReservedPostgresJs {
-  unsafe(
-    text: string,
-    values: unknown[],
-    options: { prepare: true },
-  ): PromiseLike<readonly object[]>;
-  release(): void;
-}
-
 /**
- * Lets the store use the connections of Drizzle's driver. Its statements go to the driver itself: Drizzle does not log
- * them. Does not end the driver's pool.
- * - On node-postgres: the `Pool` is that of {@link fromPg}.
- * - On postgres.js: each statement reserves a connection, which is busy until the reply, also a late one. Whether
- *   statements are prepared is up to the option `prepare` of postgres.js.
+ * Lets the store use the connections of Drizzle's pool, as `fromPg(db.$client)`: Drizzle does not log its statements.
+ * Does not end the pool.
  *
- * @param db - the result of `drizzle()` of `drizzle-orm/node-postgres`, on a `Pool`, or of `drizzle-orm/postgres-js`. End
- * its pool in `onApplicationShutdown`, after the last outcome was stored.
- * @throws {@link IdempotencyOptionsError} when it is not.
+ * @param db - the result of `drizzle()` of `drizzle-orm/node-postgres`, on a `Pool` of pg 8. End the pool in
+ * `onApplicationShutdown`, after the last outcome was stored.
+ * @throws {@link IdempotencyOptionsError} when it is not. postgres.js is refused: it puts a lent connection that was lost
+ * back among those that work.
  *
  * @example
  * ```ts
@@ -45,29 +26,19 @@ interface ReservedPostgresJs {
  * ```
  */
 export function fromDrizzle(db: DrizzleClientOwner): PostgresExecutor {
-  const client: unknown =
-    typeof db === 'object' && (db as DrizzleClientOwner | null) !== null ? db.$client : undefined;
+  const client = clientOf(db);
   if (isPostgresPool(client)) return executorOfPool('fromDrizzle', client);
-  if (isPostgresJs(client)) {
-    return { name: 'fromDrizzle', kind: 'held', connect: connectBy(() => checkOut(client)) };
-  }
   throw new IdempotencyOptionsError(
-    'fromDrizzle: db must be a database of drizzle-orm/node-postgres on a Pool, not a single Client, or of drizzle-orm/postgres-js, and no transaction.',
+    isPostgresJs(client)
+      ? 'fromDrizzle: db is on postgres.js, which puts a lent connection that was lost back among those that work. Pass { url } to the store instead of an executor, or use drizzle-orm/node-postgres.'
+      : 'fromDrizzle: db must be a database of drizzle-orm/node-postgres on a Pool of pg 8, not on a single Client, and no transaction.',
   );
 }
 
-function isPostgresJs(client: unknown): client is PostgresJs {
-  return (
-    typeof client === 'function' && 'reserve' in client && typeof client.reserve === 'function'
-  );
+function clientOf(db: unknown): unknown {
+  return typeof db === 'object' && db !== null && '$client' in db ? db.$client : undefined;
 }
 
-async function checkOut(client: PostgresJs): Promise<PostgresConnection> {
-  const reserved = await client.reserve();
-  return new StatementConnection(
-    async (text, values) => reserved.unsafe(text, [...values], { prepare: true }),
-    () => {
-      reserved.release();
-    },
-  );
+function isPostgresJs(client: unknown): boolean {
+  return typeof client === 'function' && 'reserve' in client;
 }

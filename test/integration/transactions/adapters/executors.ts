@@ -1,0 +1,48 @@
+import type { ExecutorKind, PostgresExecutor } from 'nestjs-idempotency/postgres';
+import { Gate } from '../../../support/waiting/gate.js';
+import { adapterNames, adapterOf, type AdapterName } from './index.js';
+
+/** An executor, and the application around it. */
+export interface ExecutorUnderTest {
+  readonly name: AdapterName;
+  readonly kind: ExecutorKind;
+  open(url: string, connections: number): Promise<OpenedExecutor>;
+}
+
+interface OpenedExecutor {
+  readonly executor: PostgresExecutor;
+  /** Takes one of its connections. @returns what gives it back. */
+  hold(): Promise<() => Promise<unknown>>;
+  close(): Promise<unknown>;
+}
+
+const KINDS: Readonly<Record<AdapterName, ExecutorKind>> = {
+  pg: 'driver',
+  typeorm: 'driver',
+  prisma: 'statement',
+  kysely: 'held',
+  drizzle: 'driver',
+  knex: 'driver',
+};
+
+export const executors = adapterNames.map((name): ExecutorUnderTest => ({
+  name,
+  kind: KINDS[name],
+  async open(url, connections) {
+    const { executor, unitOfWork, close } = await adapterOf(name).open(url, connections);
+    const hold = async () => {
+      const [taken, given] = [Gate.closed(), Gate.closed()];
+      const options = { isolation: undefined, timeoutMs: 60_000 };
+      const isDone = unitOfWork.run(options, () => {
+        taken.open();
+        return given.pass();
+      });
+      await Promise.race([taken.pass(), isDone]);
+      return () => {
+        given.open();
+        return isDone;
+      };
+    };
+    return { executor, hold, close };
+  },
+}));
