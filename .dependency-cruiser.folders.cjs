@@ -88,7 +88,7 @@ const folders = {
   nestjs: 'core/{errors,options,util,record,store}',
   'cli/doctor':
     'core/{errors,util,payload,store,store/diagnosis} blobs/file/index.ts blobs/s3 stores/redis/index.ts stores/postgres/index.ts',
-  cli: 'core/errors core/store/diagnosis stores/postgres/sql stores/postgres/schema/migrations.ts stores/postgres/index.ts cli/doctor',
+  cli: 'core/errors core/store/diagnosis stores/postgres/{sql,schema} stores/postgres/own-pool.ts stores/postgres/index.ts cli/doctor',
   swagger: 'core/{errors,operation} transports/{common,http} nest/{discovery,registry}',
   'testing/store/kit': 'core/{record,store,payload}',
   'testing/store/cases': 'core/{record,store,payload} testing/store/kit',

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 import { isIdempotencyError } from '../core/errors/errors.js';
-import { MIGRATIONS_USAGE, migrationsOf } from './migrations.js';
-import { DOCTOR_USAGE, UsageError } from './usage.js';
+import { runMigrate, runStatus, sqlOf } from './schema.js';
+import { DOCTOR_USAGE, SCHEMA_USAGE, ServerFailure, UsageError } from './usage.js';
 
-const USAGE = `${MIGRATIONS_USAGE}\n${DOCTOR_USAGE}`;
+const USAGE = `${SCHEMA_USAGE}\n${DOCTOR_USAGE}`;
 
 const print = (text: string) => {
   process.stdout.write(text);
@@ -12,7 +12,7 @@ const print = (text: string) => {
 try {
   process.exitCode = await run(process.argv.slice(2));
 } catch (error) {
-  process.stderr.write(`${messageOf(error)}\n\n${USAGE}`);
+  process.stderr.write(messageOf(error));
   process.exitCode = 2;
 }
 
@@ -20,22 +20,35 @@ try {
 async function run([command, ...args]: string[]): Promise<number> {
   if ([command, ...args].some((word) => word === '--help' || word === '-h')) {
     print(USAGE);
-  } else if (command === 'doctor') {
-    // It loads both stores, which no migration tool waits for.
-    const { runDoctor } = await import('./doctor.js');
-    return runDoctor(args, print);
-  } else if (command === 'migrations') {
-    print(migrationsOf(args));
-  } else {
-    throw new UsageError(`Unknown command "${command ?? ''}".`);
+    return 0;
   }
-  return 0;
+  switch (command) {
+    case 'doctor': {
+      // It loads both stores, which no migration tool waits for.
+      const { runDoctor } = await import('./doctor.js');
+      return runDoctor(args, print);
+    }
+    case 'status':
+      return runStatus(args, print);
+    case 'migrate':
+      await runMigrate(args, print);
+      return 0;
+    case 'sql':
+      print(await sqlOf(args));
+      return 0;
+    default:
+      throw new UsageError(`Unknown command "${command ?? ''}".`);
+  }
 }
 
-/** One line for an error in the arguments, the stack for a bug. */
+/** One line for a failure of the server, the usage after an error in the arguments, the stack for a bug. */
 function messageOf(error: unknown): string {
-  const isUsage = error instanceof UsageError || isIdempotencyError(error) || isParseError(error);
-  return isUsage ? error.message : String(error instanceof Error ? error.stack : error);
+  if (error instanceof ServerFailure) return `${error.message}\n`;
+  const usage = isParseError(error) ? new UsageError(error.message) : error;
+  if (usage instanceof UsageError || isIdempotencyError(usage)) {
+    return `${usage.message} [${usage.code}]\n\n${USAGE}`;
+  }
+  return `${String(error instanceof Error ? error.stack : error)}\n`;
 }
 
 function isParseError(error: unknown): error is Error {

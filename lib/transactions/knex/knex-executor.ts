@@ -8,12 +8,8 @@ import { isKnex } from './knex-unit-of-work.js';
 interface KnexClient {
   readonly dialect: string;
   readonly driverName: string;
-  acquireConnection(): Promise<KnexConnection>;
-  releaseConnection(connection: KnexConnection): Promise<unknown>;
-}
-
-interface KnexConnection extends PgClient {
-  once(event: 'end', listener: () => void): unknown;
+  acquireConnection(): Promise<PgClient>;
+  releaseConnection(connection: PgClient): Promise<unknown>;
 }
 
 /**
@@ -47,9 +43,9 @@ async function checkOut(client: KnexClient): Promise<PostgresConnection> {
   const giveBack = () => {
     client.releaseConnection(connection).catch(() => undefined);
   };
-  return new DriverConnection(connection, (isClosed) => {
-    // Knex drops a client at its event "end": before, it would lend it to the application.
-    if (isClosed) connection.once('end', giveBack);
-    else giveBack();
+  return new DriverConnection(connection, (ended) => {
+    // Knex drops a client that has ended: before, it would lend it to the application.
+    if (ended === undefined) giveBack();
+    else void ended.then(giveBack);
   });
 }

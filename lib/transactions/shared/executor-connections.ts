@@ -46,10 +46,10 @@ export interface PgClient extends Pick<PostgresConnection, 'query' | 'on' | 'off
 
 /** A client of pg that a library has checked out of its pool. */
 export class DriverConnection implements PostgresConnection {
-  /** @param giveBack - returns the client to the pool, or to where the pool drops a closed one. */
+  /** @param giveBack - returns the client to the pool, which drops one that is closed. Gets its end, if it is to be. */
   constructor(
     private readonly client: PgClient,
-    private readonly giveBack: (isClosed: boolean) => void,
+    private readonly giveBack: (ended?: Promise<void>) => void,
   ) {}
 
   query(
@@ -62,8 +62,7 @@ export class DriverConnection implements PostgresConnection {
 
   release(destroy = false): void {
     // Closes the socket at once if a reply is pending.
-    if (destroy) this.client.end().catch(() => undefined);
-    this.giveBack(destroy);
+    this.giveBack(destroy ? this.client.end().catch(() => undefined) : undefined);
   }
 
   on(event: 'error', listener: (error: Error) => void): void {

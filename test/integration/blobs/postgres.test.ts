@@ -8,7 +8,7 @@ import { postgresBlobs, type PostgresBlobsOptions } from 'nestjs-idempotency/pos
 import { BlobUnavailableError } from 'nestjs-idempotency/store';
 import { describeBlobStoreConformance } from 'nestjs-idempotency/testing/store';
 import type { Pool } from 'pg';
-import { migrationsOf } from '../../support/internals/cli.js';
+import { sqlOf } from '../../support/internals/cli.js';
 import { afterTest } from '../../support/jest/after-test.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
@@ -253,7 +253,7 @@ describe('postgresBlobs', () => {
       await expect(store.open()).rejects.toMatchObject({
         code: 'idempotency_store_misconfigured',
         message: expect.stringContaining(
-          '"shop"."idempotency_blobs": 1 (blobs). Run them: await store.migrate(), or npx nestjs-idempotency migrations --blobs --schema shop --table idempotency_blobs | psql',
+          '"shop"."idempotency_blobs": 1 (blobs). Run them: await store.migrate(), or npx nestjs-idempotency migrate --blobs --schema shop --table idempotency_blobs',
         ),
       });
       const name = newName();
@@ -278,11 +278,11 @@ describe('postgresBlobs', () => {
   });
 });
 
-it('The migrations of the blobs are printed apart from those of the records', () => {
-  const sql = migrationsOf(['--blobs', '--schema', 'shop']);
+it('The migrations of the blobs are printed apart from those of the records', async () => {
+  const sql = await sqlOf(['--blobs', '--schema', 'shop']);
   expect(sql).toContain('CREATE TABLE "shop"."idempotency_blobs" (');
   expect(sql).toContain('INSERT INTO "shop"."idempotency_blobs_migrations" (id, name) VALUES (1');
   expect(sql).not.toContain('idempotency_records');
-  expect(migrationsOf([])).not.toContain('idempotency_blobs');
-  expect(() => migrationsOf(['--blobs', '--from', '2'])).toThrow('--from must be 1 to 1');
+  expect(await sqlOf([])).not.toContain('idempotency_blobs');
+  await expect(sqlOf(['--blobs', '--from', '2'])).rejects.toThrow('--from must be 1 to 1');
 });

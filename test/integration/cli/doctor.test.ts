@@ -159,7 +159,7 @@ describe('The doctor of PostgreSQL', () => {
     const { code, text } = await printed('--postgres', await postgres.newDatabase());
     expect(code).toBe(1);
     expect(text).toMatch(
-      /^error {4}migrations {4}Migrations are missing for .* npx nestjs-idempotency migrations /m,
+      /^error {4}migrations {4}Migrations are missing for .* npx nestjs-idempotency migrate /m,
     );
   });
 

@@ -1,4 +1,5 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { IdempotencyMeter, IdempotencyService } from 'nestjs-idempotency';
@@ -13,8 +14,10 @@ import {
 import { afterTest } from '../../support/jest/after-test.js';
 import { callingApp, rejection } from '../../support/nest/calling-app.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
+import { freePort } from '../../support/servers/free-port.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { beginCommand, newToken } from '../../support/stores/commands.js';
+import { until } from '../../support/waiting/until.js';
 import { CompiledStore } from './support/compiled-store.js';
 import { ownStore, userPool } from './support/fixture.js';
 
@@ -113,7 +116,7 @@ describe('migrations', () => {
       const store = ownStore(await server.newDatabase(), { schema: 'shop' });
       await expect(store.open()).rejects.toThrow(StoreConfigurationError);
       await expect(store.open()).rejects.toThrow(
-        'Migrations are missing for "shop"."idempotency_records": 1 (records), 2 (abandoned), 3 (note). Run them: await store.migrate(), or npx nestjs-idempotency migrations --schema shop --table idempotency_records | psql --single-transaction',
+        'Migrations are missing for "shop"."idempotency_records": 1 (records), 2 (abandoned), 3 (note). Run them: await store.migrate(), or npx nestjs-idempotency migrate --schema shop --table idempotency_records',
       );
     });
 
@@ -159,7 +162,7 @@ describe('migrations', () => {
     it('stops the start with only the missing migrations', async () => {
       const { store } = await firstVersion();
       await expect(store.open()).rejects.toThrow(
-        '"idempotency_records": 2 (abandoned), 3 (note). Run them: await store.migrate(), or npx nestjs-idempotency migrations --schema public --table idempotency_records --from 2 | psql',
+        '"idempotency_records": 2 (abandoned), 3 (note). Run them: await store.migrate(), or npx nestjs-idempotency migrate --schema public --table idempotency_records',
       );
     });
 
@@ -186,7 +189,7 @@ describe('migrations', () => {
 
     it('is migrated by the printed SQL', async () => {
       const { url, store } = await firstVersion();
-      const { stdout } = await cli('migrations', '--from', '2');
+      const { stdout } = await cli('sql', '--from', '2');
       await userPool(url).query(stdout);
       expect(await indexes(url)).toContainEqual(PARTIAL);
       expect(await store.migrate()).toEqual([]);
@@ -194,14 +197,119 @@ describe('migrations', () => {
     });
   });
 
-  describe('npx nestjs-idempotency migrations', () => {
-    const cli = (...args: string[]) =>
-      run(process.execPath, [compiled.pathOf('cli/main'), ...args]);
+  describe('npx nestjs-idempotency', () => {
+    const SECRET = 's3cr3t-word';
+    const missingOf = (from: number) =>
+      MIGRATIONS.filter(({ id }) => id >= from).map(({ id, name }) => `missing  ${id} ${name}`);
 
-    it('prints the SQL that creates the table, for other migration tools', async () => {
+    interface Ended {
+      readonly code: number;
+      readonly stdout: string;
+      readonly stderr: string;
+    }
+
+    function cli(args: readonly string[], url = ''): Promise<Ended> {
+      const env = { ...process.env, DATABASE_URL: url };
+      return run(process.execPath, [compiled.pathOf('cli/main'), ...args], { env }).then(
+        ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+        (error: Ended) => error,
+      );
+    }
+
+    it('status exits with 1 while a migration is missing, and migrate runs it', async () => {
+      const url = await server.newDatabase();
+      const { host } = new URL(url);
+      const names = ['--schema', AWKWARD.schema, '--table', AWKWARD.table];
+      const before = await cli(['status', ...names], url);
+      expect(before.code).toBe(1);
+      expect(before.stdout).toContain(` on ${host}\n${missingOf(1).join('\n')}\n`);
+      expect(before.stdout).toContain('The schema is behind. Run npx nestjs-idempotency migrate ');
+      expect(await cli(['migrate', ...names, '--url', url])).toMatchObject({
+        code: 0,
+        stdout: expect.stringContaining('ran 1 (records), 2 (abandoned), 3 (note).'),
+      });
+      expect(await cli(['migrate', ...names], url)).toMatchObject({
+        code: 0,
+        stdout: expect.stringContaining('no migration was missing.'),
+      });
+      const after = await cli(['status', ...names], url);
+      expect(after.code).toBe(0);
+      expect(after.stdout).not.toContain('missing');
+      expect(await ownStore(url, AWKWARD).migrate()).toEqual([]);
+      expect((await cli(['status'], url)).code).toBe(1);
+    });
+
+    it('status names migrations of a later version, which do no harm', async () => {
+      const url = await server.newDatabase();
+      await migrate({ url });
+      await userPool(url).query("INSERT INTO idempotency_records_migrations VALUES (99, 'later')");
+      expect(await cli(['status'], url)).toMatchObject({
+        code: 0,
+        stdout: expect.stringMatching(/^later {4}99, of a later version/m),
+      });
+    });
+
+    it('migrate waits for another one, also for one that is killed', async () => {
+      const url = await server.newDatabase();
+      const pool = userPool(url);
+      const lock = new TableName().advisoryLock('migrations');
+      const waiting = async () => {
+        const { rows } = await pool.query<{ pid: number }>(
+          `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+        );
+        return rows.length;
+      };
+      const holder = await pool.connect();
+      await holder.query(`SELECT pg_advisory_lock(${lock})`);
+      const killed = spawn(process.execPath, [compiled.pathOf('cli/main'), 'migrate'], {
+        env: { ...process.env, DATABASE_URL: url },
+        stdio: 'ignore',
+      });
+      await until(async () => (await waiting()) === 1);
+      const two = [cli(['migrate'], url), cli(['migrate'], url)];
+      await until(async () => (await waiting()) === 3);
+      const exited = once(killed, 'exit');
+      killed.kill('SIGKILL');
+      await exited;
+      await holder.query(`SELECT pg_advisory_unlock(${lock})`);
+      holder.release();
+      const ended = await Promise.all(two);
+      expect(ended.map(({ code }) => code)).toEqual([0, 0]);
+      expect((await cli(['status'], url)).code).toBe(0);
+      await until(async () => (await waiting()) === 0);
+    }, 60_000);
+
+    it('migrate that is killed within a migration leaves neither a lock nor a table', async () => {
+      const url = await server.newDatabase();
+      const pool = userPool(url);
+      // The first migration waits for it to create its table.
+      const holder = await pool.connect();
+      await holder.query('BEGIN');
+      await holder.query('CREATE TABLE idempotency_records (id integer)');
+      const killed = spawn(process.execPath, [compiled.pathOf('cli/main'), 'migrate'], {
+        env: { ...process.env, DATABASE_URL: url },
+        stdio: 'ignore',
+      });
+      await until(async () => {
+        const { rowCount } = await pool.query(
+          `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+        );
+        return rowCount === 1;
+      });
+      const exited = once(killed, 'exit');
+      killed.kill('SIGKILL');
+      await exited;
+      await holder.query('ROLLBACK');
+      holder.release();
+      expect(await cli(['migrate'], url)).toMatchObject({ code: 0 });
+      expect((await cli(['status'], url)).code).toBe(0);
+    }, 60_000);
+
+    it('sql prints what creates the table, for other migration tools', async () => {
       const url = await server.newDatabase();
       const { schema, table } = AWKWARD;
-      const { stdout } = await cli('migrations', '--schema', schema, '--table', table);
+      const { stdout } = await cli(['sql', '--schema', schema, '--table', table]);
       await userPool(url).query(stdout);
       const store = ownStore(url, AWKWARD);
       expect(await store.migrate()).toEqual([]);
@@ -209,25 +317,87 @@ describe('migrations', () => {
       expect(await store.begin(beginCommand())).toMatchObject({ kind: 'acquired' });
     });
 
+    it.each([[[]], [['--blobs']]])(
+      'sql %j --statement-breakpoints separates statements that can be sent one by one',
+      async (kind) => {
+        const url = await server.newDatabase();
+        const { stdout } = await cli(['sql', ...kind, '--statement-breakpoints']);
+        const statements = stdout.split('--> statement-breakpoint');
+        expect(statements.length).toBeGreaterThan(3);
+        const pool = userPool(url);
+        // With values, the server takes one statement only.
+        for (const text of statements) await pool.query({ text, queryMode: 'extended' } as never);
+        expect(await cli(['status', ...kind], url)).toMatchObject({ code: 0 });
+        expect(await cli(['migrate', ...kind], url)).toMatchObject({
+          stdout: expect.stringContaining('no migration was missing'),
+        });
+      },
+    );
+
+    it('sql --missing prints what the database lacks', async () => {
+      const url = await server.newDatabase();
+      const all = await cli(['sql']);
+      expect((await cli(['sql', '--missing'], url)).stdout).toBe(all.stdout);
+      const table = new TableName();
+      await userPool(url).query(historySql(table) + migrationSql(MIGRATIONS[0]!, table));
+      const rest = await cli(['sql', '--missing'], url);
+      expect(rest.stdout).toBe((await cli(['sql', '--from', '2'])).stdout);
+      await userPool(url).query(rest.stdout);
+      expect(await cli(['sql', '--missing', '--url', url])).toMatchObject({
+        code: 0,
+        stdout: '-- No migration of "public"."idempotency_records" is missing.\n',
+      });
+    });
+
     it.each([
       [[], 'Unknown command'],
-      [['migrate'], 'Unknown command "migrate"'],
-      [['migrations', '--from', '99'], '--from must be 1 to'],
-      [['migrations', '--tabel', 'x'], "Unknown option '--tabel'"],
-      [['migrations', '--table', ''], '"table" must be a string of 1 to 50 bytes'],
+      [['migrations'], 'Unknown command "migrations"'],
+      [['sql', '--from', '99'], '--from must be 1 to'],
+      [['sql', '--tabel', 'x'], "Unknown option '--tabel'"],
+      [['sql', '--table', ''], '"table" must be a string of 1 to 50 bytes'],
+      [['sql', '--from', '2', '--missing'], 'either --from or --missing'],
+      [['sql', '--url', `postgres://a:${SECRET}@b/c`], '--url is for --missing'],
+      [['status', '--from', '2'], 'are options of sql'],
+      [['status'], 'Pass --url postgres://user:password@host:port/database, or set DATABASE_URL.'],
+      [['status', `postgres://a:${SECRET}@b/c`], 'Pass the URL as --url'],
+      [['status', '--url', `redis://a:${SECRET}@b/0`], '--url must begin with postgres://'],
+      [['status', '--url', `postgres://a:${SECRET}@b:x/c`], '--url: The URL is invalid. The port'],
     ])('%j fails with the reason and the usage', async (args, reason) => {
-      const failure = await cli(...args).catch((error: unknown) => error);
+      const failure = await cli(args);
       expect(failure).toMatchObject({ code: 2, stdout: '' });
-      expect((failure as { stderr: string }).stderr).toContain(reason);
-      expect((failure as { stderr: string }).stderr).toContain(
-        'Usage: nestjs-idempotency migrations',
-      );
+      expect(failure.stderr).toContain(reason);
+      expect(failure.stderr).toContain('[idempotency_options_invalid]');
+      expect(failure.stderr).toContain('Usage: nestjs-idempotency status');
+      expect(failure.stderr).not.toContain(SECRET);
     });
+
+    it.each([
+      ['that does not listen', 'idempotency_store_unavailable', /ECONNREFUSED/, freePort],
+      [
+        'that knows no such user',
+        'idempotency_store_misconfigured',
+        /password authentication failed for user "mallory"\. Check the user name and the password\./,
+        async () => server.port,
+      ],
+    ])(
+      'a server %s is one line, with a code and without the password',
+      async (_, code, reason, port) => {
+        const url = `postgres://mallory:${SECRET}@127.0.0.1:${String(await port())}/none`;
+        for (const args of [['status'], ['migrate'], ['sql', '--missing']]) {
+          const failure = await cli(args, url);
+          expect(failure).toMatchObject({ code: 2, stdout: '' });
+          expect(failure.stderr).toMatch(reason);
+          expect(failure.stderr.trim().split('\n').length).toBe(1);
+          expect(failure.stderr).toContain(`[${code}]`);
+          expect(failure.stderr).not.toContain(SECRET);
+        }
+      },
+    );
   });
 
   describe('postgresStore', () => {
     it.each([
-      [{}, 'one of client, url, connection is required'],
+      [{}, 'one of executor, url, connection is required'],
       [
         { url: 'redis://x' },
         '"url" must begin with postgres:// or postgresql://, but it is "redis:"',
@@ -245,13 +415,16 @@ describe('migrations', () => {
         { connection: new URL('postgres://x') },
         '"connection" must be an object of settings of pg, but it is a URL',
       ],
-      [{ client: { connect: (): undefined => undefined } }, 'client must be a Pool of pg 8'],
       [
-        { client: { connect: (): undefined => undefined, totalCount: 0 }, url: 'postgres://x' },
-        'client has its own connection: leave out url.',
+        { executor: { connect: (): undefined => undefined, totalCount: 0 } },
+        'executor must be the result of fromPg, ',
+      ],
+      [
+        { executor: { connect: (): undefined => undefined }, url: 'postgres://x' },
+        'executor has its own connection: leave out url.',
       ],
       [{ host: 'x' }, '"host" is not an option of postgresStore. It is a setting of pg: '],
-      [{ pool: 1 }, '"pool" is not an option of postgresStore. Did you mean "client"?'],
+      [{ pool: 1 }, '"pool" is not an option of postgresStore. Pass { executor: fromPg(pool) }'],
     ])('rejects %j', (options, message) => {
       expect(() => postgresStore(options as never)).toThrow(message);
     });
@@ -261,7 +434,7 @@ describe('migrations', () => {
       { url: 'http://user:secret@host' },
       { url: 'postgres://x', listenUrl: 'http://user:secret@host' },
       { connection: 'postgres://user:secret@host' },
-      { client: 'postgres://user:secret@host' },
+      { executor: 'postgres://user:secret@host' },
     ])('rejects %j without showing the password', (options) => {
       const create = () => postgresStore(options as never);
       expect(create).toThrow(expect.objectContaining({ code: 'idempotency_options_invalid' }));

@@ -230,9 +230,9 @@ describe.each(executors)('the executor of $name', ({ name, kind, open }) => {
     expect(await store.inspect(begin.recordKey, { timeoutMs: TIMEOUT_MS })).toBeUndefined();
   });
 
-  it('rejects the reply of another statement, and the next command gets its own', async () => {
+  it('rejects the reply of another statement, and closes its connection', async () => {
     const relay = closeAfterTest(await ShiftingRelay.start(server.port));
-    const { store } = await lent(relay.through(url));
+    const { store, hold } = await lent(relay.through(url));
     await acquired(store);
     relay.shiftAt(kind === 'driver' ? 'idempotency_begin_' : 'INSERT INTO');
     const begin = beginCommand({ timeoutMs: TIMEOUT_MS });
@@ -240,6 +240,9 @@ describe.each(executors)('the executor of $name', ({ name, kind, open }) => {
       code: 'idempotency_store_reply_mismatched',
     });
     expect(relay.shifts).toBe(1);
+    // Nor does the application get that connection.
+    const giveBack = await hold();
+    await giveBack();
     await acquired(store);
     expect(await store.inspect(begin.recordKey, { timeoutMs: TIMEOUT_MS })).toMatchObject({
       state: 'in_progress',

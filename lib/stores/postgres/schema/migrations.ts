@@ -24,9 +24,15 @@ export function migrationsFor({ kind }: TableName): readonly Migration[] {
 }
 
 /** The SQL of a migration, which adds itself to the history. */
-export function migrationSql({ id, name, text }: Migration, table: TableName): string {
+export function migrationSql(migration: Migration, table: TableName): string {
+  return `${statementsOf(migration, table).join('\n\n')}\n`;
+}
+
+/** Its statements, with the comments before them. A semicolon at the end of a line of a shipped text ends one. */
+function statementsOf({ id, name, text }: Migration, table: TableName): string[] {
+  const shipped = text.trim().split(/(?<=;)\n+/);
   const note = `INSERT INTO ${table.quotedHistory} (id, name) VALUES (${id}, '${name}');`;
-  return `${table.inSql(text).trim()}\n\n${note}\n`;
+  return [...shipped.map((statement) => table.inSql(statement)), note];
 }
 
 export function historySql(table: TableName): string {
@@ -43,17 +49,27 @@ export function schemaSql({ schema }: TableName): string {
   return `CREATE SCHEMA IF NOT EXISTS ${quote(schema)};\n`;
 }
 
-/** The migrations from number `from` on, for a migration tool to run in one transaction. */
-export function migrationScript(table: TableName, from: number): string {
-  const parts = migrationsFor(table)
-    .filter(({ id }) => id >= from)
-    .map(
-      (migration) =>
-        `-- Migration ${migration.id}: ${migration.name}\n${migrationSql(migration, table)}`,
-    );
-  if (from <= 1) {
-    const schema = table.schema === 'public' ? '' : schemaSql(table);
-    parts.unshift(`${schema}${historySql(table)}`);
-  }
-  return parts.join('\n');
+/** How a script is printed. */
+export interface ScriptForm {
+  /** Whether the table of the history exists. */
+  readonly hasHistory: boolean;
+  /** Whether statements are separated as drizzle-kit does, which sends them one by one. */
+  readonly hasBreakpoints: boolean;
 }
+
+/** Migrations for a tool to run in one transaction. */
+export function migrationScript(
+  table: TableName,
+  migrations: readonly Migration[],
+  { hasHistory, hasBreakpoints }: ScriptForm,
+): string {
+  const first = hasHistory ? [] : [historySql(table).trim()];
+  if (!hasHistory && table.schema !== 'public') first.unshift(schemaSql(table).trim());
+  const all = migrations.flatMap((migration) => {
+    const [statement = '', ...others] = statementsOf(migration, table);
+    return [`-- Migration ${migration.id}: ${migration.name}\n${statement}`, ...others];
+  });
+  return `${[...first, ...all].join(hasBreakpoints ? BREAKPOINT : '\n\n')}\n`;
+}
+
+const BREAKPOINT = '\n--> statement-breakpoint\n';

@@ -12,7 +12,13 @@ import {
 import { classifyFailure, describeFailure } from '../connection/error-classification.js';
 import { checkOut } from '../connection/query-with-timeout.js';
 import type { TableName } from '../sql/table-name.js';
-import { historySql, migrationsFor, migrationSql, schemaSql } from './migrations.js';
+import {
+  historySql,
+  migrationsFor,
+  migrationSql,
+  schemaSql,
+  type Migration,
+} from './migrations.js';
 
 /**
  * Runs the missing migrations, each in its own transaction. An advisory lock admits one process at a time; the others
@@ -25,24 +31,63 @@ export async function runMigrations(
   table: TableName,
 ): Promise<readonly number[]> {
   if (isExecutor(pool) && pool.kind === 'statement') throw withoutConnections(pool.name, table);
+  return onConnection(pool, table, 'Not all migrations were run', async (connection) => {
+    const done: number[] = [];
+    for (;;) {
+      const id = await runNext(connection, table);
+      if (id === undefined) return done;
+      done.push(id);
+    }
+  });
+}
+
+/** The migrations of a table, as its history has them. */
+export interface SchemaState {
+  readonly run: readonly Migration[];
+  readonly missing: readonly Migration[];
+  /** Numbers of those that a later version has run. */
+  readonly later: readonly number[];
+  readonly hasHistory: boolean;
+}
+
+/** Reads which migrations were run. */
+export async function readSchema(
+  pool: PostgresConnections,
+  table: TableName,
+): Promise<SchemaState> {
+  const history = await onConnection(pool, table, 'Cannot read the history', (connection) =>
+    readHistory(connection, table),
+  );
+  const known = history ?? new Set();
+  const all = migrationsFor(table);
+  return {
+    run: all.filter(({ id }) => known.has(id)),
+    missing: all.filter(({ id }) => !known.has(id)),
+    later: [...known].filter((found) => all.every(({ id }) => id !== found)),
+    hasHistory: history !== undefined,
+  };
+}
+
+/** @param failed - begins the message when the server cannot be reached. */
+async function onConnection<Result>(
+  pool: PostgresConnections,
+  table: TableName,
+  failed: string,
+  use: (connection: PostgresConnection) => Promise<Result>,
+): Promise<Result> {
   try {
     const { connection, release } = await checkOut(pool);
     try {
-      const done: number[] = [];
-      for (;;) {
-        const id = await runNext(connection, table);
-        if (id === undefined) break;
-        done.push(id);
-      }
+      const result = await use(connection);
       release(true);
-      return done;
+      return result;
     } catch (error) {
-      // Its transaction is still open.
+      // Its transaction may still be open.
       release(false);
       throw error;
     }
   } catch (error) {
-    throw asStoreError(error, table);
+    throw asStoreError(error, table, failed);
   }
 }
 
@@ -105,10 +150,10 @@ function withoutConnections(executor: string, { migrateCommand }: TableName): Er
   );
 }
 
-function asStoreError(error: unknown, table: TableName): Error {
+function asStoreError(error: unknown, table: TableName, failed: string): Error {
   const failure = classifyFailure(error);
   const cause = describeFailure(error, table);
   return failure === 'misconfigured'
     ? new StoreConfigurationError(`Cannot run the migrations: ${cause}`)
-    : new StoreUnavailableError(`Not all migrations were run: ${cause}`);
+    : new StoreUnavailableError(`${failed}: ${cause}`);
 }

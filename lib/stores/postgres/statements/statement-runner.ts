@@ -3,7 +3,6 @@ import { nodeClock } from '../../../core/util/clock.js';
 import { jitteredPause } from '../../../core/util/time.js';
 import {
   isExecutor,
-  kindOf,
   NoConnectionError,
   type PostgresConnections,
   type PostgresExecutor,
@@ -32,17 +31,13 @@ export class StatementRunner {
   /** Stops sending, also retries of pending statements. */
   isClosed = false;
 
-  private isPrepared: boolean;
-
   constructor(
     private readonly pool: PostgresConnections,
     private readonly table: TableName,
-    preparedStatements: boolean,
+    private isPrepared: boolean,
     private readonly onMismatch: (error: Error) => void,
     private readonly onUnnamed: (cause: Error) => void,
-  ) {
-    this.isPrepared = preparedStatements && kindOf(pool) === 'driver';
-  }
+  ) {}
 
   /** What the application lent, if it did. */
   get executor(): PostgresExecutor | undefined {
