@@ -1,5 +1,19 @@
+import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
+import type { Knex } from 'knex';
+import type { Kysely } from 'kysely';
 import { IdempotencyModule } from 'nestjs-idempotency';
+import { fromDrizzle } from 'nestjs-idempotency/drizzle';
+import { fromKnex } from 'nestjs-idempotency/knex';
+import { fromKysely } from 'nestjs-idempotency/kysely';
+import { fromPg } from 'nestjs-idempotency/pg';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
+import { fromPrisma } from 'nestjs-idempotency/prisma';
+import { fromTypeOrm } from 'nestjs-idempotency/typeorm';
+import type { Pool } from 'pg';
+import type { DataSource } from 'typeorm';
+import type { PrismaService } from '../orms/prisma.js';
+
+type Tables = Readonly<Record<string, object>>;
 
 // #region module
 export const idempotency = IdempotencyModule.forRoot({
@@ -12,6 +26,25 @@ export const idempotency = IdempotencyModule.forRoot({
 export async function prepareDatabase() {
   await migrate({ url: process.env.MIGRATIONS_URL, schema: 'shop' });
 }
+// #endregion
+
+// #region executors
+/** pg, and any library whose pool you create: `new PrismaPg(pool)`, `new PostgresDialect({ pool })`. */
+export const storeOnPg = (pool: Pool) => postgresStore({ executor: fromPg(pool), push: false });
+
+export const storeOnTypeOrm = (dataSource: DataSource) =>
+  postgresStore({ executor: fromTypeOrm(dataSource), listenUrl: process.env.DATABASE_URL });
+
+export const storeOnDrizzle = (db: NodePgDatabase & { $client: Pool }) =>
+  postgresStore({ executor: fromDrizzle(db), push: false });
+
+export const storeOnKnex = (knex: Knex) => postgresStore({ executor: fromKnex(knex), push: false });
+
+export const storeOnKysely = (db: Kysely<Tables>) =>
+  postgresStore({ executor: fromKysely(db), push: false });
+
+export const storeOnPrisma = (prisma: PrismaService) =>
+  postgresStore({ executor: fromPrisma(prisma), push: false });
 // #endregion
 
 // #region pgbouncer

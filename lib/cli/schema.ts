@@ -26,7 +26,7 @@ export async function runStatus(args: string[], print: (text: string) => void): 
   for (const { id, name } of missing) print(`missing  ${id} ${name}\n`);
   for (const id of later) print(`later    ${id}, of a later version, with which this one works\n`);
   if (missing.length === 0) return 0;
-  print(`\nThe schema is behind. Run ${table.migrateCommand}\n`);
+  print(`\nThe schema is behind. Run npx nestjs-idempotency migrate ${table.commandOptions}\n`);
   return 1;
 }
 

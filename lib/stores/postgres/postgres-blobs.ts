@@ -88,7 +88,7 @@ type Resolved = Defaulted<PartOptions> & ResolvedDeletionOptions;
 /**
  * Keeps each blob in the rows of a table of PostgreSQL ≥ 13: for those who have no object store, and for operations with
  * `transaction`, whose blobs then commit with their records. Create the table by its migrations: `await blobs.migrate()`,
- * or the output of `npx nestjs-idempotency migrations --blobs`.
+ * or `npx nestjs-idempotency migrate --blobs`.
  * @example
  * ```ts
  * const blobs = postgresBlobs({ url: 'postgres://localhost/shop' });

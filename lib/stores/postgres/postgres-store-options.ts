@@ -26,8 +26,8 @@ export interface CommonOptions extends TableOptions, DeletionOptions {
   /**
    * Whether statements are prepared, once per connection, which saves the server a third of its work. Set it to `false`
    * behind a pooler that switches connections between transactions (PgBouncer in transaction mode before version 1.21).
-   * @defaultValue true; `false` with an executor that sends no names: `fromKysely`, `fromPrisma`, and `fromDrizzle` on
-   * postgres.js
+   * `fromKysely` and `fromPrisma` prepare none, and reject `true`.
+   * @defaultValue true
    */
   readonly preparedStatements?: boolean | undefined;
 

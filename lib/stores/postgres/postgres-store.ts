@@ -3,8 +3,8 @@ import { PostgresIdempotencyStore } from './postgres-idempotency-store.js';
 import { resolveOwnOptions, type PostgresStoreOptions } from './postgres-store-options.js';
 
 /**
- * Stores records in a table of PostgreSQL ≥ 13. Create the table by running its migrations: `await store.migrate()`, or
- * with a migration tool and the output of `npx nestjs-idempotency migrations`.
+ * Stores records in a table of PostgreSQL ≥ 13. Create the table by running its migrations: `await store.migrate()`,
+ * `npx nestjs-idempotency migrate`, or a migration tool and the output of `npx nestjs-idempotency sql`.
  * @example
  * ```ts
  * IdempotencyModule.forRoot({ store: postgresStore({ url: 'postgres://localhost/shop' }) })

@@ -164,7 +164,7 @@ function driverRemedy(error: Error): string | undefined {
 }
 
 function missingMigration(table: TableName): string {
-  return `Run the migrations: await store.migrate(), or ${table.migrateCommand}`;
+  return `Run the migrations: await store.migrate(), or npx nestjs-idempotency migrate ${table.commandOptions}`;
 }
 
 function missingRight({ quoted, quotedHistory, quotedSchema }: TableName, error: ServerError) {

@@ -82,7 +82,7 @@ function throwMissing(run: ReadonlySet<number>, table: TableName): void {
   if (missing.length === 0) return;
   const names = missing.map(({ id, name }) => `${id} (${name})`).join(', ');
   throw new StoreConfigurationError(
-    `Migrations are missing for ${table.quoted}: ${names}. Run them: await store.migrate(), or ${table.migrateCommand}`,
+    `Migrations are missing for ${table.quoted}: ${names}. Run them: await store.migrate(), or npx nestjs-idempotency migrate ${table.commandOptions}`,
   );
 }
 

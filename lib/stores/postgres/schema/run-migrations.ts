@@ -144,9 +144,9 @@ function query(
   });
 }
 
-function withoutConnections(executor: string, { migrateCommand }: TableName): Error {
+function withoutConnections(executor: string, { commandOptions }: TableName): Error {
   return new StoreConfigurationError(
-    `Cannot run the migrations: ${executor} runs each statement on another connection, and they are transactions. Run ${migrateCommand}, or await migrate({ url }), before the application starts.`,
+    `Cannot run the migrations: ${executor} runs each statement on another connection, and they are transactions. Run npx nestjs-idempotency migrate ${commandOptions}, or await migrate({ url }), before the application starts.`,
   );
 }
 

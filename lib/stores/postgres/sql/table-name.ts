@@ -33,7 +33,7 @@ const KINDS = {
   blobs: {
     owner: 'postgresBlobs',
     table: { ...TABLE, table: name('idempotency_blobs', 50) },
-    flag: ' --blobs',
+    flag: '--blobs ',
   },
 } as const;
 
@@ -90,10 +90,10 @@ export class TableName {
     return text.replaceAll(new RegExp(`\\bidempotency_${this.kind}\\b`, 'g'), () => this.quoted);
   }
 
-  /** It reads the address of the server from DATABASE_URL. */
-  get migrateCommand(): string {
+  /** The options of a command that name it. */
+  get commandOptions(): string {
     const { flag } = KINDS[this.kind];
-    return `npx nestjs-idempotency migrate${flag} --schema ${shellWord(this.schema)} --table ${shellWord(this.table)}`;
+    return `${flag}--schema ${shellWord(this.schema)} --table ${shellWord(this.table)}`;
   }
 
   private digest(encoding: 'hex'): string {
