@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { PrismaPg } from '@prisma/adapter-pg';
 import { drizzle as openDrizzle } from 'drizzle-orm/node-postgres';
 import { drizzle as openDrizzleOnPostgresJs } from 'drizzle-orm/postgres-js';
 import openKnex from 'knex';
@@ -32,6 +33,7 @@ import { afterTest, closeAfterTest } from '../../support/jest/after-test.js';
 import { rejection } from '../../support/nest/calling-app.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { embeddedPostgres } from '../../support/postgres/postgres-servers.js';
+import { loadPrismaClient } from '../../support/postgres/prisma/generate-client.js';
 import { ShiftingRelay } from '../../support/postgres/shifting-relay.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { TcpRelay } from '../../support/servers/tcp-relay.js';
@@ -287,6 +289,26 @@ describe.each(executors)('the executor of $name', ({ name, kind, open }) => {
     await put(blobs, name, bytes);
     expect(await buffer((await blobs.get(name, { signal: never }))!)).toEqual(bytes);
   });
+});
+
+it('A pool that the application opens for Prisma serves the store by fromPg, with names', async () => {
+  const url = await server.newDatabase();
+  const pool = openPostgresPool(url, { max: 1 });
+  const PrismaClient = await loadPrismaClient();
+  const client = new PrismaClient({ adapter: new PrismaPg(pool) });
+  afterTest(async () => {
+    await client.$disconnect();
+    await pool.end();
+  });
+  const executor = fromPg(pool);
+  await migrate({ executor });
+  const store = postgresStore({ executor, push: false });
+  await store.open();
+  expect((await store.begin(beginCommand())).kind).toBe('acquired');
+  const names = 'SELECT count(*)::integer FROM pg_prepared_statements';
+  expect(await client.$queryRawUnsafe(names)).toEqual([{ count: expect.any(Number) }]);
+  expect((await pool.query<{ count: number }>(names)).rows[0]!.count).toBeGreaterThan(0);
+  await store.close();
 });
 
 describe('An executor is made', () => {
