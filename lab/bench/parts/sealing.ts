@@ -56,7 +56,7 @@ async function ours(): Promise<() => unknown> {
     ...{ recordKey: 'r'.repeat(43) as never, fingerprint: 'f'.repeat(22) as never },
     state: 'completed' as const,
   };
-  const options = { compression: false, offload: false } as const;
+  const options = { compression: false, offload: false, maxBytes: BYTES } as const;
   const owner = { token: 't'.repeat(22) as never, retentionMs: 86_400_000 };
   return () => transform.unpack(transform.pack(outcome, binding, options, owner) as never, binding);
 }

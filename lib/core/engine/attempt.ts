@@ -1,4 +1,10 @@
-import type { AttemptTransaction, FinalOutcome, Settlement } from '../operation/attempt.js';
+import type {
+  AttemptTransaction,
+  BodySpool,
+  FinalOutcome,
+  Settlement,
+} from '../operation/attempt.js';
+import type { OpenTransaction } from '../transaction/unit-of-work.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import type {
   AttemptEnd,
@@ -7,14 +13,16 @@ import type {
   LeaseLossReason,
 } from '../record/events.js';
 import { FRAME_HEADER } from '../payload/outcome-transform.js';
+import { isOffloaded } from '../payload/pack-options.js';
 import { bytesOf, type FinishedState, type Lease, type Outcome } from '../record/record.js';
 import type { Acquisition, CompleteReply } from '../record/commands.js';
 import type { Clock } from '../util/clock.js';
 import type { AttemptServices } from './attempt-services.js';
+import { UploadingBody } from './body-spool.js';
 import { LeaseKeeper } from './lease-keeper.js';
 import type { KeptAttempt } from './local-attempts.js';
 import { completeOnceFree, sendComplete, sendRelease } from './outcome-writer.js';
-import { packed, unpacked } from './packed-outcomes.js';
+import { packed, unpacked, uploadOf } from './packed-outcomes.js';
 
 export const OWN: Settlement = { kind: 'own' };
 
@@ -39,6 +47,8 @@ export interface AttemptEnding {
   /** What keeps other attempts from the record: a lease that heartbeats extend, the transaction's lock, or nothing. */
   readonly protection: 'lease' | 'transaction' | 'none';
   readonly transaction?: AttemptTransaction;
+  /** The operation's own, while it is open. */
+  readonly openTransaction?: OpenTransaction | undefined;
   /** In place of a lease to keep. @returns an error if the operation must not start. */
   start?(): Promise<Error | undefined>;
   /** See {@link EngineAttempt.complete}. */
@@ -129,12 +139,35 @@ export class EngineAttempt implements KeptAttempt {
       bodyRetention !== undefined;
     if (!isPacked) return ending.complete(final);
     const isUndone = final.undo === true;
-    if (!isUndone && ending.completeWithBlob && outcomes.joinsTransaction(final.outcome, options)) {
-      return ending.completeWithBlob(final);
-    }
+    const isJoined = () =>
+      uploadOf(final)?.transaction !== undefined ||
+      outcomes.joinsTransaction(final.outcome, options);
+    if (!isUndone && ending.completeWithBlob && isJoined()) return ending.completeWithBlob(final);
     const completed = packed(this, final).then((stored) => ending.complete(stored));
     // Without protection, the response waits for nothing.
     return this.isProtected ? completed : Promise.resolve(OWN);
+  }
+
+  keepsBody(bytes: number): boolean {
+    const { outcome } = this.request.options;
+    const { offload, maxBytes } = outcome;
+    const isLarge = this.services.outcomes.hasBlobs && isOffloaded(bytes, outcome);
+    return bytes <= (isLarge && offload !== false ? offload.maxBytes : maxBytes);
+  }
+
+  spool(beginning: Uint8Array, retentionMs: number, isSuccess: boolean): BodySpool | undefined {
+    const { services, request, ending } = this;
+    // Without protection, the response waits for nothing.
+    if (!this.isProtected) return undefined;
+    const { outcomes } = services;
+    const transaction = outcomes.blobsJoin ? ending.openTransaction : undefined;
+    if (transaction !== undefined && !isSuccess) return undefined;
+    const { recordKey, options } = request;
+    const { token } = this.lease;
+    const { maxExecution: totalMs } = options.lease;
+    const owner = { recordKey, token, retentionMs, transaction };
+    const started = outcomes.upload(owner, options.outcome, beginning, totalMs);
+    return started && new UploadingBody(services, request, started, transaction);
   }
 
   release(): Promise<void> {

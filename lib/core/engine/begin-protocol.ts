@@ -6,7 +6,7 @@ import type { RejectionReason } from '../record/events.js';
 import {
   UNKNOWN_FENCE,
   type FinishedState,
-  type Outcome,
+  type ReadableOutcome,
   type OwnerToken,
 } from '../record/record.js';
 import type { Acquisition, Begin, BeginReply } from '../record/commands.js';
@@ -37,7 +37,7 @@ export type Decision =
   | {
       readonly kind: 'replay';
       readonly state: FinishedState;
-      readonly outcome: Outcome;
+      readonly outcome: ReadableOutcome;
       readonly trace: string | undefined;
     }
   | {
@@ -142,7 +142,7 @@ export class BeginProtocol {
       case 'completed':
       case 'failed': {
         const { kind: state, note: trace, retentionLeftMs } = reply;
-        let { outcome } = reply;
+        let outcome: ReadableOutcome = reply.outcome;
         if (outcome.header === FRAME_HEADER) {
           const content = await unpacked(this.services, request, state, outcome, retentionLeftMs);
           if (typeof content === 'string') return rejectDecision(content, trace);

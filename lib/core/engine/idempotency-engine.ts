@@ -86,6 +86,7 @@ export class IdempotencyEngine {
       key,
       options: received.options,
       waitAtMostMs: received.waitAtMostMs,
+      takesStreams: received.takesStreams,
       clientSignal: received.clientSignal,
     };
     return this.digests.isProtected ? this.protectedRequest(plain, keyOperation) : plain;

@@ -1,7 +1,8 @@
-import type { FinalOutcome } from '../operation/attempt.js';
+import type { BodySpool, FinalOutcome } from '../operation/attempt.js';
 import type { OperationRequest } from '../operation/operation-request.js';
 import type { BlobDirection } from '../record/blob-observer.js';
 import { FRAME_HEADER, UnreadableOutcome } from '../payload/outcome-transform.js';
+import type { Offloaded } from '../payload/offload.js';
 import type { AttemptSubject, UnreadableReason } from '../record/events.js';
 import {
   bytesOf,
@@ -9,6 +10,7 @@ import {
   type FinishedState,
   type Lease,
   type Outcome,
+  type ReadableOutcome,
 } from '../record/record.js';
 import type { OpenTransaction } from '../transaction/unit-of-work.js';
 import { errorTypeOf } from '../errors/errors.js';
@@ -29,6 +31,18 @@ const UNREADABLE_AS: Readonly<Record<UnreadableReason, UnreadableAs | Outcome>> 
   integrity: 'outcome_unreadable',
   format: 'outcome_unreadable',
 };
+
+/** A body that was streamed, as the engine started it. */
+export interface Uploading extends BodySpool {
+  readonly done: Promise<Offloaded>;
+  /** In which it is stored. */
+  readonly transaction: OpenTransaction | undefined;
+}
+
+/** Of the outcome that is completed with one. */
+export function uploadOf({ spool }: FinalOutcome): Uploading | undefined {
+  return spool as Uploading | undefined;
+}
 
 /** An attempt whose operation has ended. */
 interface Finished {
@@ -62,7 +76,17 @@ export async function packedIn(
   const { state, retentionMs } = final;
   const binding = { recordKey, fingerprint, scope, state };
   const owner = { token, retentionMs, transaction };
-  const outcome = await services.outcomes.pack(final.outcome, binding, options.outcome, owner);
+  const upload = uploadOf(final);
+  if (upload !== undefined && upload.transaction !== transaction) {
+    throw new TypeError('The transaction that had the body in the blob store was rolled back.');
+  }
+  const outcome = await services.outcomes.pack(
+    final.outcome,
+    binding,
+    options.outcome,
+    owner,
+    upload?.done,
+  );
   countRecord(services, 'put', outcome);
   return { ...final, outcome };
 }
@@ -73,21 +97,45 @@ export async function packedIn(
  */
 export async function unpacked(
   services: AttemptServices,
-  { operation, transport, recordKey, fingerprint, scope, options }: OperationRequest,
+  request: OperationRequest,
   state: FinishedState,
   outcome: Outcome,
   retentionLeftMs: number | (() => Promise<number>),
-): Promise<Outcome | UnreadableAs> {
-  const { events, outcomes } = services;
+): Promise<ReadableOutcome | UnreadableAs> {
+  const { recordKey, fingerprint, scope, options, takesStreams } = request;
+  const { offload, maxBytes: aboveBytes } = options.outcome;
   countRecord(services, 'get', outcome);
+  const streaming =
+    takesStreams === true ? { aboveBytes, broken: broken(services, request) } : undefined;
+  const binding = { recordKey, fingerprint, scope, state };
+  return readableAs(services, request, async () =>
+    services.outcomes.unpack(outcome, binding, offload, retentionLeftMs, streaming),
+  );
+}
+
+/** What `read` resolves with, or what a caller gets instead. Never rejects. */
+export async function readableAs<Read>(
+  services: AttemptServices,
+  request: OperationRequest,
+  read: () => Promise<Read>,
+): Promise<Read | Outcome | UnreadableAs> {
   try {
-    const binding = { recordKey, fingerprint, scope, state };
-    return await outcomes.unpack(outcome, binding, options.outcome.offload, retentionLeftMs);
+    return await read();
   } catch (error) {
-    const reason = error instanceof UnreadableOutcome ? error.reason : 'format';
-    events.emit({ type: 'outcome_unreadable', operation, transport, recordKey, reason });
-    return UNREADABLE_AS[reason];
+    const unreadable = error instanceof UnreadableOutcome ? error : new UnreadableOutcome('format');
+    broken(services, request)(unreadable);
+    return UNREADABLE_AS[unreadable.reason];
   }
+}
+
+/** Reports an outcome of which something cannot be read. */
+export function broken(
+  { events }: AttemptServices,
+  { operation, transport, recordKey }: OperationRequest,
+): (error: UnreadableOutcome) => void {
+  return ({ reason }) => {
+    events.emit({ type: 'outcome_unreadable', operation, transport, recordKey, reason });
+  };
 }
 
 /** One that is stored as its transport made it does not count: nothing was packed. */

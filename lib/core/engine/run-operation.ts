@@ -1,6 +1,7 @@
 import {
   REJECTION_CODES,
   type Attempt,
+  type BodySpool,
   type FinalOutcome,
   type Settlement,
 } from '../operation/attempt.js';
@@ -10,7 +11,7 @@ import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/
 import type { OutcomeSummary } from '../operation/outcome-policy.js';
 import type { OptionObserver } from '../options/option-checks.js';
 import type { Services } from '../operation/recovery.js';
-import type { Outcome } from '../record/record.js';
+import type { FinishedState, Outcome, ReadableOutcome } from '../record/record.js';
 import type { ClockTimer } from '../util/clock.js';
 import type { RejectionCode } from '../errors/rejections.js';
 import type { Decision } from './begin-protocol.js';
@@ -36,7 +37,7 @@ interface AwaitingResponse<Response> {
 
 /** What a caller gets in place of its own operation's result. */
 export type Reply =
-  | { readonly kind: 'stored'; readonly outcome: Outcome }
+  | { readonly kind: 'stored'; readonly outcome: ReadableOutcome }
   | { readonly kind: 'rejected'; readonly code: RejectionCode };
 
 /** What happens with a request. */
@@ -95,9 +96,11 @@ export abstract class OperationRun<Response> implements SettlementRules, OptionO
   private awaiting: AwaitingResponse<Response> | undefined;
   private startingOver: Promise<boolean> | undefined;
   private failedOption: string | undefined;
+  /** Of the response that is complete, if its body was streamed. */
+  protected spooled: BodySpool | undefined;
 
   constructor(
-    private readonly attempt: Attempt,
+    protected readonly attempt: Attempt,
     readonly scope: ExecutionScope,
     private readonly options: ResolvedProtocolOptions,
     /** With other transactions, those of earlier attempts included. */
@@ -310,8 +313,26 @@ export abstract class OperationRun<Response> implements SettlementRules, OptionO
   ): FinalOutcome {
     const { state, summary, isResponseKept, undo } = effect;
     const outcome = this.outcomeOf(isResponseKept ? response : undefined);
-    const retentionMs = finishedRetentionMs(this.options, { ...summary, state }, this);
-    return { state, outcome, retentionMs, undo };
+    const retentionMs = this.retentionOf(summary, state);
+    return { state, outcome, retentionMs, undo, spool: isResponseKept ? this.spooled : undefined };
+  }
+
+  private retentionOf(summary: OutcomeSummary, state: FinishedState): number {
+    return finishedRetentionMs(this.options, { ...summary, state }, this);
+  }
+
+  /**
+   * Starts to put the body of a held response into the blob store, while it is written. Not for an outcome that would not
+   * be kept: its bytes would be gone.
+   */
+  protected startSpool(beginning: Uint8Array, status: number): BodySpool | undefined {
+    const summary = { status };
+    if (this.isSettled || !this.keeps(summary)) return undefined;
+    const isSuccess = status < 400;
+    const retentionMs = this.retentionOf(summary, isSuccess ? 'completed' : 'failed');
+    const { phase, facts } = this.state;
+    const willCommit = isSuccess && phase === 'completed' && !facts.hasThrown;
+    return this.attempt.spool(beginning, retentionMs, willCommit);
   }
 
   private transactionFailure(error: unknown): RejectionCode | undefined {

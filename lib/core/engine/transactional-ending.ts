@@ -33,6 +33,7 @@ export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
   private readonly afterwards: LeasedEnding;
   private readonly records: TransactionalRecords;
   private readonly work: OperationTransaction;
+  openTransaction: OpenTransaction | undefined;
 
   constructor(
     private readonly attempt: EngineAttempt,
@@ -169,6 +170,7 @@ export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
     const { services, lease } = this.attempt;
     const maxExecutionMs = Math.max(0, Math.ceil(this.leftMs)) + SERVER_MARGIN_MS;
     const lock = () => this.records.lock(transaction, lease, { maxExecutionMs });
+    this.openTransaction = transaction;
     if (!(await services.events.counted('transaction_lock', lock))) {
       throw new Error(
         'The record could not be locked. Another attempt has taken it over, or "unitOfWork" and "store" use different databases.',

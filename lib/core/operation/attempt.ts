@@ -1,5 +1,5 @@
 import { REJECTED_CODES, type RejectionReason } from '../record/events.js';
-import type { FinishedState, Outcome } from '../record/record.js';
+import type { FinishedState, LargeBody, Outcome, ReadableOutcome } from '../record/record.js';
 import type { Clock } from '../util/clock.js';
 import type { RejectionCode } from '../errors/rejections.js';
 
@@ -13,13 +13,38 @@ export interface FinalOutcome {
    * @defaultValue false
    */
   readonly undo?: boolean;
+  /** Of its body, if that was streamed: in the outcome it is empty. */
+  readonly spool?: BodySpool | undefined;
+}
+
+/** A body that is put into the blob store while it is written. */
+export interface BodySpool {
+  /** How many were written. */
+  readonly bytes: number;
+  /** Resolves when it is stored as a whole, or failed. */
+  readonly settled: Promise<void>;
+  readonly isFailed: boolean;
+  /** Whether it was {@link fail} that ended it. */
+  readonly isGivenUp: boolean;
+  /** @param listener - is called when a writer that was asked to wait can go on. */
+  onDrain(listener: () => void): void;
+  /** @returns whether more may follow at once. Once it has failed, bytes are dropped. */
+  write(chunk: Uint8Array): boolean;
+  /** The body is whole. */
+  end(): void;
+  /** Nothing of it is to be stored. */
+  fail(error: unknown): void;
+  /** Reads it back, once it has settled and its outcome is confirmed. Never rejects. */
+  open(): Promise<LargeBody | 'outcome_unreadable' | 'outcome_unavailable' | 'not_kept'>;
+  /** Deletes it, as no record points to it. Best effort. */
+  discard(): void;
 }
 
 /** What the attempt's own caller gets after the outcome was sent to the store. */
 export type Settlement =
   | { readonly kind: 'own' }
   /** Another attempt's, which is stored: all callers get the same outcome. */
-  | { readonly kind: 'other'; readonly state: FinishedState; readonly outcome: Outcome }
+  | { readonly kind: 'other'; readonly state: FinishedState; readonly outcome: ReadableOutcome }
   /** Outcome unknown: the key has since been reused for other content, whose outcome is stored. */
   | { readonly kind: 'unknown' }
   /** Another attempt's is stored, and cannot be read; or not by this process. */
@@ -75,6 +100,14 @@ export interface Attempt {
   readonly transaction: AttemptTransaction | undefined;
   /** The engine's. */
   readonly clock: Clock;
+  /** Whether a body of so many bytes can be stored, in the record or in the blob store. */
+  keepsBody(bytes: number): boolean;
+  /**
+   * Starts to put a body that is still being written into the blob store, for {@link complete} to point to.
+   * @param isSuccess - as far as it is known: in a transaction that will be rolled back, no blob could be kept.
+   * @returns `undefined` if it cannot go there.
+   */
+  spool(beginning: Uint8Array, retentionMs: number, isSuccess: boolean): BodySpool | undefined;
   /** Stores the outcome. Resolves with what to respond, when the response may be sent. Never rejects. */
   complete(final: FinalOutcome): Promise<Settlement>;
   /** Lets the operation run again at once. Never rejects: if it fails, the key becomes free with the lease. */

@@ -19,6 +19,8 @@ export interface ReceivedRequest {
   readonly options: ResolvedProtocolOptions;
   /** The caller's own limit in milliseconds. It can only shorten `duplicates.timeout`. */
   readonly waitAtMostMs?: number | undefined;
+  /** Whether the transport can send a body as a stream: one larger than `outcome.maxBytes` is not read into memory. */
+  readonly takesStreams?: boolean | undefined;
   /** Aborted when the client disconnects and no longer waits for the outcome. */
   readonly clientSignal?: AbortSignal | undefined;
 }

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { pipeline, Readable, type Transform } from 'node:stream';
 import zlib from 'node:zlib';
 import { CHECKSUM_BYTES, type Algorithm, type CompressionHead } from './frame.js';
 import { UnreadableOutcome } from './unreadable-outcome.js';
@@ -67,6 +68,8 @@ interface Way {
 interface Codec {
   readonly compress: Way;
   readonly inflate: Way;
+  readonly compressStream: (options: Pick<Call, 'level' | 'params'>) => Transform;
+  readonly inflateStream: () => Transform;
   options(level: number): Pick<Call, 'level' | 'params'>;
 }
 
@@ -74,6 +77,8 @@ interface Codec {
 const { constants, ...functions } = zlib as unknown as Readonly<
   Record<string, Way['now'] & Way['later']>
 > & { readonly constants: Readonly<Record<string, number>> };
+
+const streams = zlib as unknown as Readonly<Record<string, (options?: object) => Transform>>;
 
 function wayOf(name: string): Way | undefined {
   const now = functions[`${name}Sync`];
@@ -83,9 +88,14 @@ function wayOf(name: string): Way | undefined {
 
 function codecOf(compress: string, inflate: string, options: Codec['options']): Codec | undefined {
   const ways = { compress: wayOf(compress), inflate: wayOf(inflate) };
-  return (
-    ways.compress && ways.inflate && { compress: ways.compress, inflate: ways.inflate, options }
-  );
+  const compressStream = streams[creator(compress)];
+  const inflateStream = streams[creator(inflate)];
+  if (!ways.compress || !ways.inflate || !compressStream || !inflateStream) return undefined;
+  return { compress: ways.compress, inflate: ways.inflate, compressStream, inflateStream, options };
+}
+
+function creator(name: string): string {
+  return `create${name[0]?.toUpperCase() ?? ''}${name.slice(1)}`;
 }
 
 const CODECS: Readonly<Record<Algorithm, Codec | undefined>> = {
@@ -109,18 +119,55 @@ export function compress(
   { algorithm, level }: ResolvedCompressionOptions,
   dictionary: Dictionary | undefined,
 ): Buffer | undefined | Promise<Buffer | undefined> {
-  const codec = CODECS[algorithm];
-  if (codec === undefined) throw new UnreadableOutcome('algorithm');
+  const codec = codecFor(algorithm);
   const call = { info: true, ...codec.options(level), ...withBytes(dictionary) } as const;
-  if (clear.length > SAMPLE_BYTES) {
-    const sample = codec.compress.now(clear.subarray(0, SAMPLE_BYTES), call).buffer;
-    if (sample.length > SAMPLE_BYTES * 0.9) return undefined;
-  }
+  if (clear.length > SAMPLE_BYTES && isCompact(clear, codec, call)) return undefined;
   const most = (clear.length * 7) / 8 - OVERHEAD_BYTES;
   const worth = ({ buffer }: Output) => (buffer.length <= most ? buffer : undefined);
   return clear.length <= AT_ONCE_BYTES
     ? worth(codec.compress.now(clear, call))
     : later(codec.compress, clear, call).then(worth);
+}
+
+/**
+ * What compresses a stream.
+ * @param beginning - of the stream, by which is decided.
+ * @returns `undefined` for what is compact already.
+ */
+export function compressor(
+  beginning: Uint8Array,
+  { algorithm, level }: ResolvedCompressionOptions,
+): Transform | undefined {
+  const codec = codecFor(algorithm);
+  const options = codec.options(level);
+  if (isCompact(beginning, codec, { info: true, ...options })) return undefined;
+  return codec.compressStream(options);
+}
+
+/** The other way. @throws {@link UnreadableOutcome} for what no {@link compressor} made. */
+export async function* inflatedStream(
+  content: AsyncIterable<Buffer>,
+  algorithm: Algorithm,
+): AsyncGenerator<Buffer, void, undefined> {
+  const inflate = codecFor(algorithm).inflateStream();
+  pipeline(Readable.from(content, { objectMode: false }), inflate, () => undefined);
+  try {
+    for await (const chunk of inflate) yield chunk as Buffer;
+  } catch (error) {
+    // What zlib says of bytes that are not its own; the content's own errors have their reason.
+    throw error instanceof UnreadableOutcome ? error : new UnreadableOutcome('integrity');
+  }
+}
+
+function codecFor(algorithm: Algorithm): Codec {
+  const codec = CODECS[algorithm];
+  if (codec === undefined) throw new UnreadableOutcome('algorithm');
+  return codec;
+}
+
+function isCompact(clear: Uint8Array, { compress: { now } }: Codec, call: Call): boolean {
+  const sample = clear.subarray(0, SAMPLE_BYTES);
+  return now(sample, call).buffer.length > sample.length * 0.9;
 }
 
 /** @throws {@link UnreadableOutcome} for anything but `clearBytes` bytes, of which it never makes more. */
@@ -129,8 +176,7 @@ export function inflate(
   { algorithm, clearBytes, dictionary: named }: CompressionHead,
   dictionaries: Dictionaries,
 ): Buffer | Promise<Buffer> {
-  const codec = CODECS[algorithm];
-  if (codec === undefined) throw new UnreadableOutcome('algorithm');
+  const codec = codecFor(algorithm);
   const dictionary = named && dictionaries.byId.get(named.id);
   if (
     named !== undefined &&

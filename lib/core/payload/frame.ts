@@ -52,7 +52,10 @@ export interface SealHead {
 
 export interface CompressionHead {
   readonly algorithm: Algorithm;
-  /** The length of the content before it was compressed: what a reader inflates at most, and exactly. */
+  /**
+   * The length of the content before it was compressed: what a reader inflates at most, and exactly. 0 with a pointer, which
+   * tells the length of the body.
+   */
   readonly clearBytes: number;
   readonly dictionary?: DictionaryHead;
 }
@@ -70,7 +73,7 @@ export interface DictionaryHead {
  * u8 version (2), u8 flags: bits 0–1 compression (1 deflate, 2 brotli, 3 zstd), 2 sealed, 3 pointer, 4 dictionary,
  *    5 ends early
  * [sealed]     u8 n, n ASCII bytes of the key's id, 8 bytes of salt, 12 bytes of nonce
- * [compressed] u32 clear length of the content; with a pointer, of the body in the blob
+ * [compressed] u32 clear length of the content; 0 with a pointer, which tells it
  * [dictionary] u8 id, 4 bytes of its checksum
  * [ends early] u48 milliseconds before the end of the record
  * ```

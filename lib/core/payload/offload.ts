@@ -1,16 +1,18 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
-import type { OwnerToken, RecordKey } from '../record/record.js';
+import type { LargeBody, OwnerToken, RecordKey } from '../record/record.js';
 import type { OpenTransaction } from '../transaction/unit-of-work.js';
-import type { Clock } from '../util/clock.js';
+import { asBuffer } from '../util/as-buffer.js';
+import type { Clock, ClockTimer } from '../util/clock.js';
 import { within } from '../util/time.js';
 import type { BlobDirection, BlobObserver, BlobResult } from '../record/blob-observer.js';
 import { BlobUnavailableError, blobName, type BlobName, type BlobStore } from './blob-store.js';
-import { compress, inflate, NO_DICTIONARIES } from './compression.js';
-import type { BlobPointer, CompressionHead } from './frame.js';
+import { compress, compressor, inflate, inflatedStream, NO_DICTIONARIES } from './compression.js';
+import { MAX_CLEAR_BYTES, type BlobPointer, type CompressionHead } from './frame.js';
 import type { ResolvedOffload, ResolvedPackOptions } from './pack-options.js';
-import { openSegments, SEGMENT_BYTES, sealedSegments } from './segments.js';
+import { openSegments, openStream, SEGMENT_BYTES, sealedSegments } from './segments.js';
 import { UnreadableOutcome } from './unreadable-outcome.js';
+import { Upload } from './upload.js';
 
 const KEY_BYTES = 32;
 
@@ -74,8 +76,60 @@ export class Offload {
     const head =
       compression === false || compressed === undefined
         ? undefined
-        : { algorithm: compression.algorithm, clearBytes: body.length };
+        : { algorithm: compression.algorithm, clearBytes: 0 };
     return { pointer, compression: head };
+  }
+
+  /**
+   * The same for a body that is still being written.
+   * @param beginning - of the body.
+   * @param totalMs - how long it may take at all.
+   */
+  upload(
+    { recordKey, token, retentionMs, transaction }: BlobOwner,
+    compression: ResolvedPackOptions['compression'],
+    isEncrypted: boolean,
+    { putTimeout, maxBytes }: ResolvedOffload,
+    beginning: Uint8Array,
+    totalMs: number,
+  ): StartedUpload {
+    const { clock } = this;
+    const store = this.storeIn(transaction);
+    const name = blobName(retentionMs, recordKey, token);
+    const expiresAt = new Date(clock.wallTime() + retentionMs + totalMs + EXPIRY_MARGIN_MS);
+    const key = isEncrypted ? Buffer.alloc(KEY_BYTES) : undefined;
+    if (key !== undefined) clock.randomFill(key);
+    const compressing = compression === false ? undefined : compressor(beginning, compression);
+    const upload = new Upload(
+      clock,
+      { maxBytes, idleMs: putTimeout, totalMs },
+      { compressor: compressing, key },
+      (stored, signal) => store.put(name, stored, { expiresAt, signal }),
+    );
+    const done = this.observed(
+      'put',
+      () => upload.done,
+      ({ storedBytes }) => storedBytes,
+    ).then((sizes): Offloaded => ({
+      pointer: {
+        store: store.id,
+        name,
+        segmentBytes: SEGMENT_BYTES,
+        ...sizes,
+        ...(key && { key }),
+      },
+      compression:
+        compression === false || compressing === undefined
+          ? undefined
+          : { algorithm: compression.algorithm, clearBytes: 0 },
+    }));
+    done.catch(ignore);
+    return { upload, done };
+  }
+
+  /** Deletes a blob to which no record points. Best effort: its age deletes it, too. */
+  async discard({ name }: BlobPointer): Promise<void> {
+    await this.store.delete(name as BlobName).catch(ignore);
   }
 
   private storeIn(transaction: OpenTransaction | undefined): BlobStore {
@@ -90,16 +144,54 @@ export class Offload {
     { getTimeout }: ResolvedOffload,
   ): Promise<Buffer> {
     if (id !== this.store.id) throw new UnreadableOutcome('blob_store');
+    if (clearBytes > MAX_CLEAR_BYTES) throw new UnreadableOutcome('format');
     const reading = () => this.read(name as BlobName, storedBytes, getTimeout);
     const stored = await this.observed('get', reading, ({ length }) => length);
     if (stored.length !== storedBytes) throw new UnreadableOutcome('integrity');
     const content = key === undefined ? stored : openSegments(stored, key, segmentBytes);
     const body =
-      compression === undefined ? content : await inflate(content, compression, NO_DICTIONARIES);
+      compression === undefined
+        ? content
+        : await inflate(content, { ...compression, clearBytes }, NO_DICTIONARIES);
     const isWhole =
       body.length === clearBytes && createHash('sha256').update(body).digest().equals(sha256);
     if (!isWhole) throw new UnreadableOutcome('integrity');
     return body;
+  }
+
+  /**
+   * The body as a stream, once its first bytes are there.
+   * @param broken - is called if the stream fails after that, for another reason than that its reader left.
+   * @throws {@link UnreadableOutcome}
+   */
+  async open(
+    pointer: BlobPointer,
+    compression: CompressionHead | undefined,
+    { getTimeout }: ResolvedOffload,
+    broken: (error: UnreadableOutcome) => void,
+  ): Promise<LargeBody> {
+    if (pointer.store !== this.store.id) throw new UnreadableOutcome('blob_store');
+    const { clearBytes: bytes, key, segmentBytes } = pointer;
+    const reading = new Reading(this.clock, getTimeout);
+    const moved = new Promise<number>((resolve, reject) => {
+      reading.ended = resolve;
+      reading.failed = reject;
+    });
+    this.observed(
+      'get',
+      () => moved,
+      (stored) => stored,
+    ).catch(ignore);
+    try {
+      const stored = reading.stored(this.store, pointer.name as BlobName, pointer.storedBytes);
+      const content = key === undefined ? stored : openStream(stored, key, segmentBytes);
+      const clear =
+        compression === undefined ? content : inflatedStream(content, compression.algorithm);
+      return { bytes, stream: await reading.opened(verified(clear, pointer), broken) };
+    } catch (error) {
+      reading.failed(error);
+      throw error;
+    }
   }
 
   /** @returns one byte more than `atMost`, if there are more. */
@@ -166,4 +258,133 @@ function* segmentsOf(bytes: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += SEGMENT_BYTES) {
     yield bytes.subarray(at, at + SEGMENT_BYTES);
   }
+}
+
+export interface StartedUpload {
+  readonly upload: Upload;
+  readonly done: Promise<Offloaded>;
+}
+
+/** So much of a body is held back until all of it is verified. */
+const HELD_BYTES = 65_536;
+
+/** One blob that is read as a stream. */
+class Reading {
+  ended: (bytes: number) => void = ignore;
+  failed: (error: unknown) => void = ignore;
+  private bytes = 0;
+  private isDone = false;
+  private readonly controller = new AbortController();
+  private unread: ClockTimer | undefined;
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly timeoutMs: number,
+  ) {}
+
+  /** The blob as it is stored, and no byte more. */
+  async *stored(
+    store: BlobStore,
+    name: BlobName,
+    storedBytes: number,
+  ): AsyncGenerator<Buffer, void, undefined> {
+    const { signal } = this.controller;
+    try {
+      const source = await this.inTime(store.get(name, { signal }));
+      if (source === undefined) throw new UnreadableOutcome('blob_missing');
+      const chunks = source[Symbol.asyncIterator]() as AsyncIterator<Uint8Array, void>;
+      for (;;) {
+        const next: IteratorResult<Uint8Array, void> = await this.inTime(chunks.next());
+        if (next.done === true) break;
+        this.bytes += next.value.length;
+        if (this.bytes > storedBytes) throw new UnreadableOutcome('integrity');
+        yield asBuffer(next.value);
+      }
+    } catch (error) {
+      throw error instanceof UnreadableOutcome ? error : new UnreadableOutcome('blob_unavailable');
+    }
+    if (this.bytes < storedBytes) throw new UnreadableOutcome('integrity');
+  }
+
+  /** A stream of these chunks, of which the first one is there. */
+  async opened(
+    chunks: AsyncGenerator<Buffer, void, undefined>,
+    broken: (error: UnreadableOutcome) => void,
+  ): Promise<Readable> {
+    let first: IteratorResult<Buffer, void>;
+    try {
+      first = await chunks.next();
+    } catch (error) {
+      this.controller.abort();
+      throw error;
+    }
+    const stream = Readable.from(this.rest(first, chunks, broken), { objectMode: false });
+    stream.once('close', () => {
+      this.clock.clearTimeout(this.unread);
+      // Also where it was not read to its end: the store has done what was asked of it.
+      this.ended(this.bytes);
+      if (!this.isDone) this.controller.abort();
+    });
+    this.unread = this.clock.setTimeout(destroy, this.timeoutMs, stream);
+    this.unread.unref();
+    return stream;
+  }
+
+  private async *rest(
+    first: IteratorResult<Buffer, void>,
+    chunks: AsyncGenerator<Buffer, void, undefined>,
+    broken: (error: UnreadableOutcome) => void,
+  ): AsyncGenerator<Buffer, void, undefined> {
+    this.clock.clearTimeout(this.unread);
+    try {
+      for (let next = first; next.done !== true; next = await chunks.next()) yield next.value;
+      this.isDone = true;
+    } catch (error) {
+      // Otherwise it is the reader who has left.
+      if (error instanceof UnreadableOutcome && !this.controller.signal.aborted) {
+        this.failed(error);
+        broken(error);
+      }
+      throw error;
+    }
+  }
+
+  private inTime<Result>(work: Promise<Result>): Promise<Result> {
+    return within(this.timeoutMs, work, this.clock);
+  }
+}
+
+/** The body, whose last bytes are held back until its length and its digest are those of the pointer. */
+async function* verified(
+  body: AsyncIterable<Buffer>,
+  { clearBytes, sha256 }: BlobPointer,
+): AsyncGenerator<Buffer, void, undefined> {
+  const digest = createHash('sha256');
+  const held: Buffer[] = [];
+  let heldBytes = 0;
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > clearBytes) throw new UnreadableOutcome('integrity');
+    digest.update(chunk);
+    held.push(chunk);
+    heldBytes += chunk.length;
+    for (let next = held[0]; next && heldBytes - next.length >= HELD_BYTES; next = held[0]) {
+      held.shift();
+      heldBytes -= next.length;
+      yield next;
+    }
+  }
+  if (bytes !== clearBytes || !digest.digest().equals(sha256)) {
+    throw new UnreadableOutcome('integrity');
+  }
+  yield* held;
+}
+
+function destroy(stream: Readable): void {
+  stream.destroy();
+}
+
+function ignore(): void {
+  // Nobody waits for it.
 }

@@ -1,4 +1,4 @@
-import type { Outcome } from '../record/record.js';
+import type { LargeBody, Outcome, ReadableOutcome } from '../record/record.js';
 import { bytesOf, NOT_KEPT } from '../record/record.js';
 import type { StoreWarning } from '../record/store-warning.js';
 import type { Finding } from '../store/diagnosis/finding.js';
@@ -23,8 +23,13 @@ import {
   type FrameHead,
 } from './frame.js';
 import { KeyRing, type KeyById } from './key-ring.js';
-import { Offload, type BlobOwner } from './offload.js';
-import { DEFAULT_OFFLOAD, type ResolvedOffload, type ResolvedPackOptions } from './pack-options.js';
+import { Offload, type BlobOwner, type Offloaded, type StartedUpload } from './offload.js';
+import {
+  DEFAULT_OFFLOAD,
+  isOffloaded,
+  type ResolvedOffload,
+  type ResolvedPackOptions,
+} from './pack-options.js';
 import { seal, Sealing, type OriginBinding, type OutcomeBinding } from './sealing.js';
 import type { SecretKeys } from './secret-keys.js';
 import { UnreadableOutcome } from './unreadable-outcome.js';
@@ -98,42 +103,104 @@ export class OutcomeTransform {
   }
 
   /** Whether its body goes to a blob store that can put it in the operation's transaction. */
-  joinsTransaction({ body }: Outcome, { offload }: ResolvedPackOptions): boolean {
-    const canJoin = this.blobs?.inTransaction !== undefined;
-    return canJoin && offload !== false && body.length > offload.aboveBytes;
+  joinsTransaction({ body }: Outcome, options: ResolvedPackOptions): boolean {
+    return this.blobsJoin && isOffloaded(body.length, options);
+  }
+
+  /** Whether the blob store can put bodies in a transaction of an operation. */
+  get blobsJoin(): boolean {
+    return this.blobs?.inTransaction !== undefined;
   }
 
   /**
    * The same object if nothing is on, or nothing is gained.
    * @param owner - whose blob a large body becomes.
+   * @param uploading - of the body, which is not in the outcome: see {@link upload}.
    */
   pack(
     outcome: Outcome,
     binding: OutcomeBinding,
     options: ResolvedPackOptions,
     owner: Omit<BlobOwner, 'recordKey'>,
+    uploading?: Promise<Offloaded>,
   ): Outcome | Promise<Outcome> {
     const sealing = options.encryption === false ? undefined : this.sealing;
-    if (sealing === undefined) return this.packWith(undefined, outcome, binding, options, owner);
+    if (sealing === undefined) {
+      return this.packWith(undefined, outcome, binding, options, owner, uploading);
+    }
     return whenReady(sealing.keyFor(binding.scope), (key) =>
-      this.packWith({ sealing, key }, outcome, binding, options, owner),
+      this.packWith({ sealing, key }, outcome, binding, options, owner, uploading),
     );
+  }
+
+  /**
+   * Starts to put a body that is still being written into the blob store; {@link pack} gets its end.
+   * @param beginning - of the body.
+   * @param totalMs - how long it may take.
+   * @returns `undefined` where bodies do not go there.
+   */
+  upload(
+    owner: BlobOwner,
+    { compression, encryption, offload, bodyRetention = Infinity }: ResolvedPackOptions,
+    beginning: Uint8Array,
+    totalMs: number,
+  ): StartedUpload | undefined {
+    const { offload: place } = this;
+    if (place === undefined || offload === false) return undefined;
+    const isEncrypted = encryption !== false && this.sealing !== undefined;
+    const retentionMs = Math.min(owner.retentionMs, bodyRetention);
+    return place.upload(
+      { ...owner, retentionMs },
+      compression,
+      isEncrypted,
+      offload,
+      beginning,
+      totalMs,
+    );
+  }
+
+  /**
+   * A body that this process has uploaded.
+   * @throws {@link UnreadableOutcome}
+   */
+  openUploaded(
+    { pointer, compression }: Offloaded,
+    options: false | ResolvedOffload,
+    broken: (error: UnreadableOutcome) => void,
+  ): Promise<LargeBody> {
+    const { offload } = this;
+    if (offload === undefined) throw new UnreadableOutcome('blob_store');
+    return offload.open(pointer, compression, options || DEFAULT_OFFLOAD, broken);
+  }
+
+  /** Deletes a body that this process has uploaded, and to which no record points. Never rejects. */
+  async discardUploaded({ pointer }: Offloaded): Promise<void> {
+    await this.offload?.discard(pointer);
   }
 
   private packWith(
     seals: Seals | undefined,
     outcome: Outcome,
     binding: OutcomeBinding,
-    { compression, offload, bodyRetention }: ResolvedPackOptions,
+    options: ResolvedPackOptions,
     owner: Omit<BlobOwner, 'recordKey'>,
+    uploading: Promise<Offloaded> | undefined,
   ): Outcome | Promise<Outcome> {
+    const { compression, offload, bodyRetention } = options;
     const { retentionMs } = owner;
     const endsEarlyMs =
       bodyRetention === undefined || bodyRetention >= retentionMs
         ? undefined
         : retentionMs - bodyRetention;
+    const pointed = ({ pointer, compression: ofBlob }: Offloaded) => {
+      const content = encodeContent({ header: outcome.header, body: encodePointer(pointer) });
+      const head = { compression: ofBlob, isPointer: true, endsEarlyMs };
+      return frameOf(content, head, seals, binding);
+    };
+    if (uploading !== undefined) return uploading.then(pointed);
     const { offload: place } = this;
-    if (place !== undefined && offload !== false && outcome.body.length > offload.aboveBytes) {
+    const isLarge = isOffloaded(outcome.body.length, options);
+    if (place !== undefined && offload !== false && isLarge) {
       const { recordKey } = binding;
       const isEncrypted = seals !== undefined;
       return place
@@ -144,11 +211,7 @@ export class OutcomeTransform {
           isEncrypted,
           offload,
         )
-        .then(({ pointer, compression: ofBlob }) => {
-          const content = encodeContent({ header: outcome.header, body: encodePointer(pointer) });
-          const head = { compression: ofBlob, isPointer: true, endsEarlyMs };
-          return frameOf(content, head, seals, binding);
-        });
+        .then(pointed);
     }
     const bytes = bytesOf(outcome);
     const isTried =
@@ -175,6 +238,7 @@ export class OutcomeTransform {
    * The same object if it is no frame.
    * @param retentionLeftMs - milliseconds until its record expires, by the store's clock; asked for only if the outcome ends
    * before. Then it is {@link NOT_KEPT}.
+   * @param streaming - bodies of a blob store that are read as streams.
    * @throws {@link UnreadableOutcome}
    */
   unpack(
@@ -182,14 +246,17 @@ export class OutcomeTransform {
     binding: OutcomeBinding,
     offload: false | ResolvedOffload = DEFAULT_OFFLOAD,
     retentionLeftMs: number | (() => Promise<number>) = 0,
-  ): Outcome | Promise<Outcome> {
+    streaming?: Streaming,
+  ): ReadableOutcome | Promise<ReadableOutcome> {
     if (outcome.header !== FRAME_HEADER) return outcome;
     const frame = decodeFrame(outcome.body);
     const { endsEarlyMs } = frame.head;
-    if (endsEarlyMs === undefined) return this.contentOf(frame, binding, offload);
+    if (endsEarlyMs === undefined) return this.contentOf(frame, binding, offload, streaming);
     const left = typeof retentionLeftMs === 'number' ? retentionLeftMs : retentionLeftMs();
     return whenReady(left, (leftMs) =>
-      leftMs > endsEarlyMs ? this.contentOf(frame, binding, offload) : this.ended(frame, binding),
+      leftMs > endsEarlyMs
+        ? this.contentOf(frame, binding, offload, streaming)
+        : this.ended(frame, binding),
     );
   }
 
@@ -207,11 +274,12 @@ export class OutcomeTransform {
     frame: Frame,
     binding: OutcomeBinding,
     offload: false | ResolvedOffload,
-  ): Outcome | Promise<Outcome> {
+    streaming: Streaming | undefined,
+  ): ReadableOutcome | Promise<ReadableOutcome> {
     const { compression, isPointer } = frame.head;
     return whenReady(this.unsealed(frame, binding), (content) =>
       isPointer
-        ? this.fetched(decodeContent(content), compression, offload || DEFAULT_OFFLOAD)
+        ? this.fetched(decodeContent(content), compression, offload || DEFAULT_OFFLOAD, streaming)
         : compression === undefined
           ? decodeContent(content)
           : whenReady(inflate(content, compression, this.dictionaries), decodeContent),
@@ -222,9 +290,16 @@ export class OutcomeTransform {
     { header, body }: Outcome,
     compression: CompressionHead | undefined,
     options: ResolvedOffload,
-  ): Promise<Outcome> {
-    if (this.offload === undefined) throw new UnreadableOutcome('blob_store');
-    return { header, body: await this.offload.get(decodePointer(body), compression, options) };
+    streaming: Streaming | undefined,
+  ): Promise<ReadableOutcome> {
+    const { offload } = this;
+    if (offload === undefined) throw new UnreadableOutcome('blob_store');
+    const pointer = decodePointer(body);
+    if (streaming === undefined || pointer.clearBytes <= streaming.aboveBytes) {
+      return { header, body: await offload.get(pointer, compression, options) };
+    }
+    const large = await offload.open(pointer, compression, options, streaming.broken);
+    return { header, body: NOTHING, large };
   }
 
   /**
@@ -265,6 +340,15 @@ export class OutcomeTransform {
     return this.sealing.open(head.seal, headBytes, content, binding);
   }
 }
+
+/** Which bodies are read as streams. */
+export interface Streaming {
+  readonly aboveBytes: number;
+  /** Is called when a stream that was opened fails. */
+  readonly broken: (error: UnreadableOutcome) => void;
+}
+
+const NOTHING = new Uint8Array();
 
 /** What encrypts one outcome. */
 interface Seals {

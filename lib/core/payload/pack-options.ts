@@ -55,11 +55,21 @@ export interface OffloadOptions {
    */
   readonly aboveBytes?: number;
   /**
-   * How long the blob store may take for a body. Then only that the operation is done is kept.
+   * The largest body that goes to the blob store, in bytes. Of a larger one, only that the operation is done is kept.
+   * @defaultValue 1_073_741_824, from 0 to 1_099_511_627_776
+   */
+  readonly maxBytes?: number;
+  /**
+   * How long the blob store may take for a body. Of one that is streamed: how long neither the handler delivers a byte nor
+   * the blob store takes one; all of it has to end within `lease.maxExecution`. Then only that the operation is done is kept.
    * @defaultValue '1m', from '100ms' to '1h'
    */
   readonly putTimeout?: Duration;
-  /** How long a replay waits for a body. Then it gets a 503. @defaultValue '10s', from '100ms' to '1h' */
+  /**
+   * How long a replay waits for a body, and for each part of one that is streamed. Then it gets a 503 or, if its head has
+   * left, a broken connection.
+   * @defaultValue '10s', from '100ms' to '1h'
+   */
   readonly getTimeout?: Duration;
 }
 
@@ -71,8 +81,15 @@ export interface ResolvedPackOptions {
   /** `undefined` where the keys decide. */
   readonly encryption?: boolean;
   readonly offload: false | ResolvedOffload;
+  /** The most that is held in memory, and stored in a record. */
+  readonly maxBytes: number;
   /** Milliseconds from completion. `undefined`: as long as the record. */
   readonly bodyRetention?: number;
+}
+
+/** Whether a body goes to the blob store, if there is one. */
+export function isOffloaded(bytes: number, { offload, maxBytes }: ResolvedPackOptions): boolean {
+  return offload !== false && bytes > Math.min(offload.aboveBytes, maxBytes);
 }
 
 const MAX_LEVEL = { deflate: 9, brotli: 11, zstd: 22 } as const;
@@ -105,6 +122,7 @@ export const COMPRESSION: Group<CompressionOptions, ResolvedCompressionOptions> 
 export const OFFLOAD: Group<OffloadOptions, ResolvedOffload> = {
   fields: {
     aboveBytes: integer({ default: 262_144, min: 0, max: 67_108_864 }),
+    maxBytes: integer({ default: 1_073_741_824, min: 0, max: 1_099_511_627_776 }),
     putTimeout: duration({ default: '1m', min: '100ms', max: '1h' }),
     getTimeout: duration({ default: '10s', min: '100ms', max: '1h' }),
   },

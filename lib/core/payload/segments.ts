@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createSecretKey } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject } from 'node:crypto';
 import { TAG_BYTES } from './frame.js';
 import { UnreadableOutcome } from './unreadable-outcome.js';
 
@@ -15,11 +15,20 @@ export function* sealedSegments(body: Uint8Array, key: Uint8Array): Generator<Bu
   const secret = createSecretKey(key);
   for (let at = 0, index = 0; index === 0 || at < body.length; at += SEGMENT_BYTES, index += 1) {
     const end = at + SEGMENT_BYTES;
-    const nonce = nonceOf(index, end >= body.length);
-    const cipher = createCipheriv(CIPHER, secret, nonce, { authTagLength: TAG_BYTES });
-    const sealed = cipher.update(body.subarray(at, end));
-    cipher.final();
-    yield Buffer.concat([sealed, cipher.getAuthTag()]);
+    yield seal(body.subarray(at, end), secret, index, end >= body.length);
+  }
+}
+
+/** The same for a body that comes in chunks of any length. */
+export async function* sealedStream(
+  body: AsyncIterable<Buffer>,
+  key: Uint8Array,
+): AsyncGenerator<Buffer, void, undefined> {
+  const secret = createSecretKey(key);
+  let index = 0;
+  for await (const { bytes, isLast } of inSegments(body, SEGMENT_BYTES)) {
+    yield seal(bytes, secret, index, isLast);
+    index += 1;
   }
 }
 
@@ -30,20 +39,68 @@ export function openSegments(sealed: Buffer, key: Uint8Array, segmentBytes: numb
   const parts: Buffer[] = [];
   const step = segmentBytes + TAG_BYTES;
   for (let at = 0, index = 0; index === 0 || at < sealed.length; at += step, index += 1) {
-    const segment = sealed.subarray(at, at + step);
-    const end = segment.length - TAG_BYTES;
-    if (end < 0) throw new UnreadableOutcome('integrity');
-    const nonce = nonceOf(index, at + step >= sealed.length);
-    const decipher = createDecipheriv(CIPHER, secret, nonce, { authTagLength: TAG_BYTES });
-    decipher.setAuthTag(segment.subarray(end));
-    parts.push(decipher.update(segment.subarray(0, end)));
-    try {
-      decipher.final();
-    } catch {
-      throw new UnreadableOutcome('integrity');
-    }
+    parts.push(open(sealed.subarray(at, at + step), secret, index, at + step >= sealed.length));
   }
   return Buffer.concat(parts);
+}
+
+/** The same for what comes in chunks of any length: none is given out before it is verified. */
+export async function* openStream(
+  sealed: AsyncIterable<Buffer>,
+  key: Uint8Array,
+  segmentBytes: number,
+): AsyncGenerator<Buffer, void, undefined> {
+  if (segmentBytes === 0) throw new UnreadableOutcome('format');
+  const secret = createSecretKey(key);
+  let index = 0;
+  for await (const { bytes, isLast } of inSegments(sealed, segmentBytes + TAG_BYTES)) {
+    yield open(bytes, secret, index, isLast);
+    index += 1;
+  }
+}
+
+function seal(clear: Uint8Array, secret: KeyObject, index: number, isLast: boolean): Buffer {
+  const nonce = nonceOf(index, isLast);
+  const cipher = createCipheriv(CIPHER, secret, nonce, { authTagLength: TAG_BYTES });
+  const sealed = cipher.update(clear);
+  cipher.final();
+  return Buffer.concat([sealed, cipher.getAuthTag()]);
+}
+
+function open(segment: Buffer, secret: KeyObject, index: number, isLast: boolean): Buffer {
+  const end = segment.length - TAG_BYTES;
+  if (end < 0) throw new UnreadableOutcome('integrity');
+  const nonce = nonceOf(index, isLast);
+  const decipher = createDecipheriv(CIPHER, secret, nonce, { authTagLength: TAG_BYTES });
+  decipher.setAuthTag(segment.subarray(end));
+  const clear = decipher.update(segment.subarray(0, end));
+  try {
+    decipher.final();
+  } catch {
+    throw new UnreadableOutcome('integrity');
+  }
+  return clear;
+}
+
+interface Segment {
+  readonly bytes: Buffer;
+  readonly isLast: boolean;
+}
+
+/** Segments of so many bytes; the last one, which may be shorter or empty, is known only at the end. */
+async function* inSegments(
+  source: AsyncIterable<Buffer>,
+  bytes: number,
+): AsyncGenerator<Segment, void, undefined> {
+  let rest: Buffer = Buffer.alloc(0);
+  for await (const chunk of source) {
+    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    while (rest.length > bytes) {
+      yield { bytes: rest.subarray(0, bytes), isLast: false };
+      rest = rest.subarray(bytes);
+    }
+  }
+  yield { bytes: rest, isLast: true };
 }
 
 /** 7 zero bytes, the index in 4, and whether it is the last segment. */

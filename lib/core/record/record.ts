@@ -1,3 +1,5 @@
+import type { Readable } from 'node:stream';
+
 /**
  * The stored state of one record key. Times are in milliseconds of the **store's** clock. See `record-transitions.ts`.
  */
@@ -53,6 +55,22 @@ export interface Outcome {
   readonly header: string;
   /** Returned byte for byte. May be empty. */
   readonly body: Uint8Array;
+}
+
+/** A body that is read from a blob store while it is sent, as it is too large for memory. */
+export interface LargeBody {
+  readonly bytes: number;
+  /**
+   * Opened; destroyed if nobody reads it soon. It fails before its last bytes if they are not all the bytes of the outcome:
+   * who has told their number first then never has passed on a whole answer that is wrong.
+   */
+  readonly stream: Readable;
+}
+
+/** An outcome as a transport gets it. */
+export interface ReadableOutcome extends Outcome {
+  /** In place of the body, which is empty then. */
+  readonly large?: LargeBody | undefined;
 }
 
 /** The operation is done, its outcome was not kept. No transport has such a header: each says that it was not kept. */

@@ -69,7 +69,12 @@ describe('options', () => {
         storeBody: true,
         maxBytes: 1_048_576,
         compression: false,
-        offload: { aboveBytes: 262_144, putTimeout: 60_000, getTimeout: 10_000 },
+        offload: {
+          aboveBytes: 262_144,
+          maxBytes: 1_073_741_824,
+          putTimeout: 60_000,
+          getTimeout: 10_000,
+        },
         codec: JSON_CODEC,
       },
       duplicates: { mode: 'reject', timeout: 10_000, retryAfter: 1_000 },
@@ -547,7 +552,12 @@ const GROUPS: { readonly [Name in Group]: Levels<Name> } = {
       dictionaries: { write: undefined, byId: new Map() },
       compression: { algorithm: 'deflate', thresholdBytes: 1_024, level: 6 },
       encryption: false,
-      offload: { aboveBytes: 9, putTimeout: 60_000, getTimeout: 3_000 },
+      offload: {
+        aboveBytes: 9,
+        maxBytes: 1_073_741_824,
+        putTimeout: 60_000,
+        getTimeout: 3_000,
+      },
     },
   },
   duplicates: {
