@@ -1,8 +1,9 @@
 import type { OutgoingHttpHeaders } from 'node:http';
+import type { Readable } from 'node:stream';
 import { HttpException } from '@nestjs/common';
 import { OperationRun, replyOf } from '../../core/engine/run-operation.js';
 import type { ResponseSender } from '../../core/engine/settlement.js';
-import type { Attempt, Settlement } from '../../core/operation/attempt.js';
+import type { Attempt, BodySpool, Settlement } from '../../core/operation/attempt.js';
 import type { ExecutionScope } from '../../core/operation/execution-scope.js';
 import { asksToKeep, type OutcomeSummary } from '../../core/operation/outcome-policy.js';
 import type { Outcome } from '../../core/record/record.js';
@@ -13,13 +14,23 @@ import { IdempotencyProblem } from './problem.js';
 import { addedHeaders } from './replay-headers.js';
 import {
   encodeResponse,
+  NOTHING,
   RESPONSE_NOT_KEPT,
+  type Head,
   type RecordedResponse,
 } from './response/http-response.js';
-import type { ResponseSink, Replacement } from './response/response-sink.js';
+import { holdDestroy } from './response/held-close.js';
+import type { ResponseSink, Replacement, SpooledResponse } from './response/response-sink.js';
 
 /** A handler that failed when its client got the response of a success. */
 const SUCCESS: OutcomeSummary = { status: 200 };
+
+/** What the first caller gets when its body cannot be read back: what its repetitions get. */
+const NOT_READ_BACK = {
+  not_kept: 'idempotency_response_not_kept',
+  outcome_unreadable: 'idempotency_outcome_unreadable',
+  outcome_unavailable: 'idempotency_outcome_unavailable',
+} as const;
 
 /** One attempt on HTTP, from the handler's start to the last byte. */
 export class HttpExecution extends OperationRun<RecordedResponse> implements ResponseSink {
@@ -33,6 +44,9 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
   onDiscard: (() => void) | undefined;
   /** What the handler had sent was dropped, and no other response has begun. */
   isResponseMissing = false;
+  /** What the handler has returned to be sent, if it is a stream. */
+  source: Readable | undefined;
+  private uploading: BodySpool | undefined;
 
   constructor(
     attempt: Attempt,
@@ -67,6 +81,38 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
 
   onSourceError(): void {
     this.report({ kind: 'sourceBroken' });
+    this.uploading?.fail(new Error('The source of the response failed.'));
+  }
+
+  spool(status: number, beginning: readonly Uint8Array[]): BodySpool | undefined {
+    if (!this.route.options.outcome.storeBody) return undefined;
+    const spool = this.startSpool(Buffer.concat(beginning), status);
+    this.uploading = spool;
+    if (spool !== undefined && this.source !== undefined) {
+      void spool.settled.then(holdDestroy(this.source));
+    }
+    return spool;
+  }
+
+  async onSpooled({ status, headers }: Head): Promise<SpooledResponse> {
+    const spool = this.uploading;
+    this.spooled = spool;
+    const response = { status, headers, body: NOTHING };
+    const settlement = await this.respond({ kind: 'responseComplete', status }, response);
+    const replacement = this.replacementAfter(settlement);
+    if (replacement !== undefined) {
+      if (settlement?.kind === 'other') spool?.discard();
+      return { kind: 'other', response: replacement };
+    }
+    const isReleased = settlement === undefined;
+    const large = (await spool?.open()) ?? 'not_kept';
+    if (typeof large === 'string') {
+      // A retry runs the operation again: nothing is known of it then.
+      const code = isReleased ? 'idempotency_store_unavailable' : NOT_READ_BACK[large];
+      return { kind: 'other', response: this.problem(code).toResponse() };
+    }
+    if (isReleased) large.stream.once('close', () => spool?.discard());
+    return { kind: 'own', large };
   }
 
   async onComplete(response: RecordedResponse): Promise<Replacement> {
@@ -109,8 +155,8 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
   }
 
   protected override outcomeOf(response: RecordedResponse | undefined): Outcome {
-    const { storeBody, maxBytes } = this.route.options.outcome;
-    if (response === undefined || !storeBody || response.body.length > maxBytes) {
+    const { storeBody } = this.route.options.outcome;
+    if (response === undefined || !storeBody || !this.attempt.keepsBody(response.body.length)) {
       return RESPONSE_NOT_KEPT;
     }
     try {

@@ -5,7 +5,7 @@ import { REJECTIONS, type RejectionCode } from '../../core/errors/rejections.js'
 import type { Outcome } from '../../core/record/record.js';
 import type { HttpRoute } from './http-route.js';
 import { decodeResponse, type RecordedResponse } from './response/http-response.js';
-import type { ResponseSink, Replacement } from './response/response-sink.js';
+import type { ResponseSink, Replacement, SpooledResponse } from './response/response-sink.js';
 
 /** Sends the stored response. Outer interceptors and filters run as usual, but cannot change its bytes. */
 export class HttpReplay implements ResponseSink {
@@ -31,6 +31,14 @@ export class HttpReplay implements ResponseSink {
 
   onComplete(): Promise<Replacement> {
     return Promise.resolve(this.response);
+  }
+
+  spool(): undefined {
+    // What it replaces is not stored.
+  }
+
+  onSpooled(): Promise<SpooledResponse> {
+    return Promise.resolve({ kind: 'other', response: this.response });
   }
 
   onOverflow(): Promise<Replacement> {

@@ -316,7 +316,8 @@ function replayedValue(
   if (!replay.isStarted) {
     replay.isStarted = true;
     const { rendition, options } = route;
-    const sent = rendition === 'body' && isOutermost ? exchange.sendInstead(response) : undefined;
+    const isPlain = rendition === 'body' && isOutermost && response.large === undefined;
+    const sent = isPlain ? exchange.sendInstead(response) : undefined;
     if (sent !== undefined) return sent.value;
     exchange.record(new HttpReplay(response, options.http.replayHeader, exchange.headers()));
     // Fastify selects the schema of the value by the status.

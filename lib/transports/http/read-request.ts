@@ -63,6 +63,7 @@ function receivedRequest(
     key,
     options,
     waitAtMostMs: waiting?.waitAtMostMs,
+    takesStreams: true,
     clientSignal: waiting?.clientSignal,
   };
 }

@@ -192,7 +192,9 @@ function endWithServerError(exchange: HttpExchange): void {
 
 function watchSource(execution: HttpExecution, value: unknown, exchange: HttpExchange): void {
   if (!(value instanceof StreamableFile)) return;
-  value.getStream().once('error', () => {
+  const source = value.getStream();
+  execution.source = source;
+  source.once('error', () => {
     // Before its first byte, Nest's whole response follows, as after a serializer that fails, unless the client has left.
     const isFollowed = !exchange.isUnfinished() && !exchange.rawResponse.destroyed;
     if (execution.isTransactional || !isFollowed) execution.onSourceError();

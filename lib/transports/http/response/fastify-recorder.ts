@@ -3,12 +3,14 @@ import { PassThrough, pipeline, Readable } from 'node:stream';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { asBuffer } from '../../../core/util/as-buffer.js';
 import { SymbolSlot } from '../../../core/util/symbol-slot.js';
+import { holdClose } from './held-close.js';
 import type { RecordedResponse } from './http-response.js';
-import { RawRecorder } from './raw-recorder.js';
-import type { ResponseRecording, ResponseSink } from './response-sink.js';
+import { isOtherLength, RawRecorder } from './raw-recorder.js';
+import type { ResponseRecording, ResponseSink, Spool } from './response-sink.js';
 import {
   contradictions,
   FRAMING,
+  isBodiless,
   MAX_BYTES_IN_ONE_CHUNK,
   reasonOf,
   sendServerError,
@@ -110,6 +112,8 @@ export class FastifyRecorder implements ResponseRecording {
   private restarts = 0;
   /** The payload could not be read, and nothing of it was sent: Fastify sends an error in its place. */
   private isReplaced = false;
+  /** While its body is stored, the response does not show that its client has left. */
+  private releaseClose: (() => void) | undefined;
 
   constructor(
     private readonly reply: FastifyReply,
@@ -186,6 +190,7 @@ export class FastifyRecorder implements ResponseRecording {
   private release(send: () => void): void {
     process.nextTick(() => {
       this.raw.uninstall();
+      this.releaseClose?.();
       try {
         send();
       } catch (error) {
@@ -202,7 +207,7 @@ export class FastifyRecorder implements ResponseRecording {
 
   private async decide(payload: unknown): Promise<Decided> {
     const { reply, sink, restarts } = this;
-    const buffering = bufferPayload(payload, sink);
+    const buffering = bufferPayload(payload, (chunks) => this.beyondBuffer(chunks), sink);
     const buffered = buffering instanceof Promise ? await buffering : buffering;
     if (restarts !== this.restarts) return new Promise(() => undefined);
     const status = reply.statusCode;
@@ -213,6 +218,7 @@ export class FastifyRecorder implements ResponseRecording {
       buffered.whole.destroy();
       return this.inPlaceOf(replacement);
     }
+    if (buffered.kind === 'spooled') return this.decideSpooled(buffered.spool, status, headers);
     if (buffered.kind === 'broken') {
       // As after a serializer that fails. Where the handler sends it, the error would count as its failure; and a client
       // that has left destroys the source.
@@ -241,16 +247,44 @@ export class FastifyRecorder implements ResponseRecording {
     return { status, headers, payload: textOf(body, headers, reply.raw) ?? asBuffer(body) };
   }
 
+  /** @returns what stores the body while it is read, if that is to be. */
+  private beyondBuffer(chunks: readonly Uint8Array[]): Spool | undefined {
+    const { reply, sink } = this;
+    const { raw } = reply;
+    const spool = raw.destroyed ? undefined : sink.spool(reply.statusCode, chunks);
+    if (spool === undefined) return undefined;
+    this.releaseClose = holdClose(raw, () => {
+      spool.fail(new Error('The response was destroyed.'));
+    });
+    return spool;
+  }
+
+  private async decideSpooled(
+    spool: Spool,
+    status: number,
+    headers: OutgoingHttpHeaders,
+  ): Promise<Decided> {
+    const { sink } = this;
+    if (isOtherLength(headers['content-length'], spool.bytes)) sink.onSourceError();
+    spool.end();
+    await spool.settled;
+    const answer = await sink.onSpooled({ status, headers });
+    if (answer.kind === 'other') return this.inPlaceOf(answer.response);
+    return ofLarge({ status, headers, body: NOTHING, large: answer.large });
+  }
+
   /** Sets status and fields of a web response, as Fastify does after its hooks. */
   private adopt(response: Response): void {
     this.reply.statusCode = response.status;
     for (const [name, value] of response.headers) this.reply.header(name, value);
   }
 
-  private inPlaceOf({ status, headers, body }: RecordedResponse): Decided {
+  private inPlaceOf(response: RecordedResponse): Decided {
+    const { status, headers, body, large } = response;
     const bytes = asBuffer(body);
     const before = { ...this.sink.headersBefore };
     for (const name of FRAMING) before[name] = undefined;
+    if (large !== undefined) return ofLarge({ ...response, headers: { ...before, ...headers } });
     return {
       status,
       headers: { ...before, ...headers },
@@ -274,6 +308,19 @@ export class FastifyRecorder implements ResponseRecording {
       }
     }
   }
+}
+
+const NOTHING = new Uint8Array();
+
+/** A body that Fastify sends while it is read. If it fails in between, Fastify breaks the connection. */
+function ofLarge({ status, headers, large }: RecordedResponse): Decided {
+  const fields = { ...headers };
+  for (const name of FRAMING) fields[name] = undefined;
+  if (large === undefined || isBodiless(status)) {
+    large?.stream.destroy();
+    return { status, headers: fields, payload: null };
+  }
+  return { status, headers: { ...fields, 'content-length': large.bytes }, payload: large.stream };
 }
 
 /** Removes a field of the handler, and one that middleware has set on Node's response. */
@@ -307,36 +354,91 @@ const UNPRINTABLE = /[^ -~]/;
 type BufferedPayload =
   | { readonly kind: 'complete'; readonly body: Uint8Array }
   | { readonly kind: 'broken'; readonly error: unknown }
+  | { readonly kind: 'spooled'; readonly spool: Spool }
   | { readonly kind: 'overflow'; readonly whole: Readable };
+
+/** What stores a body that is larger than the buffer. */
+type BeyondBuffer = (beginning: readonly Uint8Array[]) => Spool | undefined;
 
 function bufferPayload(
   payload: unknown,
+  beyond: BeyondBuffer,
   sink: ResponseSink,
 ): BufferedPayload | Promise<BufferedPayload> {
   if (payload === undefined || payload === null) return { kind: 'complete', body: Buffer.alloc(0) };
   if (typeof payload === 'string') return { kind: 'complete', body: Buffer.from(payload) };
   if (payload instanceof Uint8Array) return { kind: 'complete', body: payload };
-  return bufferStream(toReadable(payload), sink);
+  return bufferStream(toReadable(payload), beyond, sink);
 }
 
-async function bufferStream(source: Readable, sink: ResponseSink): Promise<BufferedPayload> {
+async function bufferStream(
+  source: Readable,
+  beyond: BeyondBuffer,
+  sink: ResponseSink,
+): Promise<BufferedPayload> {
   const chunks: Uint8Array[] = [];
   let bufferedBytes = 0;
+  let spool: SpooledStream | undefined;
   try {
     for await (const chunk of source.iterator({ destroyOnReturn: false })) {
       const bytes: unknown = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
       if (!(bytes instanceof Uint8Array)) {
         throw new TypeError('A stream that is sent as a response must contain strings or bytes');
       }
+      if (spool !== undefined) {
+        if (await spool.takes(bytes)) continue;
+        break;
+      }
       chunks.push(bytes);
       bufferedBytes += bytes.length;
-      if (bufferedBytes > sink.maxBufferedBytes)
-        return { kind: 'overflow', whole: rejoined(chunks, source) };
+      if (bufferedBytes <= sink.maxBufferedBytes) continue;
+      const started = beyond(chunks);
+      if (started === undefined) return { kind: 'overflow', whole: rejoined(chunks, source) };
+      spool = new SpooledStream(started, source);
+      for (const chunk of chunks.splice(0)) await spool.takes(chunk);
     }
   } catch (error) {
-    return { kind: 'broken', error };
+    spool?.spool.fail(error);
+    // Otherwise its source was destroyed because it is not wanted any more.
+    if (spool?.spool.isFailed !== true || spool.spool.isGivenUp) return { kind: 'broken', error };
   }
-  return { kind: 'complete', body: Buffer.concat(chunks) };
+  if (spool === undefined) return { kind: 'complete', body: Buffer.concat(chunks) };
+  return { kind: 'spooled', spool: spool.spool };
+}
+
+/** A spool that a reader waits for. */
+class SpooledStream {
+  private goOn: () => void = noop;
+
+  constructor(
+    readonly spool: Spool,
+    source: Readable,
+  ) {
+    const goOn = () => {
+      this.goOn();
+    };
+    spool.onDrain(goOn);
+    void spool.settled.then(() => {
+      // It may have nothing to deliver for a long time.
+      if (spool.isFailed) source.destroy();
+      goOn();
+    });
+  }
+
+  /** @returns whether more is wanted, once it is. */
+  async takes(chunk: Uint8Array): Promise<boolean> {
+    const { spool } = this;
+    if (!spool.isFailed && !spool.write(chunk)) {
+      await new Promise<void>((resolve) => {
+        this.goOn = resolve;
+      });
+    }
+    return !spool.isFailed;
+  }
+}
+
+function noop(): void {
+  // Nobody waits.
 }
 
 function rejoined(chunks: readonly Uint8Array[], rest: Readable): Readable {

@@ -1,11 +1,13 @@
 import type { OutgoingHttpHeaders } from 'node:http';
-import type { Outcome } from '../../../core/record/record.js';
+import type { LargeBody, Outcome, ReadableOutcome } from '../../../core/record/record.js';
 
 /** A response as it is sent. Header names are in lower case. */
 export interface RecordedResponse {
   readonly status: number;
   readonly headers: OutgoingHttpHeaders;
   readonly body: Uint8Array;
+  /** In place of the body, which is empty then. */
+  readonly large?: LargeBody | undefined;
 }
 
 /** The version of the outcome's header. */
@@ -16,7 +18,7 @@ type HttpOutcomeHeader =
   | readonly [format: typeof FORMAT]
   | readonly [format: typeof FORMAT, status: number, headers: OutgoingHttpHeaders];
 
-const NOTHING = new Uint8Array();
+export const NOTHING = new Uint8Array();
 
 /** The operation is done, its response was not kept: replayed as 409 (contract C70a, C87d). */
 export const RESPONSE_NOT_KEPT: Outcome = Object.freeze({
@@ -37,9 +39,10 @@ export function encodeResponse({ status, headers, body }: RecordedResponse): Out
 }
 
 /** The stored response, or `undefined` if it was not kept or has a format that this version does not support. */
-export function decodeResponse({ header, body }: Outcome): RecordedResponse | undefined {
+export function decodeResponse(outcome: ReadableOutcome): RecordedResponse | undefined {
+  const { header, body, large } = outcome;
   const head = headsByHeader.get(header) ?? decoded(header);
-  return head && { status: head.status, headers: head.headers, body };
+  return head && { status: head.status, headers: head.headers, body, large };
 }
 
 function encoded(status: number, headers: OutgoingHttpHeaders): string {
@@ -74,7 +77,7 @@ function decoded(header: string): Head | undefined {
   }
 }
 
-type Head = Omit<RecordedResponse, 'body'>;
+export type Head = Pick<RecordedResponse, 'status' | 'headers'>;
 
 const headersByShape = new Map<string, string>();
 const headsByHeader = new Map<string, Head>();

@@ -8,12 +8,14 @@ import {
   type RecordedPhase,
   type ResponseRecorder,
 } from './response-patch.js';
-import type { ResponseRecording, ResponseSink } from './response-sink.js';
+import { holdClose } from './held-close.js';
+import type { ResponseRecording, ResponseSink, Spool } from './response-sink.js';
 import {
   checkStatusLine,
   contradictions,
   reasonOf,
   sendBody,
+  sendLarge,
   sendReplacement,
   sendServerError,
   setFields,
@@ -32,6 +34,7 @@ interface Recording {
 /**
  * - `recording`: writes are buffered, nothing is sent.
  * - `overflowing`: the response is larger than the buffer, and waits for the decision; writes are still buffered.
+ * - `spooling`: it is larger than the buffer, and stored before anything of it is sent; writes go to the spool.
  * - `complete`: it has ended and waits for the decision; further writes are ignored.
  * - `open`: it has its original methods.
  * - `discarding`: another response was sent; further writes are discarded.
@@ -39,6 +42,7 @@ interface Recording {
 type RecorderState =
   | Recording
   | { readonly phase: 'overflowing'; readonly chunks: Uint8Array[] }
+  | { readonly phase: 'spooling'; readonly spool: Spool }
   | { readonly phase: 'complete'; readonly endCallback: EndCallback }
   | { readonly phase: 'open' | 'discarding' };
 
@@ -56,6 +60,8 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
   private drainListeners: DrainListeners | undefined;
   /** In a transaction: the `finish` listeners of other code. */
   private readonly finishListeners: readonly unknown[];
+  /** While its body is stored, the response does not show that its client has left. */
+  private releaseClose: (() => void) | undefined;
 
   constructor(
     private readonly response: ServerResponse,
@@ -144,8 +150,18 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
           if (callback !== undefined) process.nextTick(callback);
           return true;
         }
+        if (this.startSpool(state.chunks)) {
+          if (callback !== undefined) process.nextTick(callback);
+          return !this.needsDrain;
+        }
         this.become({ phase: 'overflowing', chunks: state.chunks }, 'body');
         void this.overflow(state.chunks);
+        break;
+      case 'spooling':
+        if (state.spool.write(bytesOf(chunk, encoding))) {
+          if (callback !== undefined) process.nextTick(callback);
+          return true;
+        }
         break;
       case 'overflowing':
         buffer(state.chunks, chunk, encoding);
@@ -180,6 +196,17 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
         } else {
           void this.decide(state.chunks, reason, callback);
         }
+        return;
+      }
+      case 'spooling': {
+        const { spool } = state;
+        if (chunk !== undefined) spool.write(bytesOf(chunk, encoding));
+        this.become({ phase: 'complete', endCallback: callback }, 'ended');
+        if (isOtherLength(this.response.getHeader('content-length'), spool.bytes)) {
+          this.sink.onSourceError();
+        }
+        spool.end();
+        void this.decideSpooled(spool, callback);
         return;
       }
       case 'complete':
@@ -277,7 +304,7 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
     const { statusCode } = response;
     const headers = response.getHeaders();
     const body = joined(chunks);
-    if (isCutShort(headers['content-length'], body)) sink.onSourceError();
+    if (isOtherLength(headers['content-length'], body.length)) sink.onSourceError();
     const replacement = await sink.onComplete({ status: statusCode, headers, body });
     this.uninstall();
     try {
@@ -293,6 +320,58 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
       }
     } catch (error) {
       sendServerError(response, error);
+    }
+  }
+
+  /** @returns whether the body is stored while it is written. */
+  private startSpool(chunks: readonly Uint8Array[]): boolean {
+    const { response, sink, existingListeners } = this;
+    const spool = response.destroyed ? undefined : sink.spool(response.statusCode, chunks);
+    if (spool === undefined) return false;
+    const release = holdClose(response, () => {
+      sink.onSourceError();
+    });
+    this.releaseClose = release;
+    this.become({ phase: 'spooling', spool }, 'body');
+    spool.onDrain(() => {
+      existingListeners.emit();
+    });
+    let mayGoOn = true;
+    for (const chunk of chunks) mayGoOn = spool.write(chunk);
+    if (!mayGoOn) existingListeners.add(undefined);
+    void spool.settled.then(() => {
+      // What its handler does after the source has failed is awaited; it may end the response.
+      if (this.state.phase !== 'spooling') return;
+      if (spool.isGivenUp) release();
+      else void this.decideSpooled(spool, undefined);
+    });
+    return true;
+  }
+
+  /** Once its body is stored, or will not be, though its handler may still write. */
+  private async decideSpooled(spool: Spool, callback: EndCallback): Promise<void> {
+    const { response, sink } = this;
+    const { statusCode: status } = response;
+    const hasEnded = this.state.phase === 'complete';
+    const reason = reasonOf(response);
+    const headers = response.getHeaders();
+    if (!hasEnded) this.become(CLOSED, 'ended');
+    await spool.settled;
+    const answer = await sink.onSpooled({ status, headers });
+    this.uninstall();
+    try {
+      if (answer.kind === 'other') {
+        sendReplacement(response, answer.response, sink, callback);
+      } else {
+        response.statusCode = status;
+        setReason(response, reason);
+        sendLarge(response, answer.large, callback);
+      }
+      if (!hasEnded) this.discard();
+    } catch (error) {
+      sendServerError(response, error);
+    } finally {
+      this.releaseClose?.();
     }
   }
 
@@ -335,9 +414,13 @@ function recording(): Recording {
 
 /** @returns the number of bytes. */
 function buffer(chunks: Uint8Array[], chunk: Chunk, encoding: BufferEncoding | undefined): number {
-  const bytes = typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk;
+  const bytes = bytesOf(chunk, encoding);
   chunks.push(bytes);
   return bytes.length;
+}
+
+function bytesOf(chunk: Chunk, encoding: BufferEncoding | undefined): Uint8Array {
+  return typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk;
 }
 
 function joined(chunks: readonly Uint8Array[]): Uint8Array {
@@ -345,7 +428,7 @@ function joined(chunks: readonly Uint8Array[]): Uint8Array {
   return only !== undefined && chunks.length === 1 ? only : Buffer.concat(chunks);
 }
 
-/** Whether the body differs from its announced length: a failed source may still have called `end`. */
-function isCutShort(contentLength: unknown, body: Uint8Array): boolean {
-  return contentLength !== undefined && Number(contentLength) !== body.length;
+/** Whether a body differs from its announced length: a failed source may still have called `end`. */
+export function isOtherLength(contentLength: unknown, bytes: number): boolean {
+  return contentLength !== undefined && Number(contentLength) !== bytes;
 }

@@ -1,8 +1,30 @@
 import type { OutgoingHttpHeaders } from 'node:http';
-import type { RecordedResponse } from './http-response.js';
+import type { LargeBody } from '../../../core/record/record.js';
+import type { Head, RecordedResponse } from './http-response.js';
 
 /** What to send in place of the recorded response; `undefined` sends that one. */
 export type Replacement = RecordedResponse | undefined;
+
+/** A body that is stored while it is written, before anything of it is sent. */
+export interface Spool {
+  /** How many were written. */
+  readonly bytes: number;
+  /** Resolves when it is stored as a whole, or failed. */
+  readonly settled: Promise<void>;
+  readonly isFailed: boolean;
+  /** Whether it was {@link fail} that ended it. */
+  readonly isGivenUp: boolean;
+  onDrain(listener: () => void): void;
+  /** @returns whether more may follow at once. */
+  write(chunk: Uint8Array): boolean;
+  end(): void;
+  fail(error: unknown): void;
+}
+
+/** What is sent in place of a response whose body was stored first: its own body is read back. */
+export type SpooledResponse =
+  | { readonly kind: 'own'; readonly large: LargeBody }
+  | { readonly kind: 'other'; readonly response: RecordedResponse };
 
 /** Decides what happens with a recorded response. */
 export interface ResponseSink {
@@ -25,6 +47,14 @@ export interface ResponseSink {
   onStart(status: number): 'hold' | 'pass' | 'ignore';
   /** The response is complete, with all header fields. Resolves when it may be sent. */
   onComplete(response: RecordedResponse): Promise<Replacement>;
+  /**
+   * The response is larger than the buffer: starts to store its body.
+   * @param beginning - of the body, which the recorder writes as well.
+   * @returns `undefined` if it is not to be stored; then {@link onOverflow} follows.
+   */
+  spool(status: number, beginning: readonly Uint8Array[]): Spool | undefined;
+  /** The response is complete, with its body in the spool; or the spool has failed. */
+  onSpooled(head: Head): Promise<SpooledResponse>;
   /** The response is larger than the buffer. Resolves when its beginning may be sent. */
   onOverflow(status: number): Promise<Replacement>;
   /** The source of the response failed, so the body is incomplete. */

@@ -1,6 +1,7 @@
 import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { Logger } from '@nestjs/common';
 import { asBuffer } from '../../../core/util/as-buffer.js';
+import type { LargeBody } from '../../../core/record/record.js';
 import type { RecordedResponse } from './http-response.js';
 import { endsAsNode, type HeaderFields } from './response-patch.js';
 import type { ResponseSink } from './response-sink.js';
@@ -48,7 +49,7 @@ export function sendReplacement(
 /** Sends a recorded response. The response's own fields stay, unless the recorded one has them, too. */
 export function sendRecorded(
   response: ServerResponse,
-  { status, headers, body }: RecordedResponse,
+  { status, headers, body, large }: RecordedResponse,
   callback?: () => void,
 ): void {
   // Of middleware, which knew nothing of this body.
@@ -56,11 +57,42 @@ export function sendRecorded(
     if (response.hasHeader(name)) response.removeHeader(name);
   }
   setFields(response, headers);
-  // Node adds no length after one was removed.
-  if (!isBodiless(status)) response.setHeader('Content-Length', body.length);
   response.statusCode = status;
   setReason(response, '');
+  if (large !== undefined) {
+    sendLarge(response, large, callback);
+    return;
+  }
+  // Node adds no length after one was removed.
+  if (!isBodiless(status)) response.setHeader('Content-Length', body.length);
   sendBody(response, body, callback);
+}
+
+/** Sends a body while it is read. If it fails in between, the connection breaks: its length was told first. */
+export function sendLarge(
+  response: ServerResponse,
+  { bytes, stream }: LargeBody,
+  callback: (() => void) | undefined,
+): void {
+  for (const name of FRAMING) if (response.hasHeader(name)) response.removeHeader(name);
+  if (isBodiless(response.statusCode)) {
+    stream.destroy();
+    response.end(callback);
+    return;
+  }
+  response.setHeader('Content-Length', bytes);
+  if (callback !== undefined) response.once('finish', callback);
+  // Not by pipeline(), whose listeners are more than the handler's own have left room for.
+  response.on('drain', () => stream.resume());
+  response.once('close', () => stream.destroy());
+  stream
+    .on('data', (chunk: Buffer) => {
+      if (!response.write(chunk)) stream.pause();
+    })
+    .once('end', () => response.end())
+    // Who reads the body has reported it.
+    .once('error', () => response.destroy());
+  if (response.destroyed) stream.destroy();
 }
 
 /** Describe chunks. */
@@ -71,7 +103,7 @@ const LENGTH: readonly string[] = ['content-length'];
 const TRAILER: readonly string[] = ['trailer'];
 const NONE: readonly string[] = [];
 
-function isBodiless(status: number): boolean {
+export function isBodiless(status: number): boolean {
   return status === 204 || status === 304;
 }
 
