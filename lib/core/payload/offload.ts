@@ -198,8 +198,7 @@ export class Offload {
   private async read(name: BlobName, atMost: number, timeoutMs: number): Promise<Buffer> {
     try {
       return await this.within(timeoutMs, 'deliver a body', async (signal) => {
-        const source = await this.store.get(name, { signal });
-        if (source === undefined) throw new UnreadableOutcome('blob_missing');
+        const source = present(await this.store.get(name, { signal }));
         const chunks: Buffer[] = [];
         let length = 0;
         for await (const chunk of source) {
@@ -290,8 +289,7 @@ class Reading {
   ): AsyncGenerator<Buffer, void, undefined> {
     const { signal } = this.controller;
     try {
-      const source = await this.inTime(store.get(name, { signal }));
-      if (source === undefined) throw new UnreadableOutcome('blob_missing');
+      const source = present(await this.inTime(store.get(name, { signal })));
       const chunks = source[Symbol.asyncIterator]() as AsyncIterator<Uint8Array, void>;
       for (;;) {
         const next: IteratorResult<Uint8Array, void> = await this.inTime(chunks.next());
@@ -375,10 +373,15 @@ async function* verified(
       yield next;
     }
   }
-  if (bytes !== clearBytes || !digest.digest().equals(sha256)) {
+  if (bytes !== clearBytes || Buffer.compare(digest.digest(), sha256) !== 0) {
     throw new UnreadableOutcome('integrity');
   }
   yield* held;
+}
+
+function present(source: Readable | undefined): Readable {
+  if (source === undefined) throw new UnreadableOutcome('blob_missing');
+  return source;
 }
 
 function destroy(stream: Readable): void {

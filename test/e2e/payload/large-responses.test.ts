@@ -99,6 +99,13 @@ class Files {
     return write(takeRaw(reply), false, 32_000_000);
   }
 
+  /** Its source ends early, without an error. */
+  @Post('announced')
+  @Idempotent()
+  announced() {
+    return new StreamableFile(next(), { length: LARGE + 1 });
+  }
+
   @Post('send')
   @Idempotent()
   send(@Res() reply: FastifyReply) {
@@ -401,6 +408,14 @@ describe.each(platforms)('On %s, a large body whose source fails', (platform) =>
     const retry = await send('file');
     // A response in its place is an outcome like any other.
     expect([409, 500]).toContain(retry.status);
+    expect(executions).toBe(1);
+  });
+
+  it('silently, before the announced length, is the same', async () => {
+    const { send } = await start(platform);
+    expect(await send('announced')).toMatchObject(NOT_KEPT);
+    expect(await blobs()).toEqual([]);
+    expect(await send('announced')).toMatchObject(NOT_KEPT);
     expect(executions).toBe(1);
   });
 });

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { Controller, HttpException, Post } from '@nestjs/common';
+import { Controller, HttpException, Post, StreamableFile } from '@nestjs/common';
 import {
   type IdempotencyEvent,
   IdempotencyEvents,
@@ -58,6 +59,17 @@ class Statements {
     const text = randomBytes(LARGE / 2).toString('hex');
     if (scenario.planned(execution) === 'decline') throw new HttpException({ text }, 402);
     return { execution, text };
+  }
+
+  /** The same, by a stream that is larger than what is held in memory. */
+  @Post('streamed')
+  @Idempotent({ transaction: true, outcome: { maxBytes: 100_000 } })
+  async streamed(@InScenario() scenario: Scenario) {
+    const execution = await scenario.run();
+    const transaction = requireIdempotencyTransaction<Transaction>();
+    await transaction.query('INSERT INTO transfers VALUES ($1, $2)', [scenario.key, execution]);
+    const chunks = Array.from({ length: 10 }, () => randomBytes(LARGE / 10));
+    return new StreamableFile(Readable.from(chunks, { objectMode: false }));
   }
 }
 
@@ -117,42 +129,49 @@ const rolledBack = (events: readonly IdempotencyEvent[]) =>
   events.filter(({ type }) => type === 'rolled_back');
 
 describe.each(platforms)('On %s, a large response of a transaction', (platform) => {
-  it('is in the blob store when record and writes are, and not before', async () => {
-    const { scenario: next, unitOfWork } = await start(here(), {}, platform);
-    const scenario = next();
-    let before: unknown;
-    unitOfWork.beforeCommit = async () => {
-      before = [await storedBlobs(), await bank.committed(scenario)];
-    };
-    const first = await scenario.post('/statement');
-    expect(first.status).toBe(201);
-    expect(before).toEqual([[], []]);
-    const names = await storedBlobs();
-    expect(names).toEqual([expect.stringMatching(/^d1\//)]);
-    expect(await bank.committed(scenario)).toEqual([1]);
-    expectReplay(await scenario.post('/statement'), first);
-    expect(scenario.executions).toBe(1);
-    expect(await storedBlobs()).toEqual(names);
-  });
+  it.each(['/statement', '/streamed'])(
+    'of %s is in the blob store when record and writes are, and not before',
+    async (path) => {
+      const { scenario: next, unitOfWork } = await start(here(), {}, platform);
+      const scenario = next();
+      let before: unknown;
+      unitOfWork.beforeCommit = async () => {
+        before = [await storedBlobs(), await bank.committed(scenario)];
+      };
+      const first = await scenario.post(path);
+      expect(first.status).toBe(201);
+      expect(before).toEqual([[], []]);
+      const names = await storedBlobs();
+      expect(names).toEqual([expect.stringMatching(/^d1\//)]);
+      expect(await bank.committed(scenario)).toEqual([1]);
+      expectReplay(await scenario.post(path), first);
+      expect(scenario.executions).toBe(1);
+      expect(await storedBlobs()).toEqual(names);
+    },
+  );
 });
 
 describe('A large response of a transaction that is rolled back', () => {
-  it('leaves neither blob nor record nor writes, and a retry runs', async () => {
-    const { scenario: next, unitOfWork, events } = await start(here());
-    const scenario = next();
-    unitOfWork.beforeCommit = () => {
-      throw new Error('the commit failed');
-    };
-    expectProblem(await scenario.post('/statement'), 'store-unavailable');
-    expect([await storedBlobs(), await bank.committed(scenario)]).toEqual([[], []]);
-    expect(rolledBack(events)).toHaveLength(1);
-    unitOfWork.beforeCommit = () => undefined;
-    const again = await scenario.post('/statement');
-    expect(again).toMatchObject({ status: 201, json: { execution: 2 } });
-    expectReplay(await scenario.post('/statement'), again);
-    expect(await bank.committed(scenario)).toEqual([2]);
-    expect(await storedBlobs()).toHaveLength(1);
-  });
+  it.each(['/statement', '/streamed'])(
+    'leaves of %s neither blob nor record nor writes, and a retry runs',
+    async (path) => {
+      const { scenario: next, unitOfWork, events } = await start(here());
+      const scenario = next();
+      unitOfWork.beforeCommit = () => {
+        throw new Error('the commit failed');
+      };
+      expectProblem(await scenario.post(path), 'store-unavailable');
+      expect([await storedBlobs(), await bank.committed(scenario)]).toEqual([[], []]);
+      expect(rolledBack(events)).toHaveLength(1);
+      unitOfWork.beforeCommit = () => undefined;
+      const again = await scenario.post(path);
+      expect(again.status).toBe(201);
+      expect(scenario.executions).toBe(2);
+      expectReplay(await scenario.post(path), again);
+      expect(await bank.committed(scenario)).toEqual([2]);
+      expect(await storedBlobs()).toHaveLength(1);
+    },
+  );
 
   it('as its failure is kept: the blob of the failure is, the writes are not', async () => {
     const { scenario: next } = await start(here());
@@ -181,23 +200,26 @@ it('A blob may take longer than storeErrors.saveTimeout, which is for the commit
 });
 
 describe('A blob that cannot be put in the transaction', () => {
-  it('because the database refuses it: all is rolled back, and a retry runs', async () => {
-    const { scenario: next, events } = await start(here());
-    const scenario = next();
-    await bank.observer.query(
-      'ALTER TABLE idempotency_blobs ADD CONSTRAINT full_disk CHECK (part < 1) NOT VALID',
-    );
-    try {
-      expectProblem(await scenario.post('/statement'), 'store-unavailable');
-    } finally {
-      await bank.observer.query('ALTER TABLE idempotency_blobs DROP CONSTRAINT full_disk');
-    }
-    expect([await storedBlobs(), await bank.committed(scenario)]).toEqual([[], []]);
-    expect(rolledBack(events)).toMatchObject([{ errorType: 'idempotency_blob_unavailable' }]);
-    expect(events.map(({ type }) => type)).not.toContain('pack_failed');
-    expect((await scenario.post('/statement')).json.execution).toBe(2);
-    expect(await bank.committed(scenario)).toEqual([2]);
-  });
+  it.each(['/statement', '/streamed'])(
+    'because the database refuses that of %s: all is rolled back, and a retry runs',
+    async (path) => {
+      const { scenario: next, events } = await start(here());
+      const scenario = next();
+      await bank.observer.query(
+        'ALTER TABLE idempotency_blobs ADD CONSTRAINT full_disk CHECK (part < 1) NOT VALID',
+      );
+      try {
+        expectProblem(await scenario.post(path), 'store-unavailable');
+      } finally {
+        await bank.observer.query('ALTER TABLE idempotency_blobs DROP CONSTRAINT full_disk');
+      }
+      expect([await storedBlobs(), await bank.committed(scenario)]).toEqual([[], []]);
+      expect(rolledBack(events)).toMatchObject([{ errorType: 'idempotency_blob_unavailable' }]);
+      expect(events.map(({ type }) => type)).not.toContain('pack_failed');
+      expect((await scenario.post(path)).status).toBe(201);
+      expect(await bank.committed(scenario)).toEqual([2]);
+    },
+  );
 
   it('within offload.putTimeout: all is rolled back, and a retry runs', async () => {
     const outcome = { offload: { aboveBytes: 10_000, putTimeout: '200ms' } } as const;

@@ -18,6 +18,7 @@ function inFile(file: string, suite: string, ...entries: readonly Entry[]): Payl
 
 const UNIT = 'test/unit/payload';
 const E2E = 'test/e2e/payload/blobs.test.ts';
+const STREAMS = 'test/e2e/payload/large-responses.test.ts';
 
 export const PAYLOAD_MISTAKES: readonly PayloadMistake[] = [
   ...inFile(
@@ -226,6 +227,46 @@ export const PAYLOAD_MISTAKES: readonly PayloadMistake[] = [
       "new UnreadableOutcome('blob_unavailable')",
     ],
   ),
+  ...inFile(
+    'lib/core/payload/offload.ts',
+    STREAMS,
+    [
+      'any bytes of a streamed blob are sent',
+      'that is that of another key is no whole answer',
+      ' || Buffer.compare(digest.digest(), sha256) !== 0',
+      '',
+    ],
+    [
+      'all of a streamed blob is sent before it is verified',
+      'that is that of another key is no whole answer',
+      'const HELD_BYTES = 65_536;',
+      'const HELD_BYTES = 0;',
+    ],
+    [
+      'a streamed blob is read on when its reader has left',
+      'is no longer read when its reader has left',
+      'if (!this.isDone) this.controller.abort();',
+      'void this.isDone;',
+    ],
+  ),
+  ...inFile('lib/core/payload/upload.ts', STREAMS, [
+    'a writer that does not wait fills the memory',
+    'because of a handler that does not wait',
+    'this.source.readableLength > MAX_BACKLOG_BYTES',
+    'this.source.readableLength < 0',
+  ]),
+  ...inFile('lib/transports/http/response/held-close.ts', STREAMS, [
+    'who pipes into a response hears that its client has left while it is stored',
+    'finds the outcome of /pipe later',
+    'held.push(args);',
+    'return emit(...args);',
+  ]),
+  ...inFile('lib/transports/http/response/raw-recorder.ts', STREAMS, [
+    'a stream that has fewer bytes than it announced is stored as a whole',
+    'announced',
+    "if (isOtherLength(this.response.getHeader('content-length'), spool.bytes)) {",
+    'if (spool.bytes < 0) {',
+  ]),
   ...inFile(
     'lib/core/engine/packed-outcomes.ts',
     E2E,
