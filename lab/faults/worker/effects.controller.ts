@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Body, Controller, Inject, Post, Res } from '@nestjs/common';
+import { Readable } from 'node:stream';
+import { Body, Controller, Inject, Post, Res, StreamableFile } from '@nestjs/common';
 import { IdempotencyContext, Idempotent } from 'nestjs-idempotency';
 import { LineFile } from './line-file.js';
 import { Mishaps } from './mishaps.js';
@@ -11,6 +12,8 @@ import { EXECUTION_HEADER, OPERATION, WORKER_SETTINGS, type WorkerSettings } fro
 export interface EffectRequest {
   /** Size of an answer in bytes instead of JSON: all of them, over and over. */
   readonly bytes?: number;
+  /** Whether they are a stream. */
+  readonly isStreamed?: boolean;
 }
 
 @Controller('effects')
@@ -25,7 +28,7 @@ export class EffectsController {
   @Post()
   async create(
     @IdempotencyContext() context: IdempotencyContext,
-    @Body() { bytes }: EffectRequest,
+    @Body() { bytes, isStreamed }: EffectRequest,
     @Res({ passthrough: true }) reply: { header(name: string, value: string): unknown },
   ): Promise<unknown> {
     await this.mishaps.at('in_handler');
@@ -36,6 +39,19 @@ export class EffectsController {
     this.ledger.append({ key, attempt, fence, isTakeover, at: Date.now(), worker, execution });
     await this.mishaps.at('after_effect');
     reply.header(EXECUTION_HEADER, execution);
-    return bytes === undefined ? { key, execution, attempt } : octets(bytes, execution);
+    if (bytes === undefined) return { key, execution, attempt };
+    const body = octets(bytes, execution);
+    return isStreamed === true ? new StreamableFile(inChunks(body)) : body;
   }
+}
+
+const CHUNK_BYTES = 65_536;
+
+function inChunks(body: Buffer): Readable {
+  const chunks = function* () {
+    for (let at = 0; at < body.length; at += CHUNK_BYTES) {
+      yield body.subarray(at, at + CHUNK_BYTES);
+    }
+  };
+  return Readable.from(chunks(), { objectMode: false });
 }

@@ -10,6 +10,7 @@ import { recordKeyOf } from '../../../lab/faults/extra-executions.js';
 import { Lab, type StartOptions } from '../../../lab/faults/lab.js';
 import type { LabWorker } from '../../../lab/faults/lab-worker.js';
 import { judge } from '../../../lab/faults/oracle.js';
+import type { EffectRequest } from '../../../lab/faults/worker/effects.controller.js';
 import type { Point } from '../../../lab/faults/worker/mishap.js';
 import { CALLER_HEADER } from '../../../lab/faults/worker/settings.js';
 import { describeWithClock, ServerClock } from '../../support/clocks/server-clock.js';
@@ -26,6 +27,9 @@ const LIMIT_MS = 30_000;
 const OUTCOME = { offload: { aboveBytes: ABOVE } };
 /** More than the sockets of a client that does not read take in. */
 const HUGE = 24_000_000;
+/** What is held in memory of a stream. */
+const MAX_BYTES = 100_000;
+const STREAMED = 3_000_000;
 
 const ALL_POINTS = ['before_put', 'in_put', 'after_put', 'before_complete'] as const;
 /** The last but one leaves a part of a body, and the last a whole one. */
@@ -59,22 +63,27 @@ describeWithClock('A worker that dies by kill -9 with a large body', () => {
   function start(onTakeover: 'run' | 'reject'): Promise<LabWorker> {
     const options: StartOptions['options'] = {
       lease: { duration: LEASE_MS, onTakeover },
-      outcome: { ...OUTCOME, maxBytes: 2 * HUGE },
+      outcome: { ...OUTCOME, maxBytes: MAX_BYTES },
     };
     return lab.start({ kind: 'redis', url: redis.url }, { blobs: place.settings, options });
   }
 
   /** It dies at this point of the key's first attempt; then its lease is over. */
-  async function crash(point: Point, key: string, onTakeover: 'run' | 'reject') {
+  async function crash(
+    point: Point,
+    key: string,
+    onTakeover: 'run' | 'reject',
+    body: EffectRequest = { bytes: LARGE },
+  ) {
     const victim = await start(onTakeover);
     const lost = await lab.client.send(victim.url, key, {
-      body: { bytes: LARGE },
+      body,
       mishap: crashAt(point),
     });
     expect(lost).toMatchObject({ error: 'ECONNRESET' });
     await victim.untilExit();
     const survivor = survivors.get(onTakeover)!;
-    expect(await ask(survivor, key)).toMatchObject(
+    expect(await ask(survivor, key, body)).toMatchObject(
       point === 'after_complete'
         ? { status: 201, replayed: true }
         : { status: 409, code: 'idempotency_in_progress' },
@@ -83,8 +92,21 @@ describeWithClock('A worker that dies by kill -9 with a large body', () => {
     return survivor;
   }
 
-  const ask = (worker: LabWorker, key: string) =>
-    lab.client.send(worker.url, key, { body: { bytes: LARGE } });
+  const ask = (worker: LabWorker, key: string, body: EffectRequest = { bytes: LARGE }) =>
+    lab.client.send(worker.url, key, { body });
+
+  it.each<Point>(['in_put', 'before_complete', 'after_complete'])(
+    'at the point %s with a body that is streamed leaves its effect, which is never repeated',
+    async (point) => {
+      const key = `streamed-${point}`;
+      const body = { bytes: STREAMED, isStreamed: true };
+      const survivor = await crash(point, key, 'reject', body);
+      const response = await ask(survivor, key, body);
+      if (point === 'after_complete') expect(isWhole(response, STREAMED)).toBe(true);
+      else expect(response).toMatchObject({ status: 409, code: 'idempotency_outcome_unknown' });
+      expect(lab.effects(key)).toHaveLength(1);
+    },
+  );
 
   it.each(POINTS)(
     'at the point %s leaves its effect, which onTakeover: "reject" never repeats',
@@ -121,38 +143,42 @@ describeWithClock('A worker that dies by kill -9 with a large body', () => {
     expect(lab.effects(key)).toHaveLength(1);
   });
 
-  it('while it sends leaves a client that knows it, and an outcome that is replayed', async () => {
-    const key = 'sending';
-    const victim = await start('run');
-    const sent = request(`${victim.url}/effects`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        'idempotency-key': key,
-        [CALLER_HEADER]: CALLER,
-      },
-    });
-    sent.end(JSON.stringify({ bytes: HUGE }));
-    const [response] = (await once(sent, 'response')) as [IncomingMessage];
-    let bytes = 0;
-    const broken = new Promise((resolve) => response.once('error', resolve));
-    response.on('data', (chunk: Buffer) => {
-      bytes += chunk.length;
-      response.pause();
-    });
-    await once(response, 'data');
-    await lab.kill(victim);
-    response.on('data', () => response.resume()).resume();
-    expect(await broken).toMatchObject({ code: 'ECONNRESET' });
-    expect(bytes).toBeLessThan(HUGE);
+  it.each([false, true])(
+    'while it sends leaves a client that knows it, and an outcome that is replayed; streamed: %s',
+    async (isStreamed) => {
+      const key = `sending-${isStreamed}`;
+      const body = { bytes: HUGE, isStreamed };
+      const victim = await start('run');
+      const sent = request(`${victim.url}/effects`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          'idempotency-key': key,
+          [CALLER_HEADER]: CALLER,
+        },
+      });
+      sent.end(JSON.stringify(body));
+      const [response] = (await once(sent, 'response')) as [IncomingMessage];
+      let bytes = 0;
+      const broken = new Promise((resolve) => response.once('error', resolve));
+      response.on('data', (chunk: Buffer) => {
+        bytes += chunk.length;
+        response.pause();
+      });
+      await once(response, 'data');
+      await lab.kill(victim);
+      response.on('data', () => response.resume()).resume();
+      expect(await broken).toMatchObject({ code: 'ECONNRESET' });
+      expect(bytes).toBeLessThan(HUGE);
 
-    const replay = await lab.client.send(survivors.get('run')!.url, key, {
-      body: { bytes: HUGE },
-    });
-    expect(replay).toMatchObject({ status: 201, replayed: true });
-    expect(isWhole(replay, HUGE)).toBe(true);
-    expect(lab.effects(key)).toHaveLength(1);
-  });
+      const replay = await lab.client.send(survivors.get('run')!.url, key, {
+        body,
+      });
+      expect(replay).toMatchObject({ status: 201, replayed: true });
+      expect(isWhole(replay, HUGE)).toBe(true);
+      expect(lab.effects(key)).toHaveLength(1);
+    },
+  );
 
   it('leaves nothing that was not reported, and no client with other bytes than those of its execution', () => {
     const { objections } = lab.judge({
@@ -162,7 +188,7 @@ describeWithClock('A worker that dies by kill -9 with a large body', () => {
       otherResponses: [...WITHOUT_BODY.otherResponses, '409 idempotency_outcome_unknown'],
     });
     expect(objections).toEqual([]);
-    expect(keysWithOtherBytes(lab).filter((key) => key !== 'sending')).toEqual([]);
+    expect(keysWithOtherBytes(lab).filter((key) => !/^(sending|streamed)-/.test(key))).toEqual([]);
   });
 });
 
