@@ -66,8 +66,9 @@ export interface OutcomeOptions {
   /** `false` stores only that the operation is done: a retry gets 409 "response not kept" (C87d). @defaultValue true */
   readonly storeBody?: boolean;
   /**
-   * Maximum bytes of a stored body. A larger one is sent; only that the operation is done is stored, and a retry gets
-   * 409 "response not kept" (contract C70a).
+   * Maximum bytes of a body that is held in memory and stored in a record. A larger one of an HTTP response goes to the
+   * blob store (`offload`). Without one, and elsewhere, it is sent; only that the operation is done is stored, and a retry
+   * gets 409 "response not kept" (contract C70a).
    * @defaultValue 1_048_576, from 0 to 67_108_864
    */
   readonly maxBytes?: number;
@@ -97,8 +98,9 @@ export interface OutcomeOptions {
    */
   readonly encryption?: boolean;
   /**
-   * When a body goes to the blob store of the module option `blobs`, with a pointer to it in the record. It is held in
-   * memory meanwhile: raise `maxBytes`, too. `false` keeps it in the record.
+   * When a body goes to the blob store of the module option `blobs`, with a pointer to it in the record. Up to `maxBytes`,
+   * it is held in memory meanwhile; a larger one is streamed there, and from there to its callers. `false` keeps bodies in
+   * the record.
    */
   readonly offload?: false | OffloadOptions;
 }
