@@ -33,7 +33,7 @@ import { startApp, type TestApp } from '../../support/http/start-app.js';
 import type { OutcomeOptions } from '../../support/internals/core.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { until } from '../../support/waiting/until.js';
-import { bytesOf, streamOf } from './support/streamed-bodies.js';
+import { bytesOf, streamOf } from '../../support/http/streamed-bodies.js';
 
 const MAX_BYTES = 100_000;
 const LARGE = 3_000_001;
