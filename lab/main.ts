@@ -60,6 +60,10 @@ const VERBS: Readonly<Record<string, Verb>> = {
     program: 'measure/large/main.ts',
     servers: ['redis'],
   },
+  'measure streams': {
+    summary: 'a large body stored and sent again, beside the same by hand',
+    program: 'measure/streams/main.ts',
+  },
   'measure telemetry': {
     summary: 'the CPU time that telemetry adds to a request',
     program: 'measure/telemetry/main.ts',
