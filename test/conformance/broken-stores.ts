@@ -1,12 +1,15 @@
+import { randomUUID } from 'node:crypto';
 import {
   type Abandoned,
   type AbandonedPage,
   type AbandonedRecord,
+  type Amend,
   type Begin,
   type BeginReply,
   type Complete,
   type Extend,
   type IdempotencyStore,
+  type List,
   type Release,
   type StoreObserver,
   StoreUnavailableError,
@@ -280,6 +283,57 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
     }),
   ),
   broken(
+    "amends without comparing the operator's fence",
+    'changes nothing when state or fence are not what the operator saw',
+    amending(({ expected, ...command }, { fence }) => ({
+      ...command,
+      expected: { ...expected, fence },
+    })),
+  ),
+  broken(
+    'amends a record whose lease is running',
+    'does not change a record whose lease is running unless it is told to',
+    amending((command) => ({ ...command, evenIfRunning: true })),
+  ),
+  broken(
+    'amends before notBefore',
+    'changes nothing before notBefore',
+    amending((command) => ({ ...command, notBefore: 0 })),
+  ),
+  broken(
+    'does not recognise a copy of an amend',
+    'replies already to a copy of the command, and changes nothing',
+    amending((command) => ({ ...command, token: randomUUID() as OwnerToken })),
+  ),
+  broken(
+    'amends without a note',
+    'replaces the note where one is given',
+    amending((command) => ({ ...command, note: undefined })),
+  ),
+  broken(
+    'counts no takeover after an amend',
+    'releases a record in any state, and the operation runs again as a takeover',
+    amending(({ change, ...command }) => ({
+      ...command,
+      change: change.kind === 'release' ? { ...change, isTakeover: false } : change,
+    })),
+  ),
+  broken(
+    'lists records of every note',
+    'lists records whose note contains one of the texts',
+    listingRecords((command) => ({ ...command, notes: undefined })),
+  ),
+  broken(
+    'lists records of every key',
+    'lists records whose key begins with the requested text',
+    listingRecords((command) => ({ ...command, keyPrefix: undefined })),
+  ),
+  broken(
+    'looks at all records for a page',
+    'ends a page when it has looked at enough, though it lists nothing',
+    listingRecords((command) => ({ ...command, maxScanned: Infinity })),
+  ),
+  broken(
     'cannot be opened again after a close',
     'works again after each close and open',
     closing(() => true, false),
@@ -372,6 +426,26 @@ function listing({
     override async abandoned(command: Abandoned) {
       const page = await super.abandoned(alter(command));
       return alterPage({ ...page, records: page.records.map(alterRecord) });
+    }
+  }
+  return (now: Clock) => new ListingStore({ now });
+}
+
+/** A store whose operator's commands are altered. */
+function amending(alter: (command: Amend, record: { readonly fence: number }) => Amend) {
+  class AmendingStore extends MemoryIdempotencyStore {
+    override async amend(command: Amend) {
+      const record = (await super.inspect(command.recordKey)) ?? { fence: 0 };
+      return super.amend(alter(command, record));
+    }
+  }
+  return (now: Clock) => new AmendingStore({ now });
+}
+
+function listingRecords(alter: (command: List) => List) {
+  class ListingStore extends MemoryIdempotencyStore {
+    override list(command: List) {
+      return super.list(alter(command));
     }
   }
   return (now: Clock) => new ListingStore({ now });

@@ -105,6 +105,95 @@ export interface AbandonedRecord {
   readonly origin: string;
 }
 
+/** The command that lists a page of records. `timeoutMs` applies to the page. */
+export interface List extends TimedCommand {
+  /** Only records whose key begins so, such as those of a scope by its tag. @defaultValue all */
+  readonly keyPrefix?: string | undefined;
+  /** @defaultValue all */
+  readonly states?: readonly RecordState[] | undefined;
+  /** Only records in progress whose lease is running, or is over. @defaultValue records in any state */
+  readonly lease?: 'running' | 'over' | undefined;
+  /** Minimum milliseconds since the latest attempt began, by the store's clock. @defaultValue any age */
+  readonly minAgeMs?: number | undefined;
+  /** Only records whose note contains one of these texts. @defaultValue all */
+  readonly notes?: readonly string[] | undefined;
+  /** Maximum records in a page; may be exceeded slightly if the database cannot stop in between. */
+  readonly limit: number;
+  /** Maximum records to look at for a page, whether they are listed or not; may be exceeded likewise. */
+  readonly maxScanned: number;
+  /** {@link RecordPage.cursor} of the previous page; omitted for the first. */
+  readonly cursor?: string | undefined;
+}
+
+/** A page of records. */
+export interface RecordPage {
+  /** May be empty even if more pages follow. */
+  readonly records: readonly ListedRecord[];
+  /** How many records were looked at; an estimate if the database does not tell. */
+  readonly scanned: number;
+  /** Opaque. Requests the next page; omitted on the last one. */
+  readonly cursor?: string;
+}
+
+/** A record as list returns it, without its outcome. */
+export interface ListedRecord extends Omit<IdempotencyRecord, 'outcome'> {
+  readonly recordKey: RecordKey;
+}
+
+/**
+ * The command by which an operator, and not an attempt, changes a record that he has looked at. It is judged at the moment of
+ * the write: nothing happens unless the record is still the one that he saw.
+ */
+export interface Amend extends TimedCommand {
+  readonly recordKey: RecordKey;
+  /** New for each change, the same in resends, by which a copy of the command is recognised. */
+  readonly token: OwnerToken;
+  /** What the operator saw. */
+  readonly expected: { readonly state: RecordState; readonly fence: number };
+  readonly change: AmendedRecord;
+  /** Whether to change a record in progress though its lease is running. The live attempt then loses it. */
+  readonly evenIfRunning: boolean;
+  /**
+   * The earliest time, on the store's clock in milliseconds; 0 for no limit. Late copies of the owner's commands may otherwise
+   * undo the change of an outcome that has just been stored.
+   */
+  readonly notBefore: number;
+  /** As in {@link Begin.note}: replaces that of the record. @defaultValue the record's note stays */
+  readonly note?: string | undefined;
+  /** As in {@link Complete.notify}. */
+  readonly notify?: boolean | undefined;
+}
+
+/** What an operator makes of a record. */
+export type AmendedRecord =
+  /**
+   * From any state: the operation can run again. An outcome is dropped. The record is then the operator's, with a higher fence:
+   * a late success of the attempt before is still stored, and its late failure is not.
+   */
+  | {
+      readonly kind: 'release';
+      /** Milliseconds that the tombstone is kept; 0: the record is gone at once. */
+      readonly tombstoneMs: number;
+      /** Whether the attempt before may have had an effect: the next attempt then counts as a takeover. */
+      readonly isTakeover: boolean;
+    }
+  /** From in progress or released: this is the outcome. The record is then the operator's, with a higher fence. */
+  | {
+      readonly kind: 'settle';
+      readonly state: FinishedState;
+      readonly outcome: Outcome;
+      /** As in {@link Complete.retentionMs}. */
+      readonly retentionMs: number;
+    }
+  /** Of a finished record, whose state, owner and fence stay: another outcome, another retention from now, or both. */
+  | {
+      readonly kind: 'keep';
+      /** @defaultValue the record's own */
+      readonly outcome?: Outcome | undefined;
+      /** @defaultValue it expires when it would have */
+      readonly retentionMs?: number | undefined;
+    };
+
 /** The command that watches a record. `timeoutMs` applies to the start of watching. */
 export type Watch = TimedCommand;
 
@@ -184,6 +273,21 @@ export interface ReleaseReply {
   readonly kind: 'ok' | 'already' | 'not_in_progress' | 'lost' | 'gone';
 }
 
+/** Whether the record was changed; otherwise why not, and nothing was. */
+export type AmendReply =
+  /** `fence`: the record's from now on. */
+  | { readonly kind: 'ok'; readonly fence: number }
+  /** An earlier copy of this command did it. */
+  | { readonly kind: 'already' }
+  /** The record is not what the operator saw. What it is now; `absent` has the fence 0. */
+  | { readonly kind: 'changed'; readonly state: RecordState | 'absent'; readonly fence: number }
+  /** A record in this state cannot be changed so. */
+  | { readonly kind: 'not_applicable' }
+  /** The lease is running; 0 of it is left where a transaction of the attempt holds the record. */
+  | { readonly kind: 'running'; readonly leaseLeftMs: number }
+  /** It is before {@link Amend.notBefore}. */
+  | { readonly kind: 'too_fresh'; readonly leftMs: number };
+
 /** A record as inspect returns it, with durations from now instead of times of the store's clock. */
 export interface IdempotencyRecord {
   readonly state: RecordState;
@@ -191,6 +295,8 @@ export interface IdempotencyRecord {
   readonly attempt: number;
   readonly takeovers: number;
   readonly fingerprint: Fingerprint;
+  /** Milliseconds since the latest attempt began. */
+  readonly ageMs: number;
   /** Milliseconds until the record expires. */
   readonly retentionLeftMs: number;
   /** Milliseconds, negative once the lease has expired. Only while in progress. */

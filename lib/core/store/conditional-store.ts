@@ -34,7 +34,7 @@ const LONGEST_PAUSE_MS = 25;
 /**
  * The base of a store on a database that writes a record only if it is unchanged: compare-and-set, a conditional write, an
  * optimistic lock. Implement {@link load}, {@link saveIf} and {@link close}; the protocol is that of {@link transitions}.
- * Override `open`, `watch`, `abandoned` and `transactional` where the database can do more.
+ * Override `open`, `watch`, `abandoned`, `list` and `transactional` where the database can do more.
  *
  * After a lost race both are called again, until `timeoutMs` of the command is over. An error of the driver, or no reply
  * in time, becomes {@link StoreUnavailableError} from `load`, which writes nothing, and {@link StoreOutcomeUnknownError}
@@ -89,6 +89,12 @@ export abstract class ConditionalStore<Version> extends IdempotencyStore {
       reply: transitions.inspect(record, nowUs),
       record,
     }));
+  }
+
+  override amend(command: Store.Amend): Promise<Store.AmendReply> {
+    return this.step(command.recordKey, command, (record, nowUs) =>
+      transitions.amend(record, command, nowUs),
+    );
   }
 
   private step<Reply>(

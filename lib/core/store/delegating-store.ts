@@ -87,6 +87,14 @@ export class DelegatingStore extends IdempotencyStore {
     return this.store.abandoned(command);
   }
 
+  override list(command: Store.List): Promise<Store.RecordPage | undefined> {
+    return this.store.list(command);
+  }
+
+  override amend(command: Store.Amend): Promise<Store.AmendReply | undefined> {
+    return this.store.amend(command);
+  }
+
   override get transactional(): TransactionalRecords | undefined {
     return this.store.transactional;
   }

@@ -1,6 +1,8 @@
 import type {
   Abandoned,
   AbandonedPage,
+  Amend,
+  AmendReply,
   Begin,
   BeginReply,
   Complete,
@@ -9,6 +11,8 @@ import type {
   ExtendReply,
   IdempotencyRecord,
   Inspect,
+  List,
+  RecordPage,
   Release,
   ReleaseReply,
   StopWatching,
@@ -117,6 +121,24 @@ export abstract class IdempotencyStore {
    * @returns a page; `undefined`, the default, if the store does not support it.
    */
   abandoned(_command: Abandoned): Promise<AbandonedPage | undefined> {
+    return Promise.resolve(undefined);
+  }
+
+  /**
+   * Lists records for an operator, without their outcomes. It looks at no more than `maxScanned` of them for a page. A record
+   * that exists from the first page to the last is listed at least once, in any order.
+   * @returns a page; `undefined`, the default, if the store does not support it.
+   */
+  list(_command: List): Promise<RecordPage | undefined> {
+    return Promise.resolve(undefined);
+  }
+
+  /**
+   * Changes a record for an operator, in one step: see {@link Amend}. A record that a transaction has locked counts as one
+   * whose lease is running, whatever the command says: its outcome is about to be committed.
+   * @returns `undefined`, the default, if the store does not support it.
+   */
+  amend(_command: Amend): Promise<AmendReply | undefined> {
     return Promise.resolve(undefined);
   }
 

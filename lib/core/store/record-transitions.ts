@@ -1,5 +1,6 @@
 import {
   UNKNOWN_FENCE,
+  type FinishedRecord,
   type InProgressRecord,
   type Lease,
   type OwnerToken,
@@ -172,8 +173,8 @@ export function inspect(
   const record = live(stored, now);
   if (record === undefined) return undefined;
   const { state, fence, attempt, takeovers, fingerprint, expiresAt } = record;
-  const retentionLeftMs = expiresAt - now;
-  const counters = { state, fence, attempt, takeovers, fingerprint, retentionLeftMs };
+  const durations = { ageMs: now - toMs(fence), retentionLeftMs: expiresAt - now };
+  const counters = { state, fence, attempt, takeovers, fingerprint, ...durations };
   const view = withNote(counters, record.note);
   switch (record.state) {
     case 'in_progress': {
@@ -185,6 +186,81 @@ export function inspect(
       return view;
     default:
       return { ...view, outcome: record.outcome };
+  }
+}
+
+/** Whether a record is listed, whatever its key. */
+export function isListed(
+  record: Omit<Store.IdempotencyRecord, 'outcome'>,
+  { states, lease, minAgeMs = -Infinity, notes }: Store.List,
+): boolean {
+  const { state, ageMs, leaseLeftMs, note = '' } = record;
+  if (states?.includes(state) === false || ageMs < minAgeMs) return false;
+  if (notes?.some((text) => note.includes(text)) === false) return false;
+  if (lease === undefined) return true;
+  return leaseLeftMs !== undefined && (lease === 'running') === leaseLeftMs > 0;
+}
+
+/** Changes a record for an operator, if it is still as he saw it. */
+export function amend(
+  stored: StoredRecord | undefined,
+  command: Store.Amend,
+  nowUs: number,
+): Transition<Store.AmendReply> {
+  const now = toMs(nowUs);
+  const record = live(stored, now);
+  const unchanged = (reply: Store.AmendReply) => ({ reply, record: stored });
+  const { token, expected, change, evenIfRunning, notBefore } = command;
+  // Also of a record that this command has made expire.
+  if (stored?.token === token) return unchanged({ kind: 'already' });
+  if (record === undefined) return unchanged({ kind: 'changed', state: 'absent', fence: 0 });
+  const { state, fence } = record;
+  if (state !== expected.state || fence !== expected.fence) {
+    return unchanged({ kind: 'changed', state, fence });
+  }
+  const isFinished = state === 'completed' || state === 'failed';
+  if (change.kind !== 'release' && isFinished !== (change.kind === 'keep')) {
+    return unchanged({ kind: 'not_applicable' });
+  }
+  if (state === 'in_progress' && !evenIfRunning) {
+    const leaseLeftMs = clampLease(record, now).leaseUntil - now;
+    if (leaseLeftMs > 0) return unchanged({ kind: 'running', leaseLeftMs });
+  }
+  // 0 is no limit, also for a clock before 1970.
+  if (notBefore !== 0 && now < notBefore) {
+    return unchanged({ kind: 'too_fresh', leftMs: notBefore - now });
+  }
+  const amended = withNote(amendedRecord(record, command, now), command.note ?? record.note);
+  return { reply: { kind: 'ok', fence: amended.fence }, record: amended };
+}
+
+function amendedRecord(
+  record: StoredRecord,
+  { token, change }: Store.Amend,
+  now: number,
+): StoredRecord {
+  const { fingerprint, attempt, takeovers, expiresAt } = record;
+  // An attempt that still runs loses the record: neither its token nor its fence fits any more.
+  const owner = { token, fence: record.fence + 1, fingerprint, attempt };
+  switch (change.kind) {
+    case 'release': {
+      const counted = takeovers + (change.isTakeover ? 1 : 0);
+      const ends = { takeovers: counted, expiresAt: now + change.tombstoneMs };
+      return { state: 'released', ...owner, ...ends };
+    }
+    case 'settle': {
+      const { state, outcome, retentionMs } = change;
+      return { state, ...owner, takeovers, expiresAt: now + retentionMs, outcome };
+    }
+    case 'keep': {
+      const { outcome, retentionMs } = change;
+      const kept = record as FinishedRecord;
+      return {
+        ...kept,
+        outcome: outcome ?? kept.outcome,
+        expiresAt: retentionMs === undefined ? expiresAt : now + retentionMs,
+      };
+    }
   }
 }
 
@@ -211,7 +287,16 @@ export function abandoned(
  * store, with `nowUs`, the store's clock in microseconds. This is the reference: the memory store and
  * {@link ConditionalStore} run it; Lua and SQL reimplement it, and a randomized differential test compares them with it.
  */
-export const transitions = { begin, extend, complete, release, inspect, abandoned };
+export const transitions = {
+  begin,
+  extend,
+  complete,
+  release,
+  inspect,
+  abandoned,
+  isListed,
+  amend,
+};
 
 function toMs(us: number): number {
   return Math.floor(us / 1000);

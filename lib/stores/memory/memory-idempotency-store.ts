@@ -199,6 +199,44 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     return isLast ? { records: page } : { records: page, cursor: last.recordKey };
   }
 
+  override async list(command: Store.List): Promise<Store.RecordPage> {
+    const { keyPrefix = '', cursor = '', limit, maxScanned } = command;
+    let nowUs = await this.clockUs();
+    const keys = [...this.entries.keys()].filter((key) => key.startsWith(keyPrefix));
+    // Sorted, so that a page ends at the same place whatever records are added or deleted.
+    const left = keys.filter((key) => key > cursor).sort();
+    const records: Store.ListedRecord[] = [];
+    let scanned = 0;
+    for (const recordKey of left) {
+      if (records.length === limit || scanned === maxScanned) break;
+      scanned += 1;
+      const inspected = transitions.inspect(this.entries.get(recordKey)?.record, nowUs);
+      if (inspected !== undefined && transitions.isListed(inspected, command)) {
+        const { outcome: _, ...record } = inspected;
+        records.push({ recordKey, ...record });
+      }
+      if (scanned % SCANNED_AT_ONCE === 0) nowUs = await this.clockUs();
+    }
+    const last = left[scanned - 1];
+    const isLast = scanned === left.length || last === undefined;
+    return isLast ? { records, scanned } : { records, scanned, cursor: last };
+  }
+
+  override amend(command: Store.Amend): Promise<Store.AmendReply> {
+    return this.step((nowUs) => {
+      const { recordKey, change, notify } = command;
+      const entry = this.entries.get(recordKey);
+      const own =
+        'outcome' in change && change.outcome !== undefined
+          ? { ...command, change: { ...change, outcome: new StoredOutcome(change.outcome) } }
+          : command;
+      const { reply, record } = transitions.amend(entry?.record, own, nowUs);
+      const isChanged = this.write(recordKey, entry, record);
+      if (notify === true && isChanged) this.notify(recordKey);
+      return reply;
+    });
+  }
+
   override watch(recordKey: RecordKey, onEnd: () => void): Promise<Store.StopWatching> {
     this.watchers.add(recordKey, onEnd);
     return Promise.resolve(() => {

@@ -61,6 +61,9 @@ export interface PostgresIdempotencyStoreOptions extends Omit<CommonOptions, 'pu
 
 const FORGET_TIMEOUT_MS = 200;
 
+/** How often a row may be found locked, by statements of other commands also, until it counts as a transaction's. */
+const MOST_LOCKED = 3;
+
 export function statementsUnnamed({ message }: Error): StoreWarning {
   return {
     code: 'postgres_statements_unnamed',
@@ -253,6 +256,28 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     return this.records.abandoned(command, new Deadline(command.timeoutMs));
   }
 
+  override list(command: Store.List): Promise<Store.RecordPage> {
+    return this.records.list(command, new Deadline(command.timeoutMs));
+  }
+
+  override async amend(command: Store.Amend): Promise<Store.AmendReply> {
+    const { recordKey, notify } = command;
+    const deadline = deadlineOf(recordKey, command);
+    let timesLocked = 0;
+    const reply = await this.settle<Store.AmendReply>(recordKey, deadline, {
+      decide: (record, nowUs) => transitions.amend(record, command, nowUs),
+      write: async () => {
+        const fence = await this.records.amend(command, deadline);
+        if (fence !== undefined) return { kind: 'ok', fence };
+        timesLocked += 1;
+        // The record was as expected before and after: another transaction holds the row.
+        return timesLocked > MOST_LOCKED && { kind: 'running', leaseLeftMs: 0 };
+      },
+    });
+    if (reply.kind === 'ok' && notify === true) this.notifyWaiters(command, command);
+    return reply;
+  }
+
   override get transactional(): TransactionalRecords {
     return this.inTransaction;
   }
@@ -363,7 +388,10 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   }
 
   /** Best effort, after the end itself: no request waits for it, and duplicates poll in any case. */
-  private notifyWaiters({ recordKey }: Lease, { timeoutMs }: { timeoutMs: number }): void {
+  private notifyWaiters(
+    { recordKey }: { recordKey: RecordKey },
+    { timeoutMs }: { timeoutMs: number },
+  ): void {
     if (this.subscriptions === undefined) return;
     const { channel } = this.table;
     this.records.notify(channel, recordKey, new Deadline(timeoutMs)).catch(() => undefined);

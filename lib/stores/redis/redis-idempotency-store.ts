@@ -11,6 +11,7 @@ import { RedisSession, type SessionSettings } from './redis-session.js';
 import { resolveCommonOptions, type CommonOptions } from './redis-store-options.js';
 import { LARGEST_IN_SCRIPTS, loadScripts, type LuaScripts } from './scripts/lua-scripts.js';
 import {
+  parseAmendReply,
   parseBeginReply,
   parseCompleteReply,
   parseExtendReply,
@@ -19,6 +20,7 @@ import {
   type ScriptReply,
 } from './scripts/replies.js';
 import {
+  amendArguments,
   beginArguments,
   completeArguments,
   extendArguments,
@@ -152,7 +154,17 @@ export class RedisIdempotencyStore extends IdempotencyStore {
 
   override async abandoned(command: Store.Abandoned): Promise<Store.AbandonedPage> {
     const { scan } = this.session ?? (await this.start());
-    return scan.page(command);
+    return scan.abandoned(command);
+  }
+
+  override async list(command: Store.List): Promise<Store.RecordPage> {
+    const { scan } = this.session ?? (await this.start());
+    return scan.list(command);
+  }
+
+  override amend(command: Store.Amend): Promise<Store.AmendReply> {
+    const args = amendArguments(command, this.publishFor(command));
+    return this.run('amend', command.recordKey, args, command, parseAmendReply, true);
   }
 
   override diagnose(): AsyncIterable<Finding> {
@@ -173,7 +185,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     await session?.close();
   }
 
-  private publishFor({ notify }: Store.Complete | Store.Release): PublishCommand | undefined {
+  private publishFor({ notify }: Pick<Store.Complete, 'notify'>): PublishCommand | undefined {
     const { session, settings } = this;
     return notify === true && settings.push
       ? (session?.link.publishCommand ?? 'PUBLISH')

@@ -1,7 +1,7 @@
 import { newProbeKey } from '../../core/record/record-key.js';
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { nodeClock } from '../../core/util/clock.js';
-import { AbandonedScan } from './abandoned-scan.js';
+import { RecordScan } from './record-scan.js';
 import type { RedisLink, RequiredReplicas } from './link/redis-link.js';
 import type { MismatchListener } from './link/reply-order.js';
 import { LargeRecords } from './scripts/large-records.js';
@@ -31,7 +31,7 @@ const FORGET = scriptOf("redis.call('PEXPIREAT', KEYS[1], 1) return ARGV[1] .. '
 /** Everything that uses the links of a store, from open to close. */
 export class RedisSession {
   readonly sender: ScriptSender;
-  readonly scan: AbandonedScan;
+  readonly scan: RecordScan;
   readonly subscriptions: Subscriptions | undefined;
   private readonly form: ScriptForm = { hasFlags: false };
   private replicated: ScriptSender | undefined;
@@ -44,7 +44,7 @@ export class RedisSession {
     const { push, scripts, keyStart } = settings;
     this.sender = this.senderOn(link);
     this.subscriptions = push ? new Subscriptions(link) : undefined;
-    this.scan = new AbandonedScan(this.sender, scripts.abandoned, keyStart);
+    this.scan = new RecordScan(this.sender, scripts, keyStart);
   }
 
   /** For steps that `waitReplicas` protects. */

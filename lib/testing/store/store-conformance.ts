@@ -1,4 +1,5 @@
 import { abandoned } from './cases/abandoned.js';
+import { amend } from './cases/amend.js';
 import { beginAcquires } from './cases/begin-acquires.js';
 import { beginRepeats } from './cases/begin-replays.js';
 import { beginTakesOver } from './cases/begin-takes-over.js';
@@ -7,6 +8,7 @@ import { complete } from './cases/complete.js';
 import { completeAfterTheRecord } from './cases/complete-after-the-record.js';
 import { extend } from './cases/extend.js';
 import { inspect } from './cases/inspect.js';
+import { list } from './cases/list.js';
 import { open } from './cases/open.js';
 import { outcomeBytes } from './cases/outcome-bytes.js';
 import { release } from './cases/release.js';
@@ -25,6 +27,8 @@ export const storeConformanceCases: readonly StoreConformanceCase[] = [
   ...release,
   ...inspect,
   ...abandoned,
+  ...list,
+  ...amend,
   ...outcomeBytes,
   ...open,
 ];

@@ -21,8 +21,8 @@ export interface BreakerStoreOptions extends ResolvedBreakerOptions {
 
 /**
  * A circuit breaker around a store. While the store does not reply, operations are rejected at once with
- * {@link StoreUnavailableError}, not after `storeErrors.commandTimeout` each. It rejects {@link begin}, {@link inspect} and
- * {@link abandoned} only: the other commands belong to operations that are running or have had their effect. It does not
+ * {@link StoreUnavailableError}, not after `storeErrors.commandTimeout` each. It rejects {@link begin}, {@link inspect},
+ * {@link abandoned}, {@link list} and {@link amend} only: the other commands belong to operations that are running or have had their effect. It does not
  * count {@link watch}, which is best effort, nor {@link transactional}, which uses the application's own connections. A
  * probe reads a record. It is never the begin of a request, which would wait for the probe, and whose key would stay
  * blocked if the reply were lost.
@@ -98,6 +98,15 @@ export class BreakerStore extends DelegatingStore {
   /** Not counted: a page takes longer than a command on one record, and no request waits for it. */
   override async abandoned(command: Store.Abandoned): Promise<Store.AbandonedPage | undefined> {
     return this.rejectedWhileOpen() ?? this.store.abandoned(command);
+  }
+
+  /** As {@link abandoned}. */
+  override async list(command: Store.List): Promise<Store.RecordPage | undefined> {
+    return this.rejectedWhileOpen() ?? this.store.list(command);
+  }
+
+  override amend(command: Store.Amend): Promise<Store.AmendReply | undefined> {
+    return this.rejectedWhileOpen() ?? this.circuit.count(() => this.store.amend(command));
   }
 
   override async close(observer?: StoreObserver): Promise<void> {

@@ -2,6 +2,8 @@ import type { StoredRecord } from '../../support/internals/core.js';
 import type { Fields } from './encoding.js';
 import type { Step } from './step.js';
 
+const STATES = ['absent', 'in_progress', 'completed', 'failed', 'released'];
+
 /** Every reply of every operation, and situations that a reply does not show. */
 const MUST_OCCUR = [
   ...['acquired', 'owned', 'takeover', 'in_progress', 'abandoned', 'completed', 'failed'],
@@ -14,7 +16,11 @@ const MUST_OCCUR = [
     ['superseded completed', 'superseded failed'].map((reply) => `complete ${reply}`),
     ['in_progress', 'released', 'completed', 'failed'].map((state) => `complete lost ${state}`),
     ['ok', 'already', 'not_in_progress', 'lost', 'gone'].map((reply) => `release ${reply}`),
-    ['absent', 'in_progress', 'completed', 'failed', 'released'].map((r) => `inspect ${r}`),
+    STATES.map((state) => `inspect ${state}`),
+    ['ok', 'already', 'not_applicable', 'running', 'too_fresh'].map((reply) => `amend ${reply}`),
+    STATES.map((state) => `amend changed ${state}`),
+    STATES.map((state) => `list ${state}`),
+    ['release', 'settle', 'keep'].map((kind) => `${kind} ok`),
     ['begin in_progress, lease clamped', 'begin acquired over an expired record'],
     ['begin acquired after a release', 'begin late instead of a takeover'],
     ['complete ok_late after a release', 'complete restored over an expired record'],
@@ -30,7 +36,9 @@ export class Coverage {
 
   readonly watch = (step: Step, reply: Fields, before: StoredRecord | undefined): void => {
     const [kind = '', detail = ''] = reply;
-    const detailed = kind === 'superseded' || (kind === 'lost' && detail !== '');
+    if (step.operation === 'amend' && kind === 'ok') this.count(`${step.command.change.kind} ok`);
+    const detailed =
+      kind === 'superseded' || kind === 'changed' || (kind === 'lost' && detail !== '');
     this.count(`${step.operation} ${detailed ? `${kind} ${detail}` : kind}`);
     if ('lease' in step && step.lease.fence === 0) this.count('a command with fence 0');
     if (kind === 'gone' && step.operation === 'complete' && step.command.whenGone === 'restore') {

@@ -1,4 +1,5 @@
 import type {
+  AmendReply,
   BeginReply,
   CompleteReply,
   ExtendReply,
@@ -14,7 +15,7 @@ import type {
  */
 export type Fields = readonly string[];
 
-type Reply = BeginReply | ExtendReply | CompleteReply | ReleaseReply;
+type Reply = BeginReply | ExtendReply | CompleteReply | ReleaseReply | AmendReply;
 
 export function encodeReply(reply: Reply): Fields {
   return [...encodeFields(reply), ...('note' in reply ? [reply.note] : [])];
@@ -27,7 +28,14 @@ function encodeFields(reply: Reply): Fields {
     case 'takeover':
       return fields(reply.kind, reply.fence, reply.now, reply.attempt, reply.takeovers);
     case 'in_progress':
+    case 'running':
       return fields(reply.kind, reply.leaseLeftMs);
+    case 'ok':
+      return 'fence' in reply ? fields(reply.kind, reply.fence) : [reply.kind];
+    case 'changed':
+      return fields(reply.kind, reply.state, reply.fence);
+    case 'too_fresh':
+      return fields(reply.kind, reply.leftMs);
     case 'abandoned':
       return fields(reply.kind, reply.fence, reply.overMs, reply.attempt, reply.takeovers);
     case 'completed':
@@ -46,8 +54,9 @@ function encodeFields(reply: Reply): Fields {
 
 export function encodeInspection(record: IdempotencyRecord | undefined): Fields {
   if (record === undefined) return ['absent'];
-  const { state, fence, attempt, takeovers, fingerprint, retentionLeftMs, note = '-' } = record;
-  const common = fields(state, fence, attempt, takeovers, fingerprint, retentionLeftMs, note);
+  const { state, fence, attempt, takeovers, fingerprint, note = '-' } = record;
+  const durations = [record.ageMs, record.retentionLeftMs];
+  const common = fields(state, fence, attempt, takeovers, fingerprint, ...durations, note);
   if (record.outcome !== undefined) return [...common, ...encodeOutcome(record.outcome)];
   if (record.leaseLeftMs === undefined) return common;
   return [...common, String(record.leaseLeftMs), record.origin ?? '-'];

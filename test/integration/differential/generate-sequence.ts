@@ -1,7 +1,9 @@
 import type {
+  AmendedRecord,
   Fingerprint,
   Outcome,
   OwnerToken,
+  RecordState,
   StoredRecord,
 } from '../../support/internals/core.js';
 import { listsFromSeed } from '../../support/jest/random-runs.js';
@@ -12,7 +14,9 @@ import type { Command, OwnLease, Step } from './step.js';
 // Far ahead of any real clock: Redis itself expires nothing while a test runs.
 const START_MS = 2_500_000_000_000;
 const HOUR_MS = 3_600_000;
+const OPERATOR = 'operator' as OwnerToken;
 const TOKENS = ['k1-Zx_9', '-', 'Q'] as OwnerToken[];
+const STATES: readonly RecordState[] = ['in_progress', 'completed', 'failed', 'released'];
 // Of the long ones, the scripts of Redis read only a part at first.
 const FINGERPRINTS = ['fA_', '-', 'other'.repeat(120)] as Fingerprint[];
 const ORIGINS = [undefined, undefined, 'eyJrIjoiMSJ9', '-x', 'o'.repeat(512)];
@@ -84,11 +88,12 @@ class SequenceGenerator {
     // A resend after a lost reply, or a delayed copy.
     if (dice < 0.08 && latest !== undefined) return latest;
     if (dice < 0.18 && latest !== undefined) return random.pick(this.sent);
-    if (dice < 0.48) return this.begin();
-    if (dice < 0.6) return this.extend();
-    if (dice < 0.79) return this.complete();
-    if (dice < 0.9) return this.release();
-    if (dice < 0.97) return { operation: 'inspect' };
+    if (dice < 0.42) return this.begin();
+    if (dice < 0.52) return this.extend();
+    if (dice < 0.69) return this.complete();
+    if (dice < 0.78) return this.release();
+    if (dice < 0.92) return this.amend();
+    if (dice < 0.97) return { operation: random.chance(0.5) ? 'inspect' : 'list' };
     return { operation: 'lose' };
   }
 
@@ -138,6 +143,44 @@ class SequenceGenerator {
       operation: 'release',
       lease: this.lease(),
       command: { tombstoneMs: this.duration() },
+    };
+  }
+
+  private amend(): Command {
+    const { random, record } = this;
+    const seen = record === undefined || random.chance(0.1) ? undefined : record;
+    const fence = (seen?.fence ?? this.nowUs) + (random.chance(0.9) ? 0 : random.pick([-1, 1]));
+    const now = Math.floor(this.nowUs / 1000);
+    return {
+      operation: 'amend',
+      command: {
+        token: random.chance(0.8) ? OPERATOR : random.pick(TOKENS),
+        expected: { state: seen?.state ?? random.pick(STATES), fence },
+        change: this.change(),
+        evenIfRunning: random.chance(0.5),
+        notBefore: random.chance(0.75) ? 0 : now + random.pick([-10_000, -1, 0, 1, 10_000]),
+        note: random.pick(NOTES),
+      },
+    };
+  }
+
+  private change(): AmendedRecord {
+    const { random } = this;
+    const dice = random.fraction();
+    if (dice < 0.4) {
+      const tombstoneMs = random.chance(0.2) ? 0 : this.duration();
+      return { kind: 'release', tombstoneMs, isTakeover: random.chance(0.5) };
+    }
+    const outcome = this.outcome();
+    const retentionMs = this.duration();
+    if (dice < 0.7) {
+      const state = random.chance(0.5) ? 'completed' : 'failed';
+      return { kind: 'settle', state, outcome, retentionMs };
+    }
+    return {
+      kind: 'keep',
+      outcome: random.chance(0.5) ? outcome : undefined,
+      retentionMs: random.chance(0.5) ? retentionMs : undefined,
     };
   }
 

@@ -273,6 +273,45 @@ export const LUA_MISTAKES: readonly LuaMistake[] = [
     'math.min(leaseUntil, now + leaseMs)',
     'leaseUntil',
   ]),
+  lua('inspect', 'the head of a finished record has its outcome', [
+    'if ARGV[2] then',
+    'if false then',
+  ]),
+  lua('amend', 'the fence that the operator saw is not compared', [
+    'state .. fence ~= ARGV[3]',
+    'state ~= string.sub(ARGV[3], 1, 1)',
+  ]),
+  lua('amend', 'a copy of the command is not recognised', [
+    'if token == ARGV[2] then',
+    'if false then',
+  ]),
+  lua('amend', 'it settles what is finished', ["finished ~= (change == 'k')", 'false']),
+  lua('amend', 'a running lease does not refuse', ["ARGV[5] ~= 'yes'", 'false']),
+  lua('amend', 'a lease too far ahead is not clamped', [
+    'math.min(leaseUntil, now + leaseMs)',
+    'leaseUntil',
+  ]),
+  lua('amend', 'a lease lasts a millisecond longer', ['if clamped > now', 'if clamped >= now']),
+  lua('amend', 'notBefore is a millisecond too early itself', [
+    'now < notBefore',
+    'now <= notBefore',
+  ]),
+  lua('amend', "an owner's fence still fits", ['fence + 1)', 'fence)']),
+  lua('amend', "an owner's token still fits", ['token, fence = ARGV[2],', 'token, fence = token,']),
+  lua('amend', 'no takeover is counted', [
+    "if change == 'r' then takeovers",
+    'if false then takeovers',
+  ]),
+  lua('amend', 'a long outcome is cut', [
+    'if #value == 512 then readAll() end\n  outcome',
+    'outcome',
+  ]),
+  lua('amend', 'the retention of a kept outcome starts anew', [
+    'local at = expiresAt',
+    'local at = now',
+  ]),
+  lua('amend', 'the note of the command is lost', ["if ARGV[6] ~= '' then", 'if false then']),
+  ...rejectedWithoutMemory('amend'),
 ];
 
 export const SQL_MISTAKES: readonly Mistake[] = [
@@ -340,6 +379,17 @@ export const SQL_MISTAKES: readonly Mistake[] = [
   sql('read', 'it returns an expiry that is off by a second', [
     'extract(epoch FROM expires_at)',
     'extract(epoch FROM expires_at) + 1',
+  ]),
+  sql('list', 'the note is not shown', [`'#' || note`, 'NULL']),
+  sql('amend', 'a lease lasts a millisecond longer', [`<= ${NOW}`, `< ${NOW}`]),
+  sql('amend', "an owner's fence still fits", ['THEN fence + 1', 'THEN fence']),
+  sql('amend', "an owner's token still fits", ['THEN $2::text', 'THEN token']),
+  sql('amend', 'no takeover is counted', ['takeovers + $9::integer', 'takeovers']),
+  sql('amend', 'the retention of a kept outcome starts anew', [', expires_at),', `, ${NOW}),`]),
+  sql('amend', 'the note of the command is lost', ['coalesce($11::text, note)', 'note']),
+  sql('amend', 'a kept outcome is replaced', [
+    'coalesce($13::bytea, outcome_body)',
+    "coalesce($13::bytea, '')",
   ]),
 ];
 

@@ -1,4 +1,11 @@
-import type { Begin, Complete, Extend, Release, Lease } from '../../support/internals/core.js';
+import type {
+  Amend,
+  Begin,
+  Complete,
+  Extend,
+  Release,
+  Lease,
+} from '../../support/internals/core.js';
 
 type Untimed<Command> = Omit<Command, 'timeoutMs' | 'recordKey'>;
 
@@ -12,7 +19,10 @@ export type Command =
       readonly command: Untimed<Complete>;
     }
   | { readonly operation: 'release'; readonly lease: OwnLease; readonly command: Untimed<Release> }
+  | { readonly operation: 'amend'; readonly command: Untimed<Amend> }
+  /** `list` shows the record as inspect does, without its outcome. */
   | { readonly operation: 'inspect' }
+  | { readonly operation: 'list' }
   /** The store loses the record. */
   | { readonly operation: 'lose' };
 

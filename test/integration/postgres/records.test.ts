@@ -85,6 +85,31 @@ describe('abandoned', () => {
       expect(keysOf(await store.abandoned(command))).toEqual([held, ...others]);
     });
 
+    it('none to an operator who would amend what a transaction holds, whatever he says', async () => {
+      const { store, pool, begins } = await abandoned(1);
+      const { recordKey } = begins[0]!;
+      const { state, fence } = (await store.inspect(recordKey, { timeoutMs: TIMEOUT_MS }))!;
+      const amend = () =>
+        store.amend({
+          recordKey,
+          token: newToken(),
+          expected: { state, fence },
+          change: { kind: 'release', tombstoneMs: 60_000, isTakeover: true },
+          evenIfRunning: true,
+          notBefore: 0,
+          timeoutMs: TIMEOUT_MS,
+        });
+      const transaction = await pool.connect();
+      await transaction.query('BEGIN');
+      const key = Buffer.from(recordKey, 'base64url');
+      const lock = 'SELECT 1 FROM idempotency_records WHERE record_key = $1 FOR UPDATE';
+      await transaction.query(lock, [key]);
+      expect(await amend()).toEqual({ kind: 'running', leaseLeftMs: 0 });
+      await transaction.query('ROLLBACK');
+      transaction.release();
+      expect(await amend()).toEqual({ kind: 'ok', fence: fence + 1 });
+    });
+
     it('records without leaving a lock on them', async () => {
       const { store, begins, command } = await abandoned(1);
       expect(keysOf(await store.abandoned(command))).toHaveLength(1);

@@ -58,6 +58,7 @@ export {
   type Outcome,
   type OwnerToken,
   type RecordKey,
+  type RecordState,
   type StoredRecord,
 } from '../../../lib/core/record/record.js';
 export {
@@ -76,6 +77,9 @@ export type {
   Abandoned,
   AbandonedPage,
   AbandonedRecord,
+  Amend,
+  AmendedRecord,
+  AmendReply,
   Begin,
   BeginReply,
   Complete,
@@ -83,6 +87,7 @@ export type {
   Extend,
   ExtendReply,
   IdempotencyRecord,
+  List,
   Release,
   ReleaseReply,
 } from '../../../lib/core/record/commands.js';

@@ -441,7 +441,9 @@ describe('the list of abandoned records', () => {
   it('is rejected at once while the circuit is open', async () => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
+    const pages = { ...command, maxScanned: 10 };
     await expect(breaker.store.abandoned(command)).rejects.toThrow('circuit breaker is open');
+    await expect(breaker.store.list(pages)).rejects.toThrow('circuit breaker is open');
   });
 });
 

@@ -89,6 +89,39 @@ taken AS (
 )
 SELECT coalesce((SELECT reply FROM taken), $11::text) AS reply
 `,
+  'amend': `WITH found AS (
+  SELECT record_key
+  FROM idempotency_records AS record
+  WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
+    AND token <> $2::text AND state = $3::text AND fence = $4::bigint
+    AND date_trunc('milliseconds', statement_timestamp()) >= to_timestamp($5::double precision)
+    AND (
+      state <> 'in_progress' OR $6::boolean
+      OR least(lease_until, date_trunc('milliseconds', statement_timestamp()) + lease_ms * interval '1 millisecond') <= date_trunc('milliseconds', statement_timestamp())
+    )
+  FOR UPDATE OF record SKIP LOCKED
+),
+amended AS (
+  UPDATE idempotency_records AS record
+  SET
+    state = $7::text,
+    token = CASE WHEN $8::boolean THEN $2::text ELSE token END,
+    fence = CASE WHEN $8::boolean THEN fence + 1 ELSE fence END,
+    takeovers = takeovers + $9::integer,
+    lease_until = NULL,
+    lease_ms = NULL,
+    deadline = NULL,
+    expires_at = coalesce(date_trunc('milliseconds', statement_timestamp()) + $10::bigint * interval '1 millisecond', expires_at),
+    origin = NULL,
+    note = coalesce($11::text, note),
+    outcome_header = CASE WHEN $7::text <> 'released' THEN coalesce($12::bytea, outcome_header) END,
+    outcome_body = CASE WHEN $7::text <> 'released' THEN coalesce($13::bytea, outcome_body) END
+  FROM found
+  WHERE record.record_key = found.record_key
+  RETURNING concat_ws(' ', $14::text, record.fence) AS reply
+)
+SELECT coalesce((SELECT reply FROM amended), $14::text) AS reply
+`,
   'begin': `WITH found AS MATERIALIZED (
   SELECT concat_ws(
     ' ', $10::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
@@ -231,6 +264,24 @@ FROM deletion_lock
   RETURNING concat_ws(' ', $7::text, 'extended') AS reply
 )
 SELECT coalesce((SELECT reply FROM extended), $7::text) AS reply
+`,
+  'list': `/*NO LOAD BALANCE*/ SELECT concat_ws(
+  ' ', $5::text, extract(epoch FROM statement_timestamp()),
+  string_agg(
+    concat_ws(
+      ' ', encode(record_key, 'base64'), state, token, fence, fingerprint, attempt, takeovers,
+      extract(epoch FROM expires_at), '#' || note, extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin
+    ),
+    E'\\n' ORDER BY record_key
+  )
+) AS reply
+FROM (
+  SELECT *
+  FROM idempotency_records
+  WHERE record_key > $1::bytea AND record_key BETWEEN $2::bytea AND $3::bytea
+  ORDER BY record_key
+  LIMIT $4::integer
+) AS record
 `,
   'lock': `WITH previous_timeout AS MATERIALIZED (
   SELECT

@@ -1,7 +1,13 @@
-import type { Fingerprint, Lease, RecordKey } from '../../../core/record/record.js';
+import type {
+  Fingerprint,
+  Lease,
+  Outcome,
+  RecordKey,
+  RecordState,
+} from '../../../core/record/record.js';
 import type * as Store from '../../../core/record/commands.js';
 import type { RecordSnapshot } from '../../../core/store/compare-and-set.js';
-import { withNote } from '../../../core/store/record-transitions.js';
+import { inspect, isListed, withNote } from '../../../core/store/record-transitions.js';
 import type { Deadline } from '../connection/deadline.js';
 import type { SqlStatements } from '../sql/sql-statements.js';
 import {
@@ -75,6 +81,56 @@ export class RecordTable {
       return { records };
     }
     return { records, cursor: `${lastLeaseUntilMs} ${last.recordKey}` };
+  }
+
+  /** The cursor is the last key of a page. */
+  async list(command: Store.List, deadline: Deadline): Promise<Store.RecordPage> {
+    const { keyPrefix = '', limit, maxScanned, cursor = '' } = command;
+    const values = [Buffer.from(cursor, 'base64url'), ...keyRange(keyPrefix), maxScanned];
+    const [clock = '', ...words] = await this.runner.run(this.statements.list, values, deadline);
+    const lines = words.length === 0 ? [] : words.join(' ').split('\n');
+    const records: Store.ListedRecord[] = [];
+    let scanned = 0;
+    let last = '';
+    for (const line of lines) {
+      if (records.length === limit) break;
+      const [digest = '', ...row] = line.split(' ');
+      const recordKey = Buffer.from(digest, 'base64').toString('base64url') as RecordKey;
+      last = recordKey;
+      scanned += 1;
+      const { record, nowUs } = snapshotOf([clock, ...row]);
+      const inspected = inspect(record, nowUs);
+      if (inspected === undefined || !recordKey.startsWith(keyPrefix)) continue;
+      const { outcome: _, ...listed } = inspected;
+      if (isListed(listed, command)) records.push({ recordKey, ...listed });
+    }
+    const isLast = scanned === lines.length && lines.length < maxScanned;
+    return isLast ? { records, scanned } : { records, scanned, cursor: last };
+  }
+
+  /** @returns the fence from now on; undefined if it changed nothing. */
+  async amend(command: Store.Amend, deadline: Deadline): Promise<number | undefined> {
+    const { recordKey, token, expected, change, evenIfRunning, notBefore, note } = command;
+    const { outcome, durationMs, state, takeovers } = amended(command);
+    const [fence] = await this.runner.run(
+      this.statements.amend,
+      [
+        recordKeyBytes(recordKey),
+        token,
+        expected.state,
+        expected.fence,
+        notBefore === 0 ? -Infinity : notBefore / 1000,
+        evenIfRunning,
+        state,
+        change.kind !== 'keep',
+        takeovers,
+        durationMs ?? null,
+        noteWord(note),
+        ...(outcome === undefined ? [null, null] : outcomeValues(outcome)),
+      ],
+      deadline,
+    );
+    return fence === undefined ? undefined : Number(fence);
   }
 
   async acquire(command: Store.Begin, deadline: Deadline): Promise<RowAcquisition | undefined> {
@@ -169,6 +225,43 @@ function beginValues(command: Store.Begin): SqlValue[] {
     originWord(command.origin),
     noteWord(command.note),
   ];
+}
+
+interface AmendedRow {
+  readonly state: RecordState;
+  readonly takeovers: number;
+  readonly durationMs: number | undefined;
+  readonly outcome: Outcome | undefined;
+}
+
+function amended({ change, expected }: Store.Amend): AmendedRow {
+  switch (change.kind) {
+    case 'release': {
+      const takeovers = change.isTakeover ? 1 : 0;
+      return { state: 'released', takeovers, durationMs: change.tombstoneMs, outcome: undefined };
+    }
+    case 'settle': {
+      const { state, retentionMs: durationMs, outcome } = change;
+      return { state, takeovers: 0, durationMs, outcome };
+    }
+    case 'keep': {
+      const { retentionMs: durationMs, outcome } = change;
+      return { state: expected.state, takeovers: 0, durationMs, outcome };
+    }
+  }
+}
+
+/** Of base64url. */
+const BITS_PER_CHARACTER = 6;
+/** More than any key has. */
+const HIGHEST = Buffer.alloc(64, 0xff);
+
+/** The lowest and the highest key whose base64url may begin so: a text that ends within a byte fits more keys. */
+function keyRange(prefix: string): [lowest: Buffer, highest: Buffer] {
+  const wholeBytes = Math.floor((prefix.length * BITS_PER_CHARACTER) / 8);
+  const lowest = Buffer.from(`${prefix}A`, 'base64url').subarray(0, wholeBytes);
+  const highest = Buffer.from(`${prefix}_`, 'base64url');
+  return [lowest, Buffer.concat([highest, HIGHEST])];
 }
 
 /** The end of the last millisecond in which begin may acquire, in seconds. */

@@ -45,6 +45,76 @@ end
 if now - clamped < tonumber(ARGV[2]) then return nonce .. ' other' end
 return nonce .. ' abandoned ' .. fingerprint .. ' ' .. origin
 `,
+  'amend': `local nonce = ARGV[1]
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+local value = redis.call('GETRANGE', KEYS[1], '0', '511')
+local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
+local since, leaseMs, leaseUntil, deadline, expiresAt, origin
+local function readAll() value = redis.call('GET', KEYS[1]) end
+local function readHead()
+  state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space =
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
+end
+readHead()
+if value == '' or #value == 512 and (not state or state == 'p') then
+  readAll()
+  if value then readHead() end
+end
+if state == 'p' then
+  since, leaseMs, deadline, expiresAt, origin = string.match(value, '^([=%d]%d*) (%d+) (%-?%d+) (%d+) (%S+)\\n$', rest)
+  if since then
+    since = math.floor((since == '=' and fence or since) / 1000)
+    deadline, expiresAt = since + deadline, since + expiresAt
+    leaseUntil = math.min(since + leaseMs, deadline)
+  end
+elseif space == '\\n' then
+  expiresAt = tonumber(word)
+end
+if value and not expiresAt then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 2') end
+if value and expiresAt <= now then state = nil end
+if token == ARGV[2] then return nonce .. ' already' end
+if not state then return nonce .. ' changed absent 0' end
+if state .. fence ~= ARGV[3] then
+  local names = { p = 'in_progress', c = 'completed', f = 'failed', r = 'released' }
+  return nonce .. ' changed ' .. names[state] .. ' ' .. fence
+end
+local change = ARGV[8]
+local finished = state == 'c' or state == 'f'
+if change ~= 'r' and finished ~= (change == 'k') then return nonce .. ' not_applicable' end
+if state == 'p' and ARGV[5] ~= 'yes' then
+  local clamped = math.min(leaseUntil, now + leaseMs)
+  if clamped > now then return nonce .. ' running ' .. string.format('%.0f', clamped - now) end
+end
+local notBefore = tonumber(ARGV[4])
+if notBefore ~= 0 and now < notBefore then
+  return nonce .. ' too_fresh ' .. string.format('%.0f', notBefore - now)
+end
+local at = expiresAt
+if ARGV[9] ~= '' then at = now + ARGV[9] end
+at = string.format('%.0f', at)
+local outcome = ''
+if change ~= 'r' and ARGV[10] then
+  outcome = ARGV[10] .. '\\n' .. ARGV[11]
+elseif change == 'k' then
+  if #value == 512 then readAll() end
+  outcome = string.sub(value, string.find(value, '\\n', rest, true) + 1)
+end
+if change == 'k' then
+  change = state
+else
+  token, fence = ARGV[2], string.format('%.0f', fence + 1)
+  if change == 'r' then takeovers = takeovers + ARGV[10] end
+end
+if ARGV[6] ~= '' then note = ' ' .. ARGV[6] end
+local record = '2' .. change .. fence .. ' ' .. token .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. fingerprint .. note
+  .. '\\n' .. at .. '\\n' .. outcome
+redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
+redis.call('SET', KEYS[1], record, 'PXAT', at)
+if ARGV[7] ~= '' then redis.pcall(ARGV[7], KEYS[1], '') end
+return nonce .. ' ok ' .. fence
+`,
   'begin': `local nonce = ARGV[1]
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
@@ -301,12 +371,13 @@ if value and not expiresAt then return redis.error_reply('UNKNOWNRECORD the key 
 if value and expiresAt <= now then state = nil end
 if not state then return nonce .. ' absent' end
 local fields = ' ' .. fence .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. fingerprint .. ' '
-  .. string.format('%.0f', expiresAt - now)
+  .. string.format('%.0f %.0f', now - math.floor(fence / 1000), expiresAt - now)
 if state == 'p' then
   local leaseLeft = math.min(leaseUntil, now + leaseMs) - now
   return nonce .. ' in_progress' .. fields .. ' ' .. string.format('%.0f', leaseLeft) .. ' ' .. origin .. note
 end
 if state == 'r' then return nonce .. ' released' .. fields .. note end
+if ARGV[2] then return nonce .. (state == 'c' and ' completed' or ' failed') .. fields .. note end
 if #value == 512 then readAll() end
 return { nonce .. (state == 'c' and ' completed' or ' failed') .. fields .. note, value }
 `,

@@ -7,6 +7,7 @@ import type {
 import type {
   AbandonedRecord,
   Acquisition,
+  AmendReply,
   BeginReply,
   CompleteReply,
   ExtendReply,
@@ -56,7 +57,7 @@ export function kindOf(reply: ScriptReply): string {
 /** Kinds of replies of scripts that wrote nothing. */
 const WITHOUT_WRITE = new Set([
   ...['in_progress', 'abandoned', 'completed', 'failed', 'mismatch', 'stale_begin', 'late'],
-  ...['superseded', 'lost', 'gone', 'other'],
+  ...['superseded', 'lost', 'gone', 'other', 'changed', 'not_applicable', 'running', 'too_fresh'],
 ]);
 
 /** Whether the script may have written: a failover may lose it. */
@@ -198,18 +199,20 @@ export function parseInspectReply(reply: ScriptReply): IdempotencyRecord | undef
     case 'absent':
       return undefined;
     case 'in_progress': {
-      const leaseLeftMs = numberAt(words, FIRST + 5);
-      const origin = textAt(words, FIRST + 6);
+      const leaseLeftMs = numberAt(words, FIRST + 6);
+      const origin = textAt(words, FIRST + 7);
       const record = { state, ...commonFields(words), leaseLeftMs };
-      return withNote(origin === NO_ORIGIN ? record : { ...record, origin }, words[FIRST + 7]);
+      return withNote(origin === NO_ORIGIN ? record : { ...record, origin }, words[FIRST + 8]);
     }
     case 'completed':
     case 'failed': {
-      const record = { state, ...commonFields(words), outcome: outcomeOf(reply) };
-      return withNote(record, words[FIRST + 5]);
+      const record = { state, ...commonFields(words) };
+      // Left out, where the record is listed.
+      const full = Buffer.isBuffer(reply) ? record : { ...record, outcome: outcomeOf(reply) };
+      return withNote(full, words[FIRST + 6]);
     }
     case 'released':
-      return withNote({ state, ...commonFields(words) }, words[FIRST + 5]);
+      return withNote({ state, ...commonFields(words) }, words[FIRST + 6]);
     default:
       throw unknownReply(state);
   }
@@ -221,8 +224,31 @@ function commonFields(words: Words): Omit<IdempotencyRecord, 'state'> {
     attempt: numberAt(words, FIRST + 1),
     takeovers: numberAt(words, FIRST + 2),
     fingerprint: textAt(words, FIRST + 3) as Fingerprint,
-    retentionLeftMs: numberAt(words, FIRST + 4),
+    ageMs: numberAt(words, FIRST + 4),
+    retentionLeftMs: numberAt(words, FIRST + 5),
   };
+}
+
+export function parseAmendReply(reply: ScriptReply): AmendReply {
+  const words = wordsOf(reply);
+  const kind = textAt(words, KIND);
+  switch (kind) {
+    case 'ok':
+      return { kind, fence: numberAt(words, FIRST) };
+    case 'already':
+    case 'not_applicable':
+      return { kind };
+    case 'changed': {
+      const state = textAt(words, FIRST) as RecordState | 'absent';
+      return { kind, state, fence: numberAt(words, FIRST + 1) };
+    }
+    case 'running':
+      return { kind, leaseLeftMs: numberAt(words, FIRST) };
+    case 'too_fresh':
+      return { kind, leftMs: numberAt(words, FIRST) };
+    default:
+      throw unknownReply(kind);
+  }
 }
 
 /** Of lua/abandoned.lua. @returns `undefined` if the record is not abandoned. */

@@ -50,9 +50,8 @@ export function completeArguments(
   publish: Publish,
 ): CompleteArguments | ValueNotStorableError {
   const { header } = outcome;
-  if (header.includes('\n')) {
-    return new ValueNotStorableError('The header of an outcome must be one line.');
-  }
+  const invalid = invalidHeader(header);
+  if (invalid !== undefined) return invalid;
   const args: CompleteArguments = [
     NONCE,
     ownStart(lease),
@@ -87,8 +86,36 @@ export function releaseArguments(
   return args;
 }
 
-export function inspectArguments(): ScriptArguments {
-  return [NONCE];
+/** @param isHead - without the outcome. */
+export function inspectArguments(isHead = false): ScriptArguments {
+  return isHead ? [NONCE, 'head'] : [NONCE];
+}
+
+const LETTERS = { in_progress: 'p', completed: 'c', failed: 'f', released: 'r' } as const;
+
+export function amendArguments(
+  { token, expected, change, evenIfRunning, notBefore, note }: Store.Amend,
+  publish: Publish = '',
+): ScriptArguments | ValueNotStorableError {
+  const outcome = 'outcome' in change ? change.outcome : undefined;
+  const invalid = invalidNote(note) ?? (outcome && invalidHeader(outcome.header));
+  if (invalid !== undefined) return invalid;
+  const seen = `${LETTERS[expected.state]}${expected.fence}`;
+  const how = evenIfRunning ? 'yes' : 'no';
+  const args: ScriptArguments = [NONCE, token, seen, String(notBefore), how, note ?? '', publish];
+  switch (change.kind) {
+    case 'release':
+      args.push('r', String(change.tombstoneMs), change.isTakeover ? '1' : '0');
+      break;
+    case 'settle':
+      args.push(LETTERS[change.state], String(change.retentionMs));
+      break;
+    case 'keep':
+      args.push('k', change.retentionMs === undefined ? '' : String(change.retentionMs));
+      break;
+  }
+  if (outcome !== undefined) args.push(outcome.header, bodyArgument(outcome.body));
+  return args;
 }
 
 export function abandonedArguments(overMs: number): ScriptArguments {
@@ -106,6 +133,11 @@ function invalidOrigin(origin: string | undefined): ValueNotStorableError | unde
   return new ValueNotStorableError(
     `An origin must be text without white space, and not "${NO_ORIGIN}".`,
   );
+}
+
+function invalidHeader(header: string): ValueNotStorableError | undefined {
+  if (!header.includes('\n')) return undefined;
+  return new ValueNotStorableError('The header of an outcome must be one line.');
 }
 
 /** The note is the last word of the record's first line, which must stay within the first bytes that a script reads. */

@@ -50,6 +50,18 @@ export const inspect = casesOf('inspect', (it) => {
     assert.equal((await record.present()).leaseLeftMs, -250);
   });
 
+  it.timed('counts the age from the begin of the latest attempt', async (record, clock) => {
+    const attempt = await record.begun();
+    await clock.step(LEASE_MS - 1);
+    await record.extend(attempt);
+    assert.equal((await record.present()).ageMs, LEASE_MS - 1);
+    await record.release(attempt);
+    await record.begun();
+    assert.equal((await record.present()).ageMs, 0);
+    await clock.step(1_234);
+    assert.equal((await record.present()).ageMs, 1_234);
+  });
+
   it.timed('returns a record until its last millisecond', async (record, clock) => {
     await record.begun();
     await clock.step(RECORD_RETENTION_MS - 1);

@@ -13,7 +13,16 @@ export interface StoreConformanceCase {
 
 /** The subject of a case: an operation of the store, the stored bytes, or opening and closing. */
 export type StoreOperation =
-  'begin' | 'extend' | 'complete' | 'release' | 'inspect' | 'abandoned' | 'outcome' | 'open';
+  | 'begin'
+  | 'extend'
+  | 'complete'
+  | 'release'
+  | 'inspect'
+  | 'abandoned'
+  | 'list'
+  | 'amend'
+  | 'outcome'
+  | 'open';
 
 type Proof = (record: TestRecord) => Promise<void>;
 type TimedProof = (record: TestRecord, clock: SteppableClock) => Promise<void>;

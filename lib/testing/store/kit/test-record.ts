@@ -110,6 +110,24 @@ export class TestRecord {
     return this.store.release(lease, { tombstoneMs: TOMBSTONE_MS, timeoutMs: TIMEOUT_MS, ...how });
   }
 
+  /** An operator's change of the record as it is now; `undefined` if the store cannot. */
+  async amend(
+    change: Store.AmendedRecord,
+    how: Partial<Store.Amend> = {},
+  ): Promise<Store.AmendReply | undefined> {
+    const { state, fence } = await this.present();
+    return this.store.amend({
+      recordKey: this.key,
+      token: randomText(16) as OwnerToken,
+      expected: { state, fence },
+      change,
+      evenIfRunning: true,
+      notBefore: 0,
+      timeoutMs: TIMEOUT_MS,
+      ...how,
+    });
+  }
+
   inspect(): Promise<Store.IdempotencyRecord | undefined> {
     return this.store.inspect(this.key, { timeoutMs: TIMEOUT_MS });
   }
@@ -131,8 +149,8 @@ export class TestRecord {
   /** Without durations if the clock runs, since they shrink. */
   private comparable(record: Store.IdempotencyRecord | undefined): unknown {
     if (record === undefined) return undefined;
-    const { outcome: kept, retentionLeftMs, leaseLeftMs, ...rest } = record;
-    const timed = this.hasSteppableClock ? { retentionLeftMs, leaseLeftMs } : {};
+    const { outcome: kept, ageMs, retentionLeftMs, leaseLeftMs, ...rest } = record;
+    const timed = this.hasSteppableClock ? { ageMs, retentionLeftMs, leaseLeftMs } : {};
     return { ...rest, ...timed, outcome: kept === undefined ? undefined : readable(kept) };
   }
 }

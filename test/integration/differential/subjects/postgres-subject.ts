@@ -87,7 +87,7 @@ class ClockedStore {
       return undefined;
     }
     const reply = await sendStep(this.store, step, key.toString('base64url') as RecordKey, 10_000);
-    return step.operation === 'inspect'
+    return step.operation === 'inspect' || step.operation === 'list'
       ? encodeInspection(reply as Parameters<typeof encodeInspection>[0])
       : encodeReply(reply as Parameters<typeof encodeReply>[0]);
   }

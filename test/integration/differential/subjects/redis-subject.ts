@@ -8,6 +8,7 @@ import { encodeOutcome, encodeRecord } from '../encoding.js';
 import type { Missing, Mutation } from '../mutants.js';
 import type { Step } from '../step.js';
 
+/** `list` has the script of inspect. */
 type Operation = Step['operation'] & keyof LuaScripts;
 type InstrumentedScripts = Readonly<Record<Operation, string>>;
 type Sent = Exclude<Step, { operation: 'lose' }>;
@@ -37,7 +38,7 @@ export async function redisSubject(
     const send = (key: string, step: Step): number => {
       if (step.operation === 'lose') return pipeline.del(key).length - 1;
       const args = [
-        scripts[step.operation],
+        scripts[scriptOf(step)],
         '4',
         key,
         ...clock(step),
@@ -70,6 +71,10 @@ export async function redisSubject(
   };
 }
 
+function scriptOf({ operation }: Sent): Operation {
+  return operation === 'list' ? 'inspect' : operation;
+}
+
 function observe(step: Sent, response: unknown): Observation {
   const [reply, record, expiresAt, staged] = response as [unknown, Buffer | null, number, number];
   if (staged === 1) return { reply: ['a staged record is left'], ...NO_RECORD };
@@ -100,14 +105,15 @@ function readable(record: string): string {
 /** The number of fields, before which a note stands where the reply has one. */
 const FIELDS: Readonly<Partial<Record<Operation, Readonly<Record<string, number>>>>> = {
   begin: { takeover: 4, in_progress: 1, abandoned: 4, completed: 0, failed: 0 },
-  inspect: { in_progress: 7, completed: 5, failed: 5, released: 5 },
+  inspect: { in_progress: 8, completed: 6, failed: 6, released: 6 },
 };
 
 /** The number of fields that inspect replies in every state. */
-const INSPECTED = 5;
+const INSPECTED = 6;
 
 /** The kind and the fields. A reply that does not start with the nonce, such as an error, differs from every other. */
-function fieldsOf({ operation }: Sent, reply: unknown): string[] {
+function fieldsOf(step: Sent, reply: unknown): string[] {
+  const operation = scriptOf(step);
   const [head, ...data] = Array.isArray(reply) ? (reply as unknown[]) : [reply];
   if (!Buffer.isBuffer(head)) return [String(head)];
   const [nonce, kind = '', ...fields] = latin1(head).split(' ');
@@ -161,7 +167,7 @@ return { step(), redis.call('GET', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1]),
   return Object.fromEntries(await Promise.all(loaded)) as Record<Operation, string>;
 }
 
-const OPERATIONS = ['begin', 'extend', 'complete', 'release', 'inspect'] as const;
+const OPERATIONS = ['begin', 'extend', 'complete', 'release', 'inspect', 'amend'] as const;
 
 /** What a client does before complete: it stages the record that a first attempt without a note would leave. */
 function stagedFirst(shipped: LuaScripts, mutate: Mutation): string {
@@ -176,6 +182,8 @@ end
 local reply = large({ KEYS[1], KEYS[4] }, { ARGV[1], ARGV[4] })
 if reply ~= ARGV[1] .. ' other' then return reply end`;
 }
+
+const LETTERS = { in_progress: 'p', completed: 'c', failed: 'f', released: 'r' } as const;
 
 /** Sent with each step; every reply must start with it. */
 const NONCE = 'the-nonce';
@@ -211,6 +219,20 @@ function ownArguments(step: Sent, largest: number): (string | Buffer)[] {
       return [ownStart(step), String(step.command.tombstoneMs)];
     case 'inspect':
       return [];
+    case 'list':
+      return ['head'];
+    case 'amend': {
+      const { token, expected, change, evenIfRunning, notBefore, note = '' } = step.command;
+      const seen = `${LETTERS[expected.state]}${expected.fence}`;
+      const args = [token, seen, String(notBefore), evenIfRunning ? 'yes' : 'no', note, ''];
+      if (change.kind === 'release') {
+        return [...args, 'r', String(change.tombstoneMs), change.isTakeover ? '1' : '0'];
+      }
+      const { outcome, retentionMs = '' } = change;
+      const letter = change.kind === 'keep' ? 'k' : LETTERS[change.state];
+      const written = outcome === undefined ? [] : [outcome.header, Buffer.from(outcome.body)];
+      return [...args, letter, String(retentionMs), ...written];
+    }
   }
 }
 

@@ -16,17 +16,25 @@ export function expected(stored: StoredRecord | undefined, step: Step): Expected
   if (step.operation === 'inspect') {
     return { record: stored, reply: encodeInspection(transitions.inspect(stored, step.nowUs)) };
   }
+  if (step.operation === 'list') {
+    const { outcome: _, ...listed } = transitions.inspect(stored, step.nowUs) ?? {};
+    const shown = 'state' in listed ? listed : undefined;
+    return { record: stored, reply: encodeInspection(shown) };
+  }
   const { reply, record } = transition(stored, step);
   return { record, reply: encodeReply(reply) };
 }
 
 function transition(
   stored: StoredRecord | undefined,
-  step: Exclude<Step, { operation: 'lose' | 'inspect' }>,
+  step: Exclude<Step, { operation: 'lose' | 'inspect' | 'list' }>,
 ) {
   const { nowUs } = step;
   if (step.operation === 'begin') {
     return transitions.begin(stored, { ...step.command, ...unused }, nowUs);
+  }
+  if (step.operation === 'amend') {
+    return transitions.amend(stored, { ...step.command, ...unused }, nowUs);
   }
   const lease = { ...step.lease, ...unused };
   switch (step.operation) {

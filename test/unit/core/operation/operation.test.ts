@@ -617,6 +617,8 @@ const METHODS: Readonly<Record<Method, number>> = {
   inspect: 2,
   watch: 3,
   abandoned: 1,
+  list: 1,
+  amend: 1,
   diagnose: 0,
   close: 1,
 };
