@@ -41,6 +41,7 @@ export const HISTORIES = [
 export const RECORD_MISTAKES = [
   ...['NO_OWNER', 'TOKEN_ALONE', 'OVERWRITE', 'IGNORE_CONTENT', 'RESTORE_FAILURES'],
   ...['LATE_FAILURES', 'LOWER_FENCE', 'DELETE_RELEASED'],
+  ...['AMEND_UNSEEN', 'AMEND_RUNNING', 'AMEND_NO_OWNER'],
 ];
 
 const holds = (
@@ -183,6 +184,17 @@ export const CHECKS: readonly Check[] = [
   inTransaction(holds('transactional, 3 × 1', [COMMITTED_ONCE, COMMITS], ...THREE_BY_ONE)),
   inTransaction(holds('transactional, 2 × 3', [COMMITTED_ONCE, COMMITS], 'N=2', 'ATT=3')),
 
+  holds(
+    'calm, an operator, 2 × 2',
+    [ONE_EFFECT, 'calm, and an operator who changes what no lease protects; no heartbeats'],
+    ...[...TWO_BY_TWO, 'OP=1', 'HB=0', 'ONCE'],
+  ),
+  holds(
+    'storm, an operator, 2 × 1, 2 contents',
+    [EVERY_PROMISE, 'storm, and an operator who twice changes the record, also of live attempts'],
+    ...[...TWO_BY_ONE, TWO_CONTENTS, ...STORM, 'OP=2', 'FORCE'],
+  ),
+
   fails('one effect, leases outlived', ...TWO_BY_ONE, 'OVERRUN', 'ONCE'),
   {
     ...fails(
@@ -209,6 +221,9 @@ export const CHECKS: readonly Check[] = [
   fails('own attempts forgotten', ...TWO_BY_ONE, ...ONE_PROCESS, 'FORGET_OWN'),
   fails('begins of any age', ...TWO_BY_ONE, ...ONE_PROCESS, 'NEVER_LATE'),
   { ...fails('denied for ever', ...HANGING, 'DENY_FOR_EVER'), isLiveness: true },
+  fails("an operator's look not compared", ...TWO_BY_ONE, 'OP=1', 'AMEND_UNSEEN'),
+  fails('live attempts amended', ...TWO_BY_ONE, 'OP=1', 'ONCE', 'AMEND_RUNNING'),
+  fails("amended records still the attempt's", ...TWO_BY_ONE, 'OP=1', 'FORCE', 'AMEND_NO_OWNER'),
   fails('responses before complete', ...TWO_BY_ONE, 'OVERRUN', 'RESPOND_FIRST'),
   fails('business data not fenced', ...TWO_BY_ONE, 'OVERRUN', 'UNFENCED'),
   fails('completed before put', ...TWO_BY_ONE, ...BLOBS, 'COMPLETE_FIRST'),

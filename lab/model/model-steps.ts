@@ -15,7 +15,7 @@ export interface ModelRecord {
 export interface ModelStep {
   /** `given`: the record is set, for the next command of the table. */
   readonly name:
-    | ('begin' | 'extend' | 'completed' | 'failed' | 'release')
+    | ('begin' | 'extend' | 'completed' | 'failed' | 'release' | 'amend')
     | ('given' | 'lose' | 'lease' | 'deadline');
   readonly args: Readonly<Record<string, number>>;
   /** Of a command. */

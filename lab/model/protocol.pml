@@ -4,6 +4,7 @@
  *   properties.pml      what holds
  *   faults.pml          leases that expire, dead sockets, losses
  *   worker.pml          what an attempt does
+ *   operator.pml        with OP: what an operator does
  *   blob.pml            with BLOBS: the blob store that has the bodies of successes
  *
  * The head of each names its switches and the mistakes that can be planted in it. Time has no numbers.
@@ -14,6 +15,7 @@
  *   GH  copies of a command that a dead socket holds back      HB  heartbeats of an attempt
  *       and delivers at any later time                         LS  times that the store loses the record
  *   BF  failures of the blob store                             BX  blobs that expire
+ *   OP  changes by an operator
  *   CR  crashes of a worker                                    FO  runs without a record (whenUnavailable: 'execute')
  */
 #ifndef N
@@ -52,6 +54,9 @@
 #ifndef BX
 #define BX 1
 #endif
+#ifndef OP
+#define OP 0
+#endif
 #ifndef TOGETHER
 #define TOGETHER 1
 #endif
@@ -72,7 +77,7 @@
 #define PENDING 1
 #define RUNNING 2
 
-bool content[TOKENS];
+bool content[TOKENS+OP];          /* of an operator's change, the content of the record */
 byte phase[WORKERS], token[WORKERS];
 byte granted[WORKERS];            /* the fence that it was granted */
 bool past[WORKERS];               /* its hard deadline is over, as its process counts */
@@ -101,6 +106,9 @@ bool past[WORKERS];               /* its hard deadline is over, as its process c
 #include "properties.pml"
 #include "faults.pml"
 #include "worker.pml"
+#if OP>0
+#include "operator.pml"
+#endif
 
 init {
   atomic {

@@ -13,6 +13,9 @@
  *   LATE_FAILURES       complete accepts a failure over another attempt's tombstone
  *   LOWER_FENCE         a late success lowers the fence
  *   DELETE_RELEASED     release leaves no tombstone
+ *   AMEND_UNSEEN        amend compares neither state nor fence with what the operator saw
+ *   AMEND_RUNNING       amend changes a record whose lease is running, though it is not told to
+ *   AMEND_NO_OWNER      the record that amend has changed is still the attempt's
  *
  * TRACE prints each step, with its reply and the record after it, for replay.ts.
  */
@@ -22,7 +25,8 @@ mtype = {
   absent, in_progress, completed, failed, released,
   acquired, takeover, owned, abandoned, mismatch, stale_begin, late,
   ok, revived, max_execution, lost, gone, not_in_progress,
-  ok_late, already, superseded, restored
+  ok_late, already, superseded, restored,
+  stale, not_applicable, running          /* stale: "changed", a name of an inline here */
 };
 
 mtype state = absent;
@@ -170,6 +174,46 @@ inline release(t, f, rc) {
   fi;
 #ifdef TRACE
   printf("release token=%d fence=%d -> %e 0", t, f, rc); shown();
+#endif
+  changed()
+}
+
+/* What an operator saw, and what he makes of it: numbers, for the trace. */
+#define SEEN (state == in_progress -> 1 : (state == completed -> 2 : (state == failed -> 3 : (state == released -> 4 : 0))))
+#define TO_RELEASE 0
+#define TO_COMPLETE 1
+#define TO_FAIL 2
+#ifdef AMEND_UNSEEN
+#define AS_SEEN(s,f) true
+#else
+#define AS_SEEN(s,f) (SEEN == s && fence == f)
+#endif
+#ifdef AMEND_RUNNING
+#define REFUSES(force) false
+#else
+#define REFUSES(force) (state == in_progress && !EXPIRED && !force)
+#endif
+
+/* t: the token of the change. Outcomes are neither replaced nor prolonged here. */
+inline amend(t, s, f, force, change, rc) {
+  if
+  :: state != absent && own == t -> rc = already
+  :: state == absent || (own != t && !AS_SEEN(s,f)) -> rc = stale
+  :: state != absent && own != t && AS_SEEN(s,f) && FINISHED && change != TO_RELEASE -> rc = not_applicable
+  :: state != absent && own != t && AS_SEEN(s,f) && !(FINISHED && change != TO_RELEASE) && REFUSES(force) -> rc = running
+  :: state != absent && own != t && AS_SEEN(s,f) && !(FINISHED && change != TO_RELEASE) && !REFUSES(force) ->
+#ifndef AMEND_NO_OWNER
+       own = t; ticks++; fence = ticks;
+#endif
+       over = 0; overdue = 0; kept = 0; rc = ok;
+       if
+       :: change == TO_RELEASE -> state = released
+       :: change == TO_COMPLETE -> store(t, completed)
+       :: change == TO_FAIL -> store(t, failed)
+       fi
+  fi;
+#ifdef TRACE
+  printf("amend token=%d seen=%d fence=%d force=%d change=%d -> %e 0", t, s, f, force, change, rc); shown();
 #endif
   changed()
 }

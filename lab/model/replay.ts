@@ -1,6 +1,7 @@
 import type { Step } from '../../test/integration/differential/step.js';
 import { expected } from '../../test/integration/differential/subjects/reference.js';
 import type {
+  AmendedRecord,
   Fingerprint,
   Outcome,
   OwnerToken,
@@ -117,6 +118,17 @@ export class Replay {
         const command = { ...finished, fingerprint, whenGone: 'restore' } as const;
         return { operation: 'complete', nowUs, lease, command };
       }
+      case 'amend': {
+        const { seen = 0, force = 0, change = 0 } = args;
+        const command = {
+          token: lease.token,
+          expected: { state: SEEN[seen] ?? 'released', fence: lease.fence },
+          change: changeOf(change, token),
+          evenIfRunning: force === 1,
+          notBefore: 0,
+        };
+        return { operation: 'amend', nowUs, command };
+      }
       default:
         return { operation: 'lose', nowUs };
     }
@@ -125,6 +137,7 @@ export class Replay {
   /** The reply of the model, as {@link essenceOf} has it. */
   private replyTo({ name, reply, replied, record }: ModelStep): readonly string[] {
     if (reply === undefined) return [];
+    if (reply === 'stale') return ['changed'];
     const fence = String(this.fences.get(record.fence));
     if (HAS_FENCE.has(reply)) return [reply, fence];
     if (name === 'begin' && HAS_OUTCOME.has(reply)) return [reply, bodyOf(replied)];
@@ -177,6 +190,17 @@ function essenceOf([kind = '', first = '', ...rest]: readonly string[]): readonl
   if (HAS_OUTCOME.has(kind)) return [kind, rest.at(-1)!];
   if (kind === 'superseded') return [kind, first, rest.at(-1)!];
   return kind === 'lost' && first !== '' ? [kind, first, ...rest] : [kind];
+}
+
+/** As the model numbers what an operator saw. */
+const SEEN: readonly (StoredRecord['state'] | undefined)[] = [
+  ...([undefined, 'in_progress', 'completed', 'failed', 'released'] as const),
+];
+
+function changeOf(change: number, token: number): AmendedRecord {
+  if (change === 0) return { kind: 'release', tombstoneMs: RETENTION_MS, isTakeover: true };
+  const state = change === 1 ? 'completed' : 'failed';
+  return { kind: 'settle', state, outcome: outcomeOf(token), retentionMs: RETENTION_MS };
 }
 
 function differenceBetween(code: ModelRecord, model: ModelRecord): string | undefined {

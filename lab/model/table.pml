@@ -6,6 +6,7 @@
 #define TRACE
 
 bool content[3];
+byte seen, change;
 
 #include "record.pml"
 
@@ -44,6 +45,18 @@ inline each(s, o, c, isOver, isOverdue) {
        given(s, o, c, isOver, isOverdue); complete(1, f, failed, rc, rv);
        given(s, o, c, isOver, isOverdue); release(1, f, rc);
        i++
+  :: else -> break
+  od;
+  change = TO_RELEASE;
+  do
+  :: change <= TO_FAIL ->
+       given(s, o, c, isOver, isOverdue); seen = SEEN; f = fence; amend(1, seen, f, 0, change, rc);
+       given(s, o, c, isOver, isOverdue); amend(1, seen, f, 1, change, rc);
+       f = FENCE + 2;
+       given(s, o, c, isOver, isOverdue); amend(1, seen, f, 1, change, rc);
+       seen = (SEEN == 4 -> 1 : 4); f = fence;
+       given(s, o, c, isOver, isOverdue); amend(1, seen, f, 1, change, rc);
+       change++
   :: else -> break
   od
 }
