@@ -16,6 +16,7 @@ const folders = {
   'core/telemetry': 'core/{errors,util,record,meter}',
   'core/engine': 'core/{errors,options,util,record,payload,transaction,store,operation,telemetry}',
   'core/recovery': 'core/{errors,options,util,record,store,operation,engine}',
+  'core/operator': 'core/{errors,options,util,record,operation,engine}',
 
   'codecs/plain': 'core/errors',
   'codecs/json': 'core/{errors,options,util,record} codecs/plain',
@@ -71,14 +72,14 @@ const folders = {
   'observability/metrics': 'core/meter',
 
   'nest/options':
-    'core/{errors,options,record,payload,transaction,store,operation,telemetry,recovery} codecs/json wrappers/breaker transports/{common,http,message}',
+    'core/{errors,options,record,payload,transaction,store,operation,telemetry,recovery,operator} codecs/json wrappers/breaker transports/{common,http,message}',
   'nest/discovery':
     'core/{errors,options,util,record,operation} transports/{common,http,websocket} nest/options',
   'nest/registry':
     'core/{errors,options,record,meter,operation,recovery} transports/{common,http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',
-  nest: 'core/{errors,options,util,record,payload,meter,store,operation,telemetry,engine,recovery} wrappers/breaker observability/health transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
+  nest: 'core/{errors,options,util,record,payload,meter,store,operation,telemetry,engine,recovery,operator} wrappers/breaker observability/health transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
   'index.ts':
-    'core/{errors,options,record,payload,meter,store,operation,recovery} codecs/json observability/health transports/{common,http} nest nest/options',
+    'core/{errors,options,record,payload,meter,store,operation,recovery,operator} codecs/json observability/health transports/{common,http} nest nest/options',
 
   'observability/terminus': 'core/options observability/health',
   'observability/opentelemetry':

@@ -14,6 +14,10 @@ export {
   type IdempotentCall,
 } from './nest/idempotency.service.js';
 export { IdempotencyReconciler } from './nest/idempotency-reconciler.js';
+export { IdempotencyRecords } from './nest/idempotency-records.js';
+export type { AuditEntry, OperatorAction } from './core/operator/operator-options.js';
+export type { ActionOptions, ActionResult } from './core/operator/operator.js';
+export type { RecordRef, RecordSheet } from './core/operator/record-sheet.js';
 export type {
   IdempotencyModuleOptions,
   IdempotencyOptions,
@@ -39,6 +43,7 @@ export {
   type OutcomePolicy,
 } from './core/operation/outcome-policy.js';
 export {
+  AuditUnavailableError,
   FailureReplayedError,
   IdempotencyError,
   IdempotencyOptionsError,

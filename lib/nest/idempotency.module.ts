@@ -19,6 +19,7 @@ import { MessageTransport } from '../transports/message/message-transport.js';
 import { SocketTransport } from '../transports/websocket/socket-transport.js';
 import { IdempotencyLifecycle } from './idempotency-lifecycle.js';
 import { IdempotencyReconciler } from './idempotency-reconciler.js';
+import { IdempotencyRecords } from './idempotency-records.js';
 import { IdempotencyService } from './idempotency.service.js';
 import { IdempotentMethods } from './idempotent-methods.js';
 import {
@@ -187,6 +188,20 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
         meter: IdempotencyMeter,
       ) => new IdempotencyReconciler(engine, names, servicesOf(modules), options, meter),
     },
+    {
+      provide: IdempotencyRecords,
+      inject: [IdempotencyEngine, OperationNames, OPTIONS_IN_USE],
+      useFactory: (
+        engine: IdempotencyEngine,
+        names: OperationNames,
+        options: IdempotencyModuleOptions,
+      ) => {
+        const logger = new Logger('Idempotency');
+        return new IdempotencyRecords(engine, names, options, (entry) => {
+          logger.log(`operator ${JSON.stringify(entry)}`);
+        });
+      },
+    },
   ],
   exports: [
     IdempotencyStore,
@@ -195,6 +210,7 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     IdempotencyHealth,
     IdempotencyMeter,
     IdempotencyReconciler,
+    IdempotencyRecords,
     IdempotentMethods,
     HandlerTransports,
   ],

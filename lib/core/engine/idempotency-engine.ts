@@ -8,12 +8,18 @@ import {
 import type { ResolvedLimits } from '../operation/options.js';
 import { invalidRequestReason, type Transport, type UnprotectedReason } from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
-import { UNKNOWN_FENCE, type Outcome, type OwnerToken } from '../record/record.js';
+import { UNKNOWN_FENCE, type Outcome, type OwnerToken, type RecordKey } from '../record/record.js';
+import type { Scope } from '../record/scope.js';
 import { OutcomeTransform } from '../payload/outcome-transform.js';
 import { checkDigestKeysLoaded } from '../payload/protect-digests.js';
 import type { StoreWarning } from '../record/store-warning.js';
 import type { AbandonedRecord } from '../record/commands.js';
-import { Digests, type DigestProtection, type RecordName } from '../record/digests.js';
+import {
+  Digests,
+  type DigestProtection,
+  type Identified,
+  type RecordName,
+} from '../record/digests.js';
 import { OwnerTokens } from '../record/record-key.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';
 import { Telemetries } from '../telemetry/telemetries.js';
@@ -103,6 +109,24 @@ export class IdempotencyEngine {
       plain.fingerprint,
     );
     return { ...plain, recordKey, fingerprint, plainKey, ...otherNames(others) };
+  }
+
+  /** The names under which the record of a key may be stored, for who looks it up without a request. */
+  recordKeysOf(identity: Omit<Identified, 'caller'>): RecordKey[] {
+    const { scope } = identity;
+    // The first part of a message's scope is its consumer, and none of the caller.
+    const callers =
+      scope.length > 0 && this.digests.isProtected ? [scope, scope.slice(1)] : [scope];
+    const names = callers.flatMap((caller) => this.digests.names({ ...identity, caller }));
+    return [...new Set(names.map(({ recordKey }) => recordKey))];
+  }
+
+  /**
+   * What the record keys of a scope begin with; none where digests are not protected.
+   * @throws {@link IdempotencyOptionsError} for a scope with more parts than the tag has.
+   */
+  scopePrefixes(scope: Scope): string[] {
+    return this.digests.scopePrefixes(scope);
   }
 
   /** What is known of an abandoned record; `undefined` if this process cannot tell whose it is. */

@@ -11,7 +11,8 @@ export type IdempotencyErrorCode =
   | 'idempotency_value_not_storable'
   | 'idempotency_failure_replayed'
   | 'idempotency_no_context'
-  | 'idempotency_no_transaction';
+  | 'idempotency_no_transaction'
+  | 'idempotency_audit_unavailable';
 
 /**
  * Base class of the library's errors. Distinguish them by `code`, which is stable: `instanceof` fails across two
@@ -133,6 +134,20 @@ export class StoreReplyMismatchedError extends IdempotencyError {
   constructor(store: string) {
     super(
       `${store} sent the reply of another command. The reply was discarded and the connection closed. Check what lost or duplicated a reply: a proxy between the application and the store, or an outdated client library.`,
+    );
+  }
+}
+
+/** The audit of what operators do gave no reply, or rejected an entry: nothing was done. */
+export class AuditUnavailableError extends IdempotencyError {
+  override readonly name = 'AuditUnavailableError';
+  readonly code = 'idempotency_audit_unavailable';
+
+  /** @param cause - what the module option `operator.audit` threw. */
+  constructor(cause?: unknown) {
+    super(
+      'Nothing was done: the function of the module option "operator.audit" failed before the act. Its error is the cause. Act again once it works.',
+      { cause },
     );
   }
 }

@@ -179,6 +179,7 @@ export class IdempotencyMeter {
       case 'consumer_stopped':
       case 'reply_mismatched':
       case 'keys_stale':
+      case 'operator_action':
       // The store has the state itself.
       case 'breaker_opened':
       case 'breaker_half_open':

@@ -360,6 +360,21 @@ export type IdempotencyEvent =
       readonly report: ReconcileReport;
       readonly durationMs: number;
     })
+  /**
+   * An operator has acted on a record, or was refused: `result` is that of `IdempotencyRecords`, or `failed` if the store gave
+   * no reply. With `isAudited: false`, `operator.audit` failed after the act: its entry is missing.
+   */
+  | {
+      readonly type: 'operator_action';
+      readonly operation?: undefined;
+      readonly transport?: undefined;
+      readonly recordKey: RecordKey;
+      readonly action: 'release' | 'complete' | 'reopen' | 'redact' | 'retain' | 'delete';
+      readonly actor: string;
+      readonly result:
+        ('ok' | 'already' | 'changed' | 'running' | 'too_fresh' | 'not_applicable') | 'failed';
+      readonly isAudited: boolean;
+    }
   /** RabbitMQ has ended the consumer of a queue: this process gets no more messages of it until it connects again. */
   | {
       readonly type: 'consumer_stopped';
@@ -418,6 +433,7 @@ export const EVENT_SEVERITY: Readonly<Record<IdempotencyEventType, EventSeverity
   key_misnamed: 'warning',
   store_unavailable: 'warning',
   reconciled: 'info',
+  operator_action: 'notice',
   consumer_stopped: 'notice',
   reply_mismatched: 'warning',
   breaker_opened: 'warning',

@@ -40,6 +40,8 @@ export const STORE_COMMANDS = [
   'inspect',
   'watch',
   'abandoned',
+  'list',
+  'amend',
   'transaction_lock',
   'transaction_complete',
   'transaction_ended',

@@ -73,6 +73,9 @@ export function scopeText(parts: Scope): string {
   return parts.map(taggedPart).join('');
 }
 
+/** In characters, of the key of each request. */
+export const RECORD_KEY_LENGTH = 43;
+
 /** Base64url as well, but longer than a digest. */
 const PROBE_BYTES = 36;
 

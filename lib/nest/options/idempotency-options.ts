@@ -1,3 +1,8 @@
+import {
+  OPERATOR,
+  type OperatorOptions,
+  type ResolvedOperatorOptions,
+} from '../../core/operator/operator-options.js';
 import { JSON_CODEC, jsonCodec } from '../../codecs/json/json-codec.js';
 import {
   LIMITS,
@@ -113,6 +118,8 @@ export interface IdempotencyModuleOptions extends Omit<IdempotencyOptions, 'oper
    * @defaultValue false
    */
   readonly reconcile?: boolean | ReconcileOptions;
+  /** How operators act on records, with {@link IdempotencyRecords}. */
+  readonly operator?: OperatorOptions;
   /**
    * Where metrics and traces go: `openTelemetry()` of nestjs-idempotency/opentelemetry, `prometheus()` of
    * nestjs-idempotency/prometheus, or objects of your own; one or several.
@@ -133,6 +140,7 @@ export interface ResolvedOptions extends ResolvedHttpOptions {
   readonly message: ResolvedMessageOptions;
   readonly breaker: false | ResolvedBreakerOptions;
   readonly reconcile: false | ResolvedReconcileOptions;
+  readonly operator: ResolvedOperatorOptions;
   readonly protectDigests: false | ResolvedProtectDigests;
   readonly limits: ResolvedLimits;
   readonly service?: string;
@@ -192,6 +200,7 @@ export const OPTIONS: Schema<IdempotencyOptions & IdempotencyModuleOptions, Reso
   },
   breaker: BREAKER,
   reconcile: RECONCILE,
+  operator: OPERATOR,
   telemetry: {
     defaultText: 'none',
     places: ['module'],

@@ -20,6 +20,10 @@ export class OperationNames {
     return this.operations.has(operation);
   }
 
+  all(): Iterable<string> {
+    return this.operations.keys();
+  }
+
   /** How records of an operation are recovered without a request, if it is resolved and has a function for it. */
   recoverable(operation: string): RecoverableOperation | undefined {
     return this.operations.get(operation)?.recoverable;

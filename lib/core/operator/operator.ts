@@ -1,0 +1,214 @@
+import type { IdempotencyEngine } from '../engine/idempotency-engine.js';
+import { unfinishedRetentionMs } from '../operation/options.js';
+import type { ResolvedProtocolOptions } from '../operation/options.js';
+import { AuditUnavailableError, IdempotencyOptionsError } from '../errors/errors.js';
+import { checkDuration, throwOptionError } from '../options/option-checks.js';
+import type { Duration } from '../options/duration.js';
+import type { AmendedRecord, IdempotencyRecord, List, RecordPage } from '../record/commands.js';
+import { NOT_KEPT, type RecordKey } from '../record/record.js';
+import { newOwnerToken } from '../record/record-key.js';
+import type { AuditEntry, OperatorAction, ResolvedOperatorOptions } from './operator-options.js';
+import type { RecordRef } from './record-sheet.js';
+
+/** Who acts, and why. */
+export interface ActionOptions {
+  /** Who acts, for the audit and the event: not empty. */
+  readonly actor: string;
+  /** Why, for the audit alone: 3 to 500 characters. */
+  readonly reason: string;
+  /**
+   * Also while an attempt has the record, or before its outcome has been stored for `operator.settledFor`.
+   * @defaultValue false
+   */
+  readonly evenIfRunning?: boolean | undefined;
+}
+
+/** How an act ended. */
+export interface ActionResult {
+  readonly action: OperatorAction;
+  readonly recordKey: RecordKey;
+  /**
+   * `ok`: it is done, `already`: a copy of it was. `changed`: the record is no longer what the operator saw, and nothing
+   * was done. `running`: an attempt has the record. `too_fresh`: its outcome was stored just now, try again later.
+   * `not_applicable`: not to a record in this state.
+   */
+  readonly kind: 'ok' | 'already' | 'changed' | 'running' | 'too_fresh' | 'not_applicable';
+  /** Whether the audit has the result, too. */
+  readonly isAudited: boolean;
+}
+
+const MIN_REASON = 3;
+const MAX_REASON = 500;
+
+/** Looks at records for operators, and changes them: what every tool for operators shares. */
+export class Operator {
+  constructor(
+    readonly engine: IdempotencyEngine,
+    private readonly operator: ResolvedOperatorOptions,
+    private readonly protocol: ResolvedProtocolOptions,
+    private readonly log: (entry: AuditEntry) => void,
+  ) {}
+
+  async inspect(recordKey: RecordKey): Promise<IdempotencyRecord | undefined> {
+    const { store, events } = this.engine;
+    const timeoutMs = this.protocol.storeErrors.commandTimeout;
+    return events.counted('inspect', () => store.inspect(recordKey, { timeoutMs }));
+  }
+
+  /** @throws {@link IdempotencyOptionsError} if the store cannot list records. */
+  async page(list: Omit<List, 'timeoutMs'>): Promise<RecordPage> {
+    const { store, events } = this.engine;
+    const timeoutMs = this.protocol.storeErrors.commandTimeout;
+    const page = await events.counted('list', () => store.list({ ...list, timeoutMs }));
+    if (page !== undefined) return page;
+    throw new IdempotencyOptionsError(
+      'IdempotencyRecords needs a "store" that lists records; the given store has no list(). Use the store for Redis, PostgreSQL or memory.',
+    );
+  }
+
+  release(
+    ref: RecordRef,
+    options: ActionOptions & { readonly nothingHappened?: boolean | undefined },
+  ): Promise<ActionResult> {
+    return this.released('release', ref, options);
+  }
+
+  reopen(
+    ref: RecordRef,
+    options: ActionOptions & { readonly nothingHappened?: boolean | undefined },
+  ): Promise<ActionResult> {
+    return this.released('reopen', ref, options);
+  }
+
+  delete(ref: RecordRef, options: ActionOptions): Promise<ActionResult> {
+    return this.act('delete', ref, { kind: 'release', tombstoneMs: 0, isTakeover: false }, options);
+  }
+
+  async complete(
+    ref: RecordRef,
+    { retention, ...options }: ActionOptions & { readonly retention?: Duration | undefined },
+  ): Promise<ActionResult> {
+    const retentionMs =
+      retention === undefined
+        ? unfinishedRetentionMs(this.protocol)
+        : checkDuration('retention', retention, ...RETENTION);
+    const outcome = NOT_KEPT;
+    const change = { kind: 'settle', state: 'completed', outcome, retentionMs } as const;
+    return this.act('complete', ref, change, options);
+  }
+
+  redact(ref: RecordRef, options: ActionOptions): Promise<ActionResult> {
+    return this.act('redact', ref, { kind: 'keep', outcome: NOT_KEPT }, options);
+  }
+
+  async retain(
+    ref: RecordRef,
+    { retention, ...options }: ActionOptions & { readonly retention: Duration },
+  ): Promise<ActionResult> {
+    const retentionMs = checkDuration('retention', retention, ...RETENTION);
+    return this.act('retain', ref, { kind: 'keep', retentionMs }, options);
+  }
+
+  private released(
+    action: 'release' | 'reopen',
+    ref: RecordRef,
+    {
+      nothingHappened = false,
+      ...options
+    }: ActionOptions & { nothingHappened?: boolean | undefined },
+  ): Promise<ActionResult> {
+    const tombstoneMs = unfinishedRetentionMs(this.protocol);
+    const change = { kind: 'release', tombstoneMs, isTakeover: !nothingHappened } as const;
+    return this.act(action, ref, change, options);
+  }
+
+  private async act(
+    action: OperatorAction,
+    { recordKey, expected }: RecordRef,
+    change: AmendedRecord,
+    { actor, reason, evenIfRunning = false }: ActionOptions,
+  ): Promise<ActionResult> {
+    checkText('actor', actor, 1, MAX_REASON);
+    checkText('reason', reason, MIN_REASON, MAX_REASON);
+    const { state, fence } = expected;
+    if (!ALLOWED[action].includes(state)) {
+      return { action, recordKey, kind: 'not_applicable', isAudited: true };
+    }
+    const entry = { action, recordKey, expected: { state, fence }, actor, reason, evenIfRunning };
+    try {
+      await this.audit({ phase: 'intent', ...entry });
+    } catch (cause) {
+      throw new AuditUnavailableError(cause);
+    }
+    const { store, events, clock } = this.engine;
+    const command = {
+      recordKey,
+      token: newOwnerToken(clock),
+      expected: { state, fence },
+      change,
+      evenIfRunning,
+      notBefore: evenIfRunning ? 0 : this.notBefore(action, fence),
+      notify: true,
+      timeoutMs: this.protocol.storeErrors.saveTimeout,
+    };
+    const ended = async (result: ActionResult['kind'] | 'failed'): Promise<boolean> => {
+      const isAudited = await this.wasAudited({ ...entry, result });
+      events.emit({ type: 'operator_action', recordKey, action, actor, result, isAudited });
+      return isAudited;
+    };
+    try {
+      const reply = await events.counted('amend', () => store.amend(command));
+      if (reply === undefined) throw new IdempotencyOptionsError(CANNOT_AMEND);
+      const { kind } = reply;
+      return { action, recordKey, kind, isAudited: await ended(kind) };
+    } catch (error) {
+      await ended('failed');
+      throw error;
+    }
+  }
+
+  /** When an outcome was stored is not known: at the latest, and as a rule long before, at the attempt's hard deadline. */
+  private notBefore(action: OperatorAction, fence: number): number {
+    if (action !== 'reopen' && action !== 'delete') return 0;
+    const beganAt = Math.floor(fence / 1_000);
+    return beganAt + this.protocol.lease.maxExecution + this.operator.settledFor;
+  }
+
+  private async audit(entry: Omit<AuditEntry, 'at'>): Promise<void> {
+    const { audit = this.log } = this.operator;
+    await audit({ at: new Date(this.engine.clock.wallTime()), ...entry });
+  }
+
+  private async wasAudited(entry: Omit<AuditEntry, 'at' | 'phase'>): Promise<boolean> {
+    try {
+      await this.audit({ phase: 'result', ...entry });
+      return true;
+    } catch {
+      // The act is done: the event says that the audit lacks it.
+      return false;
+    }
+  }
+}
+
+/** As that of `outcome.retention`. */
+const RETENTION = ['1ms', '365d'] as const;
+
+const CANNOT_AMEND =
+  'IdempotencyRecords needs a "store" whose records an operator can change; the given store has no amend(). Use the store for Redis, PostgreSQL or memory.';
+
+const FINISHED = ['completed', 'failed'] as const;
+
+/** To a record in which state. */
+const ALLOWED: Readonly<Record<OperatorAction, readonly RecordRef['expected']['state'][]>> = {
+  release: ['in_progress'],
+  complete: ['in_progress', 'released'],
+  reopen: FINISHED,
+  redact: FINISHED,
+  retain: FINISHED,
+  delete: [...FINISHED, 'released'],
+};
+
+function checkText(option: string, value: unknown, min: number, max: number): void {
+  if (typeof value === 'string' && value.trim().length >= min && value.length <= max) return;
+  throwOptionError(option, `a text of ${String(min)} to ${String(max)} characters`, typeof value);
+}

@@ -1,0 +1,341 @@
+import type { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
+import { IdempotencyOptionsError } from '../core/errors/errors.js';
+import type { Duration } from '../core/options/duration.js';
+import { checkDuration, throwOptionError } from '../core/options/option-checks.js';
+import { Operator, type ActionOptions, type ActionResult } from '../core/operator/operator.js';
+import type { AuditEntry, OperatorAction } from '../core/operator/operator-options.js';
+import { sheetOf, type RecordRef, type RecordSheet } from '../core/operator/record-sheet.js';
+import { RECORD_KEY_LENGTH } from '../core/record/record-key.js';
+import type { RecordKey, RecordState } from '../core/record/record.js';
+import { givenScope, readScope, type Scope, type ScopePart } from '../core/record/scope.js';
+import { jitteredPause } from '../core/util/time.js';
+import {
+  resolveModuleOptions,
+  type IdempotencyModuleOptions,
+} from './options/idempotency-options.js';
+import type { OperationNames } from './registry/operation-names.js';
+
+/** The name of an operation, the key that its client sent, and whose it is. */
+export interface RecordQuery {
+  /** As the client sent it; the value of the header field may be quoted. */
+  readonly key: string;
+  /** The caller, as `caller.scope` or `scope` gives it; of a message with its consumer first. @defaultValue none */
+  readonly scope?: ScopePart | readonly ScopePart[] | undefined;
+  /** @defaultValue each operation of this application */
+  readonly operation?: string | undefined;
+}
+
+/** Which records to list. */
+export interface RecordFilter {
+  /** @defaultValue all */
+  readonly states?: readonly RecordState[] | undefined;
+  /** Only records in progress whose lease is running, or is over. */
+  readonly lease?: 'running' | 'over' | undefined;
+  /** How long ago the latest attempt began, at least. */
+  readonly minAge?: Duration | undefined;
+  /** Only records of this scope, and of those within it. Needs `protectDigests`. */
+  readonly scope?: ScopePart | readonly ScopePart[] | undefined;
+}
+
+/** Where a list goes on. */
+export interface ListPosition {
+  /** {@link RecordList.cursor} of the previous page. */
+  readonly cursor?: string | undefined;
+  /** About how many records, from 1 to 500. @defaultValue 100 */
+  readonly limit?: number | undefined;
+}
+
+/** A page of records. */
+export interface RecordList {
+  readonly records: readonly RecordSheet[];
+  /** How many records the store has looked at for this page, about. */
+  readonly scanned: number;
+  /** Omitted on the last page. */
+  readonly cursor?: string;
+}
+
+/** What is to be done to the records that an operator has seen. What changes in between is skipped. */
+export interface BulkPlan {
+  readonly action: OperatorAction;
+  readonly records: readonly RecordSheet[];
+  /** Whether there are more than the plan has. */
+  readonly isPartial: boolean;
+}
+
+/** What {@link IdempotencyRecords.erase} has done. */
+export interface Erasure {
+  /** With `dryRun`, those that would be erased. */
+  readonly erased: number;
+  /** Those that were left, because an attempt has them, their outcome was stored just now, or they changed meanwhile. */
+  readonly left: number;
+}
+
+const MAX_LOOKUPS = 500;
+const MAX_SCANNED = 2_000;
+const MAX_PLAN = 1_000;
+const MAX_PER_SECOND = 1_000;
+
+/**
+ * Finds, explains and settles records, for operators: what consoles, command lines and scripts share. Each act is audited
+ * before and after (module option `operator`), raises the event `operator_action`, and is compared with what the operator saw:
+ * a record that has changed since is left as it is.
+ *
+ * @example
+ * ```ts
+ * const [sheet] = await records.find({ key: '6f1b0d3e', scope: 'alice' });
+ * console.log(sheet.happened, sheet.retry);
+ * await records.complete(sheet, { actor: 'mia', reason: 'the provider has the charge' });
+ * ```
+ */
+export class IdempotencyRecords {
+  private readonly operator: Operator;
+
+  /** @internal */
+  constructor(
+    private readonly engine: IdempotencyEngine,
+    private readonly names: OperationNames,
+    options: IdempotencyModuleOptions,
+    log: (entry: AuditEntry) => void,
+  ) {
+    const resolved = resolveModuleOptions(options);
+    this.operator = new Operator(engine, resolved.operator, resolved, log);
+  }
+
+  /**
+   * The records of a key: it is looked up under each name that it may have, and nothing is searched.
+   * @throws {@link IdempotencyOptionsError} for an invalid scope, and for more operations than can be looked up.
+   */
+  async find({ key, scope = [], operation }: RecordQuery): Promise<readonly RecordSheet[]> {
+    if (typeof key !== 'string' || key === '') throwOptionError('key', 'a text', typeof key);
+    const parts = givenScope(readScope(scope, true));
+    // Without an operation: `key.uniqueFor: 'principal'`.
+    const operations = [...(operation === undefined ? this.names.all() : [operation]), undefined];
+    const keys = new Set<RecordKey>();
+    for (const each of readingsOf(parts)) {
+      for (const name of operations) {
+        for (const text of new Set([key, unquoted(key)])) {
+          const identity = { scope: each, operation: name, key: text };
+          for (const recordKey of this.engine.recordKeysOf(identity)) keys.add(recordKey);
+        }
+      }
+    }
+    if (keys.size > MAX_LOOKUPS) {
+      throw new IdempotencyOptionsError(
+        `IdempotencyRecords.find() would look up ${String(keys.size)} names, more than ${String(MAX_LOOKUPS)}: give the "operation".`,
+      );
+    }
+    const sheets = await Promise.all([...keys].map((recordKey) => this.explain(recordKey)));
+    return sheets.filter((sheet) => sheet !== undefined);
+  }
+
+  /** A record in sentences; `undefined` if there is none. */
+  async explain(recordKey: RecordKey): Promise<RecordSheet | undefined> {
+    const record = await this.operator.inspect(recordKey);
+    return record && sheetOf(recordKey, record);
+  }
+
+  /**
+   * A page of records, in no order. It may be empty although more follow: the store looks at a limited number for each.
+   * @throws {@link IdempotencyOptionsError} if the store cannot list records.
+   */
+  async list(filter: RecordFilter = {}, position: ListPosition = {}): Promise<RecordList> {
+    const { limit = 100, cursor = '' } = position;
+    if (!Number.isInteger(limit) || limit < 1 || limit > 500) {
+      throwOptionError('limit', 'an integer from 1 to 500', limit);
+    }
+    const { scope, states, lease, minAge } = filter;
+    const prefixes = scope === undefined ? [''] : this.prefixesOf(scope);
+    // Of several digest keys, one prefix after the other.
+    const at = cursor === '' ? 0 : Number(cursor.slice(0, cursor.indexOf(' ')));
+    const within = cursor.slice(cursor.indexOf(' ') + 1);
+    const page = await this.operator.page({
+      keyPrefix: prefixes[at] ?? throwOptionError('cursor', 'one of this list', 'another'),
+      states,
+      lease,
+      minAgeMs: minAge === undefined ? undefined : checkDuration('minAge', minAge, '0ms', '365d'),
+      limit,
+      maxScanned: MAX_SCANNED,
+      cursor: within === '' ? undefined : within,
+    });
+    // Of the store's own notes and probes, none is a request's.
+    const own = page.records.filter(({ recordKey }) => recordKey.length === RECORD_KEY_LENGTH);
+    const records = own.map(({ recordKey, ...record }) => sheetOf(recordKey, record, undefined));
+    const { scanned } = page;
+    if (page.cursor !== undefined) {
+      return { records, scanned, cursor: `${String(at)} ${page.cursor}` };
+    }
+    return at + 1 < prefixes.length
+      ? { records, scanned, cursor: `${String(at + 1)} ` }
+      : { records, scanned };
+  }
+
+  /**
+   * The operation may run again, though the attempt before has left no outcome.
+   * @throws {@link AuditUnavailableError} if the audit failed: then nothing was done. So does each act.
+   * @throws {@link StoreUnavailableError}, {@link StoreOutcomeUnknownError} without a reply of the store.
+   */
+  release(
+    ref: RecordRef,
+    options: ActionOptions & {
+      /** Whether the operator vouches that the attempt before had no effect: else the next one is a takeover. */
+      readonly nothingHappened?: boolean;
+    },
+  ): Promise<ActionResult> {
+    return this.operator.release(ref, options);
+  }
+
+  /** The operation counts as done, without its response. @see {@link release} */
+  complete(
+    ref: RecordRef,
+    options: ActionOptions & {
+      /** How long, from now. @defaultValue the module's `outcome.retention` */
+      readonly retention?: Duration;
+    },
+  ): Promise<ActionResult> {
+    return this.operator.complete(ref, options);
+  }
+
+  /** Drops an outcome: the operation runs again. @see {@link release} */
+  reopen(
+    ref: RecordRef,
+    options: ActionOptions & { readonly nothingHappened?: boolean },
+  ): Promise<ActionResult> {
+    return this.operator.reopen(ref, options);
+  }
+
+  /** Drops the response, and keeps that the operation is done. @see {@link release} */
+  redact(ref: RecordRef, options: ActionOptions): Promise<ActionResult> {
+    return this.operator.redact(ref, options);
+  }
+
+  /** Keeps the outcome for another duration, from now. @see {@link release} */
+  retain(
+    ref: RecordRef,
+    options: ActionOptions & { readonly retention: Duration },
+  ): Promise<ActionResult> {
+    return this.operator.retain(ref, options);
+  }
+
+  /** Deletes a record: the next retry is a first request. @see {@link release} */
+  delete(ref: RecordRef, options: ActionOptions): Promise<ActionResult> {
+    return this.operator.delete(ref, options);
+  }
+
+  /** Lists what an action would be done to, which then does not change with the store. @param limit - at most 1,000 */
+  async plan(
+    action: BulkPlan['action'],
+    filter: RecordFilter,
+    { limit = MAX_PLAN }: { readonly limit?: number } = {},
+  ): Promise<BulkPlan> {
+    const most = Math.min(limit, MAX_PLAN);
+    const records = new Map<RecordKey, RecordSheet>();
+    for await (const sheet of this.all(filter)) {
+      if (!sheet.actions.some((possible) => possible.action === action)) continue;
+      if (records.size >= most) return { action, records: [...records.values()], isPartial: true };
+      // A store may list a record twice.
+      records.set(sheet.recordKey, sheet);
+    }
+    return { action, records: [...records.values()], isPartial: false };
+  }
+
+  /** Does what was planned, one record after the other. What has changed since is skipped, with the result `changed`. */
+  async *run(
+    { action, records }: BulkPlan,
+    options: ActionOptions & {
+      /** @defaultValue 100, from 1 to 1,000 */
+      readonly perSecond?: number;
+      readonly signal?: AbortSignal;
+      /** Of `retain`, where it is required. */
+      readonly retention?: Duration;
+    },
+  ): AsyncGenerator<ActionResult, void, undefined> {
+    const { perSecond = 100, signal, retention, ...how } = options;
+    if (!Number.isInteger(perSecond) || perSecond < 1 || perSecond > MAX_PER_SECOND) {
+      throwOptionError('perSecond', `an integer from 1 to ${String(MAX_PER_SECOND)}`, perSecond);
+    }
+    for (const sheet of records) {
+      if (signal?.aborted === true) return;
+      yield await (action === 'retain'
+        ? this.retain(sheet, {
+            ...how,
+            retention: retention ?? throwOptionError('retention', 'given', retention),
+          })
+        : this[action](sheet, how));
+      await jitteredPause(1_000 / perSecond, this.engine.clock);
+    }
+  }
+
+  /**
+   * Removes what is stored of a scope, and of those within it. `redact` keeps that each operation is done, so that no retry
+   * runs it again; `delete` does not. Records that attempts have are left: call it again.
+   * @throws {@link IdempotencyOptionsError} without `protectDigests`: a record's name then does not show whose it is.
+   */
+  async erase(
+    scope: ScopePart | readonly ScopePart[],
+    {
+      mode,
+      dryRun = false,
+      ...how
+    }: ActionOptions & { readonly mode: 'redact' | 'delete'; readonly dryRun?: boolean },
+  ): Promise<Erasure> {
+    const counts = { erased: 0, left: 0 };
+    for await (const sheet of this.all({ scope })) {
+      if (!sheet.actions.some(({ action }) => action === mode)) {
+        // A tombstone has no response.
+        if (mode === 'delete' || sheet.record.state !== 'released') counts.left += 1;
+        continue;
+      }
+      const isDone = dryRun || (await this[mode](sheet, how)).kind === 'ok';
+      counts[isDone ? 'erased' : 'left'] += 1;
+    }
+    return counts;
+  }
+
+  /** What is stored of a scope, and of those within it, without outcomes. @throws as {@link erase} does */
+  export(scope: ScopePart | readonly ScopePart[]): AsyncGenerator<RecordSheet, void, undefined> {
+    return this.all({ scope });
+  }
+
+  private async *all(filter: RecordFilter): AsyncGenerator<RecordSheet, void, undefined> {
+    let cursor: string | undefined;
+    do {
+      const page = await this.list(filter, { cursor, limit: 500 });
+      yield* page.records;
+      cursor = page.cursor;
+    } while (cursor !== undefined);
+  }
+
+  private prefixesOf(scope: ScopePart | readonly ScopePart[]): string[] {
+    const prefixes = this.engine.scopePrefixes(givenScope(readScope(scope)));
+    if (prefixes.length > 0) return prefixes;
+    throw new IdempotencyOptionsError(
+      'The records of a scope cannot be found: without the module option "protectDigests" the name of a record is a digest of scope, operation and key together. With it, a tag of the scope stands in front.',
+    );
+  }
+}
+
+const QUOTED = /^"(.*)"$/s;
+
+/** As the transport reads the header field: a string of structured fields. */
+function unquoted(key: string): string {
+  const inner = QUOTED.exec(key)?.[1];
+  return inner === undefined ? key : inner.replace(/\\(["\\])/g, '$1');
+}
+
+const INTEGER = /^(?:0|-?[1-9]\d*)$/;
+
+/** A number and its text are two parts, and an operator may not know which one the application gives. */
+function readingsOf(scope: Scope): Scope[] {
+  return scope.reduce<Scope[]>(
+    (readings, part) =>
+      readings.flatMap((reading) => formsOf(part).map((form) => [...reading, form])),
+    [[]],
+  );
+}
+
+function formsOf(part: ScopePart): ScopePart[] {
+  const text = String(part);
+  if (!INTEGER.test(text)) return [part];
+  const number = Number(text);
+  return Number.isSafeInteger(number) ? [text, number, BigInt(text)] : [text, BigInt(text)];
+}
