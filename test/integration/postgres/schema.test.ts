@@ -212,7 +212,7 @@ describe('migrations', () => {
       const env = { ...process.env, DATABASE_URL: url };
       return run(process.execPath, [compiled.pathOf('cli/main'), ...args], { env }).then(
         ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-        (error: Ended) => error,
+        (error: unknown) => error as Ended,
       );
     }
 
@@ -377,12 +377,12 @@ describe('migrations', () => {
         'that knows no such user',
         'idempotency_store_misconfigured',
         /password authentication failed for user "mallory"\. Check the user name and the password\./,
-        async () => server.port,
+        () => Promise.resolve(server.port),
       ],
     ])(
       'a server %s is one line, with a code and without the password',
-      async (_, code, reason, port) => {
-        const url = `postgres://mallory:${SECRET}@127.0.0.1:${String(await port())}/none`;
+      async (_, code, reason, findPort) => {
+        const url = `postgres://mallory:${SECRET}@127.0.0.1:${String(await findPort())}/none`;
         for (const args of [['status'], ['migrate'], ['sql', '--missing']]) {
           const failure = await cli(args, url);
           expect(failure).toMatchObject({ code: 2, stdout: '' });

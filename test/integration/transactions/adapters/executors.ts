@@ -6,14 +6,14 @@ import { adapterNames, adapterOf, type AdapterName } from './index.js';
 export interface ExecutorUnderTest {
   readonly name: AdapterName;
   readonly kind: ExecutorKind;
-  open(url: string, connections: number): Promise<OpenedExecutor>;
+  readonly open: (url: string, connections: number) => Promise<OpenedExecutor>;
 }
 
 interface OpenedExecutor {
   readonly executor: PostgresExecutor;
   /** Takes one of its connections. @returns what gives it back. */
-  hold(): Promise<() => Promise<unknown>>;
-  close(): Promise<unknown>;
+  readonly hold: () => Promise<() => Promise<unknown>>;
+  readonly close: () => Promise<unknown>;
 }
 
 const KINDS: Readonly<Record<AdapterName, ExecutorKind>> = {
@@ -29,7 +29,8 @@ export const executors = adapterNames.map((name): ExecutorUnderTest => ({
   name,
   kind: KINDS[name],
   async open(url, connections) {
-    const { executor, unitOfWork, close } = await adapterOf(name).open(url, connections);
+    const opened = await adapterOf(name).open(url, connections);
+    const { executor, unitOfWork } = opened;
     const hold = async () => {
       const [taken, given] = [Gate.closed(), Gate.closed()];
       const options = { isolation: undefined, timeoutMs: 60_000 };
@@ -43,6 +44,6 @@ export const executors = adapterNames.map((name): ExecutorUnderTest => ({
         return isDone;
       };
     };
-    return { executor, hold, close };
+    return { executor, hold, close: () => opened.close() };
   },
 }));
