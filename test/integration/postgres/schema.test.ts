@@ -326,7 +326,10 @@ describe('migrations', () => {
         expect(statements.length).toBeGreaterThan(3);
         const pool = userPool(url);
         // With values, the server takes one statement only.
-        for (const text of statements) await pool.query({ text, queryMode: 'extended' } as never);
+        for (const text of statements) {
+          const statement: object = { text, queryMode: 'extended' };
+          await pool.query(statement as { text: string });
+        }
         expect(await cli(['status', ...kind], url)).toMatchObject({ code: 0 });
         expect(await cli(['migrate', ...kind], url)).toMatchObject({
           stdout: expect.stringContaining('no migration was missing'),
