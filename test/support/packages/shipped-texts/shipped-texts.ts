@@ -12,7 +12,7 @@ interface Texts {
   readonly name: string;
   readonly folder: string;
   readonly ending: '.lua' | '.sql';
-  /** Users read it: `npx nestjs-idempotency migrations` prints it. */
+  /** Users read it: `npx nestjs-idempotency sql` prints it. */
   readonly keepsComments?: boolean;
 }
 
