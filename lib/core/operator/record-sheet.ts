@@ -86,7 +86,7 @@ function retryOf(record: Seen, isKept: boolean | undefined): string {
     case 'failed':
       return isKept === false
         ? 'A retry is rejected with 409 (response-not-kept), and nothing runs.'
-        : 'A retry with the same content gets the stored outcome; one with other content is rejected with 422 (key-reused).';
+        : 'A retry with the same content gets the stored outcome, if its response was kept; one with other content is rejected with 422 (key-reused).';
     case 'released':
       return `The next retry ${next}${takeovers > 0 ? `, ${takeover}` : ''}.`;
   }

@@ -100,6 +100,7 @@ describe('options', () => {
       },
       breaker: false,
       reconcile: false,
+      operator: { settledFor: 60_000 },
       protectDigests: false,
       limits: { maxWaiters: 1_000, shutdownTimeout: 10_000 },
     });

@@ -303,7 +303,7 @@ describe('a check with "observe"', () => {
   });
 
   it.each([
-    ...(['watch', 'abandoned'] as const),
+    ...(['watch', 'abandoned', 'list', 'amend'] as const),
     ...(['transaction_lock', 'transaction_complete', 'transaction_ended'] as const),
   ])(
     'does not count %s, which no request depends on or has another connection',

@@ -30,6 +30,7 @@ const FILES = [
   'core/payload/pack-options',
   'core/payload/protect-digests',
   'core/recovery/reconcile',
+  'core/operator/operator-options',
   'transports/common/request-options',
   'transports/http/http-options',
   'transports/message/message-options',
