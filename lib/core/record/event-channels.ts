@@ -85,7 +85,9 @@ export class EventChannels {
     if (own.hasSubscribers) own.publish(event);
     switch (event.type) {
       case 'replayed':
-        this.publishAs('replayed', REPLAYED, event, { status: event.status });
+        if (REPLAYED.hasSubscribers) {
+          this.publishAs('replayed', REPLAYED, event, { status: event.status });
+        }
         return;
       case 'rejected':
         this.publishRejection(event, REJECTED_CODES[event.reason]);
@@ -96,7 +98,7 @@ export class EventChannels {
       case 'lease_lost':
       case 'ended':
         this.followLoss(event, event.type === 'ended' ? LOST_AT[event.how] : 'extend');
-        if (event.type === 'ended') this.lost.delete(attemptOf(event));
+        if (event.type === 'ended' && this.lost.size > 0) this.lost.delete(attemptOf(event));
         return;
       default:
         return;
@@ -129,7 +131,7 @@ export class EventChannels {
     more: object,
   ): void {
     // The reconciler handles no request.
-    if (!to.hasSubscribers || transport === undefined) return;
+    if (transport === undefined) return;
     const handler = this.handlers.get(operation) ?? operation;
     const key = recordKey === undefined ? {} : { key: recordKey };
     to.publish({ type, context: CONTEXTS[transport], handler, ...key, ...more });
