@@ -15,7 +15,7 @@ export const subjects = {
   ],
   databases: [
     'test/integration/blobs/*.all.test.ts',
-    'test/e2e/payload/*.all.test.ts',
+    'lab/measure/streams/*.all.test.ts',
     'test/conformance/stores.test.ts',
     'test/e2e/transactional/**/*.test.ts',
     'test/integration/postgres/newest-pgbouncer.all.test.ts',
