@@ -606,11 +606,12 @@ describe('The rights that the documentation names', () => {
 
 const scripts = Object.entries(loadScripts());
 
-describe('the seven scripts', () => {
+describe('the eight scripts', () => {
   it('are these, with flags where they write for an attempt that already runs', () => {
     const flags = scripts.map(([name, { flagged }]) => [name, flagged !== undefined]);
     expect(flags).toEqual([
       ['abandoned', true],
+      ['amend', true],
       ['begin', false],
       // Without memory, there is no record to rename.
       ['complete-large', false],

@@ -407,7 +407,6 @@ describe('an unknown option', () => {
     ['redisStore', () => redisStore(as({ urll: url })), 'url'],
     ['waitReplicas', () => redisStore(as({ url, waitReplicas: { cuont: 1 } })), 'count'],
     ['postgresStore', () => postgresStore(as({ url: postgres, tabel: 'x' })), 'table'],
-    ['postgresStore', () => postgresStore(as({ pool: {} })), 'client'],
     [
       'postgresStore',
       () => postgresStore(as({ url: postgres, deleteExpired: { batchsize: 1 } })),
@@ -420,6 +419,11 @@ describe('an unknown option', () => {
     const message = await refused(make);
     expect(message).toMatch(new RegExp(`Did you mean "${meant}"\\?$`));
     expect(message).toContain(`is not an option of ${what}.`);
+  });
+
+  it.each(['client', 'pool'])('of postgresStore is rejected as an executor: %s', async (name) => {
+    const message = await refused(() => postgresStore(as({ [name]: {} })));
+    expect(message).toContain(`"${name}" is not an option of postgresStore. Pass { executor: `);
   });
 
   it('of redisStore is rejected as one of ioredis', async () => {
