@@ -122,7 +122,7 @@ describe('a project that has installed it', () => {
   });
 
   it('prints the migrations without a driver', async () => {
-    expect(await app.bin('nestjs-idempotency', 'migrations')).toContain(
+    expect(await app.bin('nestjs-idempotency', 'sql')).toContain(
       'CREATE TABLE "public"."idempotency_records"',
     );
   });

@@ -35,12 +35,14 @@ const OF_MODULE = {
     limits: { shutdownTimeout: '7s' },
     breaker: { window: '5s', probeInterval: '250ms' },
     reconcile: { interval: '2m', after: '1h' },
+    operator: { settledFor: '3m' },
   },
   number: {
     ...OF_OPERATIONS.number,
     limits: { shutdownTimeout: 7_000 },
     breaker: { window: 5_000, probeInterval: 250 },
     reconcile: { interval: 120_000, after: 3_600_000 },
+    operator: { settledFor: 180_000 },
   },
 } as const satisfies Record<string, Partial<IdempotencyModuleOptions>>;
 
