@@ -33,12 +33,14 @@ export interface UploadedBody {
   readonly sha256: Buffer;
 }
 
+type RefusalCode = 'idempotency_body_too_large' | 'idempotency_body_too_fast';
+
 /** Why a body that is streamed does not go to the blob store any more, besides the reasons of the store. */
 export class UploadRefusedError extends Error {
   override readonly name = 'UploadRefusedError';
 
   constructor(
-    readonly code: 'idempotency_body_too_large' | 'idempotency_body_too_fast',
+    readonly code: RefusalCode,
     message: string,
   ) {
     super(message);
