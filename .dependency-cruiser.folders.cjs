@@ -85,6 +85,7 @@ const folders = {
   'observability/opentelemetry':
     'core/{errors,options,record,meter,telemetry} observability/metrics',
   'observability/prometheus': 'core/{errors,options,meter,telemetry} observability/metrics',
+  console: 'core/{errors,options,record,meter,operator} nest',
   bullmq: 'core/errors',
   nestjs: 'core/{errors,options,util,record,store}',
   'cli/doctor':
@@ -101,8 +102,8 @@ const folders = {
 /** The packages that lib imports, in which folders (`a/**`: a and what is below), and in which ways, if not in all. */
 const packages = {
   'safe-stable-stringify': { in: 'core/record' },
-  '@nestjs/common': { in: 'transports/** nest/** nestjs observability/terminus swagger testing' },
-  '@nestjs/core': { in: 'nest/** swagger' },
+  '@nestjs/common': { in: 'transports/** nest/** nestjs observability/terminus console swagger testing' },
+  '@nestjs/core': { in: 'nest/** console swagger' },
   '@nestjs/microservices': { in: 'transports/message', only: 'dynamic-import' },
   '@nestjs/websockets': { in: 'transports/websocket', only: 'dynamic-import' },
   '@nestjs/terminus': { in: 'observability/terminus' },

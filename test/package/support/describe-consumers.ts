@@ -52,6 +52,7 @@ export const ENTRIES = [
   ['nestjs-idempotency/typeorm', 'typeOrmUnitOfWork'],
   ['nestjs-idempotency/prisma', 'prismaUnitOfWork'],
   ['nestjs-idempotency/swagger', 'documentIdempotency'],
+  ['nestjs-idempotency/console', 'IdempotencyConsoleModule'],
   ['nestjs-idempotency/testing', 'createIdempotencyContext'],
   ['nestjs-idempotency/testing/store', 'describeStoreConformance'],
 ] as const;
