@@ -31,7 +31,7 @@ const MAX_LOGGED = 20;
 /** Runs after the application's guards: who is it, was the form this console's, and may he do it? Else nothing runs. */
 @Injectable()
 export class AccessGuard implements CanActivate {
-  private readonly logger = new Logger('IdempotencyConsole');
+  private readonly logger = new Logger('Idempotency');
   private readonly logged = new Set<string>();
 
   constructor(@Inject(CONSOLE) private readonly options: ResolvedConsoleOptions) {}

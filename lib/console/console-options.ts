@@ -8,7 +8,7 @@ import {
   resolveOptions,
   type Schema,
 } from '../core/options/option-schema.js';
-import { throwOptionError } from '../core/options/option-checks.js';
+import { throwOptionError, within } from '../core/options/option-checks.js';
 
 /**
  * What an operator may do. `read`: every page. `even_if_running`: an action also while an attempt has the record, or before
@@ -65,11 +65,12 @@ function isOrigin(item: unknown): boolean {
   return typeof item === 'string' && URL.canParse(item) && new URL(item).origin === item;
 }
 
-/** Of whichever function of the module takes them. */
+/** @param what - the function of the module that takes them. */
 export function consoleOptions(what: string, given: object): ResolvedConsoleOptions {
   const resolved = resolveOptions(what, CONSOLE_OPTIONS, given);
-  if ((resolved.operator as unknown) === undefined)
-    throwOptionError('operator', 'a function', undefined);
+  const { operator } = resolved as Partial<ResolvedConsoleOptions>;
+  if (operator === undefined)
+    within(what, what, () => throwOptionError('operator', 'a function', operator));
   return resolved;
 }
 

@@ -7,7 +7,12 @@ import {
   type Provider,
   type Type,
 } from '@nestjs/common';
-import { checkObject, throwOptionError } from '../core/options/option-checks.js';
+import {
+  checkNames,
+  checkObject,
+  throwOptionError,
+  within,
+} from '../core/options/option-checks.js';
 import { isFunction, isText } from '../core/options/option-schema.js';
 import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { AccessGuard } from './access.guard.js';
@@ -76,9 +81,11 @@ export class IdempotencyConsoleModule {
   /** Takes a factory; where the console is, and its guards, stand beside it: Nest reads them before there are providers. */
   static forRootAsync(options: IdempotencyConsoleAsyncOptions): DynamicModule {
     const what = 'IdempotencyConsoleModule.forRootAsync()';
-    checkObject(what, options);
+    checkNames(what, options, new Set([...PLACE, 'inject', 'useFactory']));
     const { useFactory, inject = [] } = options;
-    if (!isFunction(useFactory)) throwOptionError('useFactory', 'a function', useFactory);
+    within(what, what, () => {
+      if (!isFunction(useFactory)) throwOptionError('useFactory', 'a function', useFactory);
+    });
     return placed(what, options, {
       provide: CONSOLE,
       inject,
@@ -93,14 +100,16 @@ function placed(
   { path = 'idempotency', guards, decorators = [], imports = [] }: IdempotencyConsolePlace,
   options: Provider,
 ): DynamicModule {
-  if (!isText(path)) throwOptionError('path', "a path, such as 'admin/idempotency'", path);
-  if (!Array.isArray(guards) || guards.length === 0) {
-    throwOptionError(
-      'guards',
-      `a list of at least one guard in ${what}, because without one everybody would see the records`,
-      guards,
-    );
-  }
+  within(what, what, () => {
+    if (!isText(path)) throwOptionError('path', "a path, such as 'admin/idempotency'", path);
+    if (!Array.isArray(guards) || guards.length === 0) {
+      throwOptionError(
+        'guards',
+        'a list of at least one guard, because without one everybody would see the records',
+        guards,
+      );
+    }
+  });
   return {
     module: IdempotencyConsoleModule,
     imports: [...imports],

@@ -74,6 +74,8 @@ export interface ConsoleAppOptions {
   readonly surroundings?: keyof typeof SURROUNDINGS;
   readonly console?: Partial<IdempotencyConsoleOptions>;
   readonly options?: Omit<IdempotencyModuleOptions, 'store'>;
+  /** Puts another store in front. */
+  readonly wrap?: (store: IdempotencyStore) => IdempotencyStore;
 }
 
 /** An application with the console, whose time is driven, and who an operator is stands in each request. */
@@ -86,14 +88,14 @@ export class ConsoleApp {
   ) {}
 
   static async start(given: ConsoleAppOptions): Promise<ConsoleApp> {
-    const { platform, surroundings = 'plain', options = {} } = given;
+    const { platform, surroundings = 'plain', options = {}, wrap = (each) => each } = given;
     const clock = { now: Date.UTC(2026, 0, 1) };
     const store = memoryStore({ now: () => clock.now });
     const { prefix, configure } = SURROUNDINGS[surroundings];
     const app = await startApp({
       platform,
       controllers: [],
-      store,
+      store: wrap(store),
       options,
       guard: OPEN,
       configure,
@@ -127,8 +129,8 @@ export class ConsoleApp {
     return this.app.nest.get(IdempotencyService, { strict: false });
   }
 
-  get<Service>(type: new (...given: any[]) => Service): Service {
-    return this.app.nest.get(type, { strict: false });
+  get nest(): INestApplication {
+    return this.app.nest;
   }
 
   close(): Promise<void> {

@@ -29,7 +29,9 @@ export async function abandon(
   operation: string,
   key: string = randomUUID(),
   leaseMs = LEASE_MS,
-  { service }: { readonly service?: string | undefined } = namedFor(store),
+  { service, note }: { readonly service?: string | undefined; readonly note?: string } = namedFor(
+    store,
+  ),
 ): Promise<AbandonedCall> {
   const request = { operation, key, scope: ['alice'] };
   const begin = {
@@ -42,6 +44,7 @@ export async function abandon(
     notAfter: 0,
     onExpiredLease: 'takeover' as const,
     origin: originOf(request, service),
+    note,
     timeoutMs: TIMEOUT_MS,
   };
   const reply = await store.begin(begin);

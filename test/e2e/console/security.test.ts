@@ -1,0 +1,314 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
+import type { ConsoleOperator } from 'nestjs-idempotency/console';
+import { StoreUnavailableError, type AuditEntry, type IdempotencyStore } from 'nestjs-idempotency';
+import { DelegatingStore, type List, type RecordPage } from 'nestjs-idempotency/store';
+import { abandon, LEASE_MS } from '../../support/engine/abandon.js';
+import type { Platform } from '../../support/http/combinations.js';
+import { LoggedLines } from '../../support/nest/logged-lines.js';
+import { ConsoleApp, formOf, OWN, post, type ConsoleAppOptions } from './console-app.js';
+
+const ALL = 'read release complete reopen redact retain delete even_if_running';
+const AS_ALL = { ...OWN, 'x-may': ALL };
+
+let app: ConsoleApp | undefined;
+afterEach(async () => {
+  await app?.close();
+  app = undefined;
+});
+
+async function started(options: Partial<ConsoleAppOptions> = {}): Promise<ConsoleApp> {
+  app = await ConsoleApp.start({ platform: 'express', ...options });
+  return app;
+}
+
+describe.each<Platform>(['express', 'fastify'])('Forged requests on %s', (platform) => {
+  const { 'sec-fetch-site': _, ...withoutSite } = AS_ALL;
+  const trusted = 'https://ops.example.com';
+
+  it.each([
+    [{ 'sec-fetch-site': 'cross-site' }, false],
+    [{ 'sec-fetch-site': 'same-site' }, false],
+    [{ 'sec-fetch-site': 'none' }, false],
+    [{ 'sec-fetch-site': '' }, false],
+    [{ 'sec-fetch-site': 'cross-site', authorization: 'Basic YTpi' }, false],
+    [{ 'sec-fetch-site': 'cross-site', origin: 'OWN' }, false],
+    [{ origin: 'https://evil.example' }, false],
+    [{ origin: 'http://127.0.0.1:1' }, false],
+    [{ origin: 'null' }, false],
+    [{ origin: 'null', authorization: 'Basic YTpi' }, false],
+    [{ origin: `${trusted}.evil.example` }, false],
+    [{}, false],
+    [{ 'sec-fetch-site': 'same-origin' }, true],
+    [{ origin: 'OWN' }, true],
+    [{ origin: trusted }, true],
+    [{ authorization: 'Basic YTpi' }, true],
+  ] as [Record<string, string>, boolean][])('%o: acts %s', async (headers, acts) => {
+    await started({ platform, console: { trustedOrigins: [trusted] } });
+    const recordKey = await app!.abandoned();
+    const before = await app!.stored(recordKey);
+    const { origin } = new URL(app!.url);
+    const sent = Object.entries(headers).map(([name, value]) => [
+      name,
+      value === 'OWN' ? origin : value,
+    ]);
+    const all = { ...withoutSite, ...(Object.fromEntries(sent) as Record<string, string>) };
+    const response = await post(
+      `${app!.url}/records/${recordKey}/complete`,
+      all,
+      await formOf(app!, recordKey),
+    );
+    expect(response.status).toBe(acts ? 200 : 403);
+    const after = await app!.stored(recordKey);
+    if (acts) expect(after).toMatchObject({ state: 'completed' });
+    else expect(after).toEqual(before);
+    expect((await post(`${app!.url}/find`, all, { key: 'k', operation: 'o' })).status).toBe(
+      acts ? 200 : 403,
+    );
+  });
+});
+
+describe('What comes from outside', () => {
+  const mark = (name: string) => `<mark id="${name}">'&${name}</mark>`;
+
+  it.each<Platform>(['express', 'fastify'])('is escaped or not there, on %s', async (platform) => {
+    const { calls, store } = await started({ platform });
+    const operation = mark('operation');
+    const scope = mark('caller');
+    const secrets = ['key', 'caller', 'body', 'reason', 'header'];
+    await calls.run({ operation, key: mark('key'), scope }, () => mark('body'));
+    const dead = await abandon(store, operation, mark('key'), LEASE_MS, {
+      note: mark('note').replaceAll(' ', '_'),
+    });
+    app!.pass(LEASE_MS);
+    const as = { ...AS_ALL, 'x-actor': mark('actor') };
+    const { recordKey } = dead.lease;
+    const act = `${app!.url}/records/${recordKey}/complete`;
+    const form = { ...(await formOf(app!, recordKey)), reason: mark('reason') };
+    const get = async (path: string) => (await fetch(app!.url + path, { headers: as })).text();
+    const found = { key: mark('key'), scope, operation };
+    const pages = {
+      now: await get('/now'),
+      abandoned: await get('/abandoned'),
+      cursor: await get(`/abandoned?cursor=${encodeURIComponent(mark('cursor'))}`),
+      record: await get(`/records/${recordKey}`),
+      missing: await get(`/records/${encodeURIComponent(mark('path'))}`),
+      found: await (await post(`${app!.url}/find`, as, found)).text(),
+      refused: await (await post(act, as, { ...form, fence: mark('fence') })).text(),
+      retention: await (await post(act, as, { ...form, retention: mark('retention') })).text(),
+      acted: await (await post(act, as, form)).text(),
+      audit: await get('/audit'),
+    };
+    const text = Object.values(pages).join('\n');
+    expect(text).not.toContain('<mark');
+    for (const secret of secrets)
+      expect([secret, text.includes(`&amp;${secret}`)]).toEqual([secret, false]);
+    const escaped = (name: string) =>
+      `&lt;mark id=&quot;${name}&quot;&gt;&#39;&amp;${name}&lt;/mark&gt;`;
+    expect(pages.now).toContain(escaped('operation'));
+    expect(pages.found).toContain(escaped('operation'));
+    expect(pages.record).toContain('&amp;note');
+    expect(pages.audit).toContain(escaped('actor'));
+    expect(pages.found).toContain('completed');
+  });
+
+  it('is not asked for in the address, and no page is kept or framed', async () => {
+    const { url } = await started();
+    const response = await fetch(`${url}/now`, { headers: AS_ALL });
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      'cache-control': 'no-store',
+      'content-security-policy':
+        "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+      'cross-origin-opener-policy': 'same-origin',
+      'referrer-policy': 'same-origin',
+      'x-content-type-options': 'nosniff',
+    });
+    for (const path of ['now', 'find', 'abandoned', 'audit']) {
+      const text = await (await fetch(`${url}/${path}`, { headers: AS_ALL })).text();
+      expect(text).not.toMatch(/<form(?! method="post")|<script| style="| on\w+=/);
+    }
+  });
+});
+
+describe('An act', () => {
+  it.each([
+    ['another state', { state: 'completed' }, 200],
+    ['another fence', { fence: '7' }, 409],
+    ['no fence', { fence: '' }, 400],
+    ['a state that is none', { state: 'gone' }, 400],
+    ['no reason', { reason: '' }, 400],
+    ['a retention that is none', { retention: 'soon' }, 400],
+    ['overruling without the typed name', { evenIfRunning: 'yes', typed: '' }, 400],
+  ])('does nothing with %s', async (name, wrong, status) => {
+    await started();
+    const recordKey = await app!.abandoned();
+    const before = await app!.stored(recordKey);
+    const fields = { ...(await formOf(app!, recordKey)), ...wrong };
+    const url = `${app!.url}/records/${recordKey}/complete`;
+    const response = await post(url, AS_ALL, fields);
+    // What does not apply to a completed record is not asked of the store.
+    expect([name, response.status]).toEqual([name, status === 200 ? 409 : status]);
+    expect(await app!.stored(recordKey)).toEqual(before);
+  });
+
+  it.each(['reopen', 'delete'])('%s needs the typed name', async (action) => {
+    await started();
+    const recordKey = await app!.completed();
+    const before = await app!.stored(recordKey);
+    const fields = { ...(await formOf(app!, recordKey)), typed: 'abcdef' };
+    const response = await post(`${app!.url}/records/${recordKey}/${action}`, AS_ALL, fields);
+    expect(response.status).toBe(400);
+    expect(await app!.stored(recordKey)).toEqual(before);
+  });
+
+  it('is done once where its form is sent twice', async () => {
+    await started();
+    const recordKey = await app!.abandoned();
+    const fields = await formOf(app!, recordKey);
+    const url = `${app!.url}/records/${recordKey}/release`;
+    expect((await post(url, AS_ALL, fields)).status).toBe(200);
+    const after = await app!.stored(recordKey);
+    expect((await post(url, AS_ALL, fields)).status).toBe(409);
+    expect(await app!.stored(recordKey)).toEqual(after);
+  });
+
+  it('is audited with its operator, and not done where the audit fails', async () => {
+    const entries: AuditEntry[] = [];
+    let isAway = false;
+    const audit = (entry: AuditEntry) => {
+      if (isAway) throw new Error('no disk');
+      entries.push(entry);
+    };
+    await started({ options: { operator: { audit } } });
+    const recordKey = await app!.abandoned();
+    const fields = await formOf(app!, recordKey);
+    const url = `${app!.url}/records/${recordKey}/complete`;
+    isAway = true;
+    const before = await app!.stored(recordKey);
+    expect((await post(url, AS_ALL, fields)).status).toBe(503);
+    expect(await app!.stored(recordKey)).toEqual(before);
+    isAway = false;
+    expect((await post(url, { ...AS_ALL, 'x-actor': 'kim' }, fields)).status).toBe(200);
+    const { reason } = fields;
+    expect(entries).toMatchObject([
+      { phase: 'intent', action: 'complete', recordKey, actor: 'kim', reason },
+      { phase: 'result', action: 'complete', recordKey, actor: 'kim', reason, result: 'ok' },
+    ]);
+    const page = await (await fetch(`${app!.url}/audit`, { headers: AS_ALL })).text();
+    expect(page).toMatch(new RegExp(`kim.*complete.*ok.*${recordKey}`, 's'));
+  });
+
+  it.each<Platform>(['express', 'fastify'])('needs a form on %s', async (platform) => {
+    await started({ platform });
+    const recordKey = await app!.abandoned();
+    const response = await fetch(`${app!.url}/records/${recordKey}/complete`, {
+      method: 'POST',
+      headers: { ...AS_ALL, 'content-type': 'text/plain' },
+      body: new URLSearchParams(await formOf(app!, recordKey)).toString(),
+    });
+    expect(response.status).toBe(415);
+  });
+});
+
+describe('The option "operator"', () => {
+  const nobody = (): ConsoleOperator => {
+    throw new Error('secret of the application');
+  };
+
+  it.each<[string, () => unknown]>([
+    ['throws', nobody],
+    ['rejects', async () => nobody()],
+    ['returns nothing', () => undefined],
+    ['returns no actor', () => ({ actor: ' ', may: ['read'] })],
+    ['returns a permission that is none', () => ({ actor: 'mia', may: ['read', 'raed'] })],
+    ['returns a text as permissions', () => ({ actor: 'mia', may: 'read' })],
+  ])('lets nobody in where it %s, and says so once', async (_, operator) => {
+    const { nest, url } = await started({ console: { operator: operator as never } });
+    const log = new LoggedLines();
+    nest.useLogger(log);
+    for (const path of ['', '/now', '/console.css']) {
+      const response = await fetch(url + path, { headers: AS_ALL });
+      expect(response.status).toBe(403);
+      expect(await response.text()).not.toContain('secret');
+    }
+    const told = log.own.filter((line) => line.includes('IdempotencyConsoleModule'));
+    expect(told).toEqual([expect.stringMatching(/^warn: The function of the option "operator"/)]);
+    expect(told[0]).not.toContain('secret');
+  });
+});
+
+/** A store whose lists wait, or fail. */
+class SlowStore extends DelegatingStore {
+  readonly lists: (() => void)[] = [];
+  isAway = false;
+
+  override async list(list: List): Promise<RecordPage | undefined> {
+    if (this.isAway) throw new StoreUnavailableError('away');
+    await new Promise<void>((resolve) => this.lists.push(resolve));
+    return super.list(list);
+  }
+}
+
+describe('The store', () => {
+  async function withSlowStore(): Promise<SlowStore> {
+    let slow: SlowStore | undefined;
+    await started({ wrap: (store: IdempotencyStore) => (slow = new SlowStore(store)) });
+    return slow!;
+  }
+
+  it('is looked through by two pages at a time', async () => {
+    const store = await withSlowStore();
+    const pages = [1, 2, 3].map(() => fetch(`${app!.url}/abandoned`, { headers: AS_ALL }));
+    expect((await Promise.race(pages)).status).toBe(429);
+    expect(store.lists).toHaveLength(2);
+    for (const go of store.lists) go();
+    const statuses = (await Promise.all(pages)).map(({ status }) => status);
+    expect(statuses.sort()).toEqual([200, 200, 429]);
+  });
+
+  it('may be away: the page of now then has the process its own numbers', async () => {
+    const store = await withSlowStore();
+    await app!.calls.run({ operation: 'settle', key: 'k', scope: 's' }, () => 1);
+    store.isAway = true;
+    const now = await fetch(`${app!.url}/now`, { headers: AS_ALL });
+    expect(now.status).toBe(503);
+    const text = await now.text();
+    expect(text).toContain('idempotency_store_unavailable');
+    expect(text).toContain('<bdi>settle</bdi>');
+    expect((await fetch(`${app!.url}/abandoned`, { headers: AS_ALL })).status).toBe(503);
+  });
+});
+
+describe.each<Platform>(['express', 'fastify'])('Links and documents on %s', (platform) => {
+  it('lead from each page to each, below a prefix', async () => {
+    await started({ platform, surroundings: 'prefix, versions, pipe, interceptor, filter' });
+    const recordKey = await app!.abandoned();
+    const seen = new Set<string>();
+    const open = [app!.url];
+    for (let next = open.pop(); next !== undefined; next = open.pop()) {
+      if (seen.has(next)) continue;
+      seen.add(next);
+      const response = await fetch(next, { headers: AS_ALL });
+      expect([next, response.status]).toEqual([next, 200]);
+      for (const [, href = ''] of (await response.text()).matchAll(/href="([^"#]*)"/g)) {
+        open.push(new URL(href, next).href);
+      }
+    }
+    const paths = [
+      '',
+      '/now',
+      '/find',
+      '/abandoned',
+      '/audit',
+      '/console.css',
+      `/records/${recordKey}`,
+    ];
+    expect([...seen].sort()).toEqual(paths.map((path) => app!.url + path).sort());
+  });
+
+  it('has no page in the description of the API', async () => {
+    await started({ platform });
+    const { paths } = SwaggerModule.createDocument(app!.nest, new DocumentBuilder().build());
+    expect(paths).toEqual({});
+  });
+});
