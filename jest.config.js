@@ -59,7 +59,7 @@ export const subjects = {
     'test/faults/**/mutants.all.test.ts',
     'test/integration/differential/mutants.all.test.ts',
   ],
-  programs: ['test/e2e/{metrics,sample-app}/*.all.test.ts'],
+  programs: ['test/e2e/{console,metrics,sample-app}/*.all.test.ts'],
   values: [
     'test/e2e/callers.test.ts',
     'test/e2e/http/requests/fuzz.all.test.ts',

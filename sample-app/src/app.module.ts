@@ -2,6 +2,8 @@ import { Module, ValidationPipe } from '@nestjs/common';
 import { ConfigModule, ConfigService } from '@nestjs/config';
 import { APP_PIPE } from '@nestjs/core';
 import { IdempotencyModule } from 'nestjs-idempotency';
+import { IdempotencyConsoleModule } from 'nestjs-idempotency/console';
+import { OperatorGuard, operatorOf } from './auth/operator.guard.js';
 import { validateEnvironment } from './config/environment.js';
 import { idempotencyOptions } from './config/idempotency.js';
 import { MonitoringModule } from './monitoring/monitoring.module.js';
@@ -18,6 +20,15 @@ import { PersistenceModule } from './persistence/persistence.module.js';
     IdempotencyModule.forRootAsync({
       inject: [ConfigService, Persistence],
       useFactory: idempotencyOptions,
+    }),
+    IdempotencyConsoleModule.forRoot({
+      path: 'admin/idempotency',
+      guards: [OperatorGuard],
+      readOnly: false,
+      operator: (context) => ({
+        actor: operatorOf(context),
+        may: ['read', 'release', 'complete', 'redact'],
+      }),
     }),
     PaymentsModule,
     OrdersModule,

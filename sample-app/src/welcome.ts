@@ -39,6 +39,7 @@ ${pay('bob-demo-token')}
 
 The API's documentation: ${url}/docs
 What an operator sees: ${url}/metrics and ${url}/health/ready
+What he can settle: ${url}/admin/idempotency (mia, mia-demo-password)
 ${orders(environment)}
 The amounts 4020, 5000 and 9999 make the provider decline, fail and hang: see sample-app/README.md.
 ${isRefundTransactional ? 'Each refund commits together with its record.\n' : ''}`;

@@ -7,6 +7,7 @@ import { allClientsRetry } from './all-clients-retry.js';
 import { frozenProcess } from './frozen-process.js';
 import { killedProcess } from './killed-process.js';
 import { largeInvoice } from './large-invoice.js';
+import { settledByOperator } from './settled-by-operator.js';
 import { storeDown } from './store-down.js';
 
 /** In order of execution: later scenarios use the payments of earlier ones; the last one stops Redis. */
@@ -19,5 +20,6 @@ export const scenarios: readonly Scenario[] = [
   largeInvoice,
   killedProcess,
   frozenProcess,
+  settledByOperator,
   storeDown,
 ];
