@@ -28,6 +28,7 @@ export interface IdempotencyConsoleOptions {
   /**
    * Says who sends the request, after the guards have let it in. A request for which it throws, or returns no actor, gets
    * 403. It may return a promise.
+   * @defaultValue none: required
    */
   readonly operator: (context: ExecutionContext) => ConsoleOperator | Promise<ConsoleOperator>;
   /**
@@ -45,8 +46,12 @@ export interface IdempotencyConsoleOptions {
 
 export type ResolvedConsoleOptions = Required<IdempotencyConsoleOptions>;
 
-export const CONSOLE_OPTIONS: Schema<IdempotencyConsoleOptions, ResolvedConsoleOptions> = {
-  operator: of('a function', isFunction, { defaultText: 'required' }) as never,
+/** Before it is known whether `operator` is given. */
+type Checked = Omit<ResolvedConsoleOptions, 'operator'> &
+  Partial<Pick<ResolvedConsoleOptions, 'operator'>>;
+
+export const CONSOLE_OPTIONS: Schema<IdempotencyConsoleOptions, Checked> = {
+  operator: of('a function', isFunction, { defaultText: 'none: required' }),
   readOnly: flag(true),
   trustedOrigins: {
     default: [],
@@ -67,11 +72,12 @@ function isOrigin(item: unknown): boolean {
 
 /** @param what - the function of the module that takes them. */
 export function consoleOptions(what: string, given: object): ResolvedConsoleOptions {
-  const resolved = resolveOptions(what, CONSOLE_OPTIONS, given);
-  const { operator } = resolved as Partial<ResolvedConsoleOptions>;
-  if (operator === undefined)
-    within(what, what, () => throwOptionError('operator', 'a function', operator));
-  return resolved;
+  const { operator, ...others } = resolveOptions(what, CONSOLE_OPTIONS, given);
+  return {
+    ...others,
+    operator:
+      operator ?? within(what, what, () => throwOptionError('operator', 'a function', operator)),
+  };
 }
 
 export const PERMISSIONS: readonly ConsolePermission[] = [

@@ -10,7 +10,7 @@ import { ConsoleApp } from './console-app.js';
 
 const AXE = readFileSync(join(projectRoot, 'node_modules/axe-core/axe.min.js'), 'utf8');
 
-/** What `docs/pictures` has, with PICTURES=docs/pictures. */
+/** With PICTURES=docs/pictures the documentation gets its screenshots. */
 const PICTURES = process.env.PICTURES;
 
 const MAY = 'read release complete reopen redact retain delete even_if_running';
@@ -172,8 +172,8 @@ describeInBrowser('The console in a browser', () => {
       await page.setViewportSize({ width, height: 800 });
       await page.emulateMedia({ colorScheme });
       await app.calls.run({ operation: 'payments.create', key: 'k', scope: 'alice' }, () => 'paid');
-      const abandoned = await app.abandoned();
       const completed = await app.completed();
+      const abandoned = await app.abandoned();
       const { lease: running } = await abandon(app.store, 'settle');
       const paths = ['now', 'find', 'abandoned', 'audit', 'nothing'].map((path) => `/${path}`);
       const records = [abandoned, completed, running.recordKey].map((key) => `/records/${key}`);
@@ -189,7 +189,11 @@ describeInBrowser('The console in a browser', () => {
           path,
           width,
         ]);
-        if (PICTURES !== undefined && path.endsWith(abandoned)) {
+        if (
+          PICTURES !== undefined &&
+          path.endsWith(abandoned) &&
+          (width === 320) === (colorScheme === 'dark')
+        ) {
           const file = join(PICTURES, `console-${String(width)}-${colorScheme}.png`);
           await page.screenshot({ path: file, fullPage: true });
         }

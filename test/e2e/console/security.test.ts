@@ -131,6 +131,34 @@ describe('What comes from outside', () => {
   });
 });
 
+it('The time axis shows what the store says of an attempt, and what this process has seen', async () => {
+  const { calls, store } = await started();
+  const { key, operation, lease } = await abandon(store, 'settle');
+  app!.pass(LEASE_MS);
+  const axisOf = async (): Promise<string[]> => {
+    const page = await fetch(`${app!.url}/records/${lease.recordKey}`, { headers: AS_ALL });
+    const text = await page.text();
+    expect(text.match(/<rect/g)).toHaveLength(1);
+    const [, list = ''] = /<ol class="times">(.*)<\/ol>/s.exec(text)!;
+    return list.replaceAll(/<time.*?<\/time>/g, '').match(/(?<=<li class="\w+">\s*)\S[^<]*/g)!;
+  };
+  expect(await axisOf()).toEqual([
+    'attempt 1 began',
+    'the lease ended without an outcome',
+    expect.stringMatching(/^now: in_progress/),
+  ]);
+  await calls.run({ operation, key, scope: 'alice' }, () => 'settled');
+  await calls.run({ operation, key, scope: 'alice' }, () => 'settled');
+  app!.pass(60_000);
+  expect(await axisOf()).toEqual([
+    'attempt 2 began',
+    'attempt 2: takeover',
+    'attempt 2: completed',
+    'replayed',
+    expect.stringMatching(/^now: completed/),
+  ]);
+});
+
 describe('An act', () => {
   it.each([
     ['another state', { state: 'completed' }, 200],

@@ -10,6 +10,7 @@ import {
   OPEN_TELEMETRY_OPTIONS,
   PROMETHEUS_OPTIONS,
 } from '../../internals/observability.js';
+import { CONSOLE_OPTIONS } from '../../internals/console.js';
 import { MEMORY_OPTIONS } from '../../internals/memory.js';
 import { FILE_BLOBS, S3_BLOBS } from '../../internals/blobs.js';
 import { DELETION, POSTGRES_BLOBS, POSTGRES_OPTIONS, TABLE } from '../../internals/postgres.js';
@@ -46,6 +47,7 @@ const OTHERS: Readonly<Record<string, object>> = {
   'lib/observability/opentelemetry/open-telemetry.ts': OPEN_TELEMETRY_OPTIONS,
   'lib/observability/prometheus/prometheus.ts': PROMETHEUS_OPTIONS,
   'lib/observability/terminus/idempotency-health-indicator.ts': INDICATOR_OPTIONS,
+  'lib/console/console-options.ts': CONSOLE_OPTIONS,
   'lib/blobs/file/file-blobs.ts': FILE_BLOBS,
   'lib/blobs/s3/s3-blobs.ts': S3_BLOBS,
   'lib/stores/memory/memory-idempotency-store.ts': MEMORY_OPTIONS,

@@ -1,0 +1,1 @@
+export { CONSOLE_OPTIONS } from '../../../lib/console/console-options.js';
