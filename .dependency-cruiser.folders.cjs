@@ -88,9 +88,12 @@ const folders = {
   console: 'core/{errors,options,record,meter,operator} nest',
   bullmq: 'core/errors',
   nestjs: 'core/{errors,options,util,record,store}',
+  'cli/servers': 'core/{errors,util,store} stores/redis/index.ts stores/postgres/index.ts',
   'cli/doctor':
-    'core/{errors,util,payload,store,store/diagnosis} blobs/file/index.ts blobs/s3 stores/redis/index.ts stores/postgres/index.ts',
-  cli: 'core/errors core/store/diagnosis stores/postgres/{sql,schema} stores/postgres/own-pool.ts stores/postgres/index.ts cli/doctor',
+    'core/{errors,util,payload,store,store/diagnosis} blobs/file/index.ts blobs/s3 stores/redis/index.ts stores/postgres/index.ts cli/servers',
+  'cli/operator':
+    'core/{errors,options,util,record,payload,meter,operator} nest nest/options cli/servers',
+  cli: 'core/{errors,options,util,record,operator} core/store/diagnosis nest stores/postgres/{sql,schema} stores/postgres/own-pool.ts stores/postgres/index.ts cli/{servers,doctor,operator}',
   swagger: 'core/{errors,operation} transports/{common,http} nest/{discovery,registry}',
   'testing/store/kit': 'core/{record,store,payload}',
   'testing/store/cases': 'core/{record,store,payload} testing/store/kit',
@@ -111,7 +114,7 @@ const packages = {
   'prom-client': { in: 'observability/prometheus' },
   '@nestjs/swagger': { in: 'swagger', only: 'type-only' },
   rxjs: { in: 'transports/** nest/** testing' },
-  ioredis: { in: 'stores/redis/ioredis cli/doctor', only: 'dynamic-import' },
+  ioredis: { in: 'stores/redis/ioredis cli/servers', only: 'dynamic-import' },
   pg: { in: 'stores/postgres transactions/drizzle', only: 'dynamic-import type-only' },
   '@aws-sdk/client-s3': { in: 'blobs/s3', only: 'dynamic-import type-only' },
   '@aws-sdk/lib-storage': { in: 'blobs/s3', only: 'dynamic-import type-only' },

@@ -255,7 +255,7 @@ export default defineConfig(
   },
   {
     // As an application, it makes the Cluster that it passes to the store.
-    files: ['lib/cli/doctor/redis.ts'],
+    files: ['lib/cli/servers/redis-servers.ts'],
     rules: { 'no-restricted-syntax': ['error', ...LOADED, ...IOREDIS_UNLOADED, SILENT] },
   },
   { files: ['{test,examples}/**/*.ts'], rules: ofTests },

@@ -3,8 +3,8 @@ import type { Finding, Verdict } from '../core/store/diagnosis/finding.js';
 import { postgresStore } from '../stores/postgres/index.js';
 import { checksOfBlobs, type BlobChecks } from './doctor/blobs.js';
 import { diagnose, diagnoseRedis } from './doctor/redis.js';
-import { ServerAddress } from './doctor/server-address.js';
-import { UsageError } from './usage.js';
+import { ServerAddress } from './servers/server-address.js';
+import { UsageError } from './servers/failures.js';
 
 /**
  * @param args - after the command.

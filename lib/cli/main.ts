@@ -1,9 +1,13 @@
 #!/usr/bin/env node
+import { text as textOf } from 'node:stream/consumers';
 import { isIdempotencyError } from '../core/errors/errors.js';
+import { missingPeer } from '../core/util/missing-peer.js';
+import { isOperatorCommand } from './operator/arguments.js';
 import { runMigrate, runStatus, sqlOf } from './schema.js';
-import { DOCTOR_USAGE, SCHEMA_USAGE, ServerFailure, UsageError } from './usage.js';
+import { ServerFailure, UsageError } from './servers/failures.js';
+import { DOCTOR_USAGE, OPERATOR_USAGE, SCHEMA_USAGE } from './usage.js';
 
-const USAGE = `${SCHEMA_USAGE}\n${DOCTOR_USAGE}`;
+const USAGE = `${SCHEMA_USAGE}\n${DOCTOR_USAGE}\n${OPERATOR_USAGE}`;
 
 const print = (text: string) => {
   process.stdout.write(text);
@@ -13,7 +17,7 @@ try {
   process.exitCode = await run(process.argv.slice(2));
 } catch (error) {
   process.stderr.write(messageOf(error));
-  process.exitCode = 2;
+  process.exitCode = error instanceof ServerFailure ? error.exitCode : 2;
 }
 
 /** @returns the exit code. */
@@ -21,6 +25,16 @@ async function run([command, ...args]: string[]): Promise<number> {
   if ([command, ...args].some((word) => word === '--help' || word === '-h')) {
     print(USAGE);
     return 0;
+  }
+  if (isOperatorCommand(command)) {
+    const { runOperator } = await loadOperator();
+    return runOperator(command, args, {
+      print,
+      note: (text) => process.stderr.write(text),
+      progress,
+      readInput: () => textOf(process.stdin),
+      environment: process.env,
+    });
   }
   switch (command) {
     case 'doctor': {
@@ -39,6 +53,24 @@ async function run([command, ...args]: string[]): Promise<number> {
     default:
       throw new UsageError(`Unknown command "${command ?? ''}".`);
   }
+}
+
+/** It loads Nest, as the application does. */
+async function loadOperator() {
+  try {
+    return await import('./operate.js');
+  } catch (error) {
+    throw missingPeer(
+      error,
+      '@nestjs/common',
+      'The command runs in the folder of the application, with',
+    );
+  }
+}
+
+/** Only for who watches. */
+function progress(text: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${text}`);
 }
 
 /** One line for a failure of the server, the usage after an error in the arguments, the stack for a bug. */

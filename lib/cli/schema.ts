@@ -8,8 +8,8 @@ import {
   type SchemaState,
 } from '../stores/postgres/schema/run-migrations.js';
 import { TableName } from '../stores/postgres/sql/table-name.js';
-import { ServerAddress } from './doctor/server-address.js';
-import { ServerFailure, UsageError } from './usage.js';
+import { ServerAddress } from './servers/server-address.js';
+import { ServerFailure, UsageError } from './servers/failures.js';
 
 type Values = ReturnType<typeof valuesOf>;
 

@@ -1,11 +1,3 @@
-/** The arguments are wrong: the usage follows the message. */
-export class UsageError extends Error {
-  readonly code = 'idempotency_options_invalid';
-}
-
-/** The server could not do what was asked of it. */
-export class ServerFailure extends Error {}
-
 export const SCHEMA_USAGE = `Usage: nestjs-idempotency status   [--url URL] [--blobs] [--schema NAME] [--table NAME]
        nestjs-idempotency migrate  [--url URL] [--blobs] [--schema NAME] [--table NAME]
        nestjs-idempotency sql      [--from NUMBER] [--statement-breakpoints] [--blobs] [--schema NAME] [--table NAME]
@@ -46,4 +38,39 @@ reads and deletes a blob. Exits with 0 if all is ok, with 1 after a warning or a
   --blobs-schema, --blobs-table
                             as the options of postgresBlobs               (public, idempotency_blobs)
   --json                    prints a JSON array, with check, verdict and message
+`;
+
+export const OPERATOR_USAGE = `Usage: nestjs-idempotency find    STORE --service NAME --key KEY [--operation NAME]... [--scope PART]...
+       nestjs-idempotency list    STORE [--state STATE]... [--lease running|over] [--min-age TIME] [--limit NUMBER]
+                                        [--service NAME --scope PART...]
+       nestjs-idempotency show    STORE --record=RECORD
+       nestjs-idempotency release|complete|reopen|redact|retain|delete
+                                  STORE --record=RECORD --expect=STATE:FENCE --actor NAME --reason TEXT
+       nestjs-idempotency erase   STORE --service NAME --scope PART... --mode redact|delete --actor NAME --reason TEXT [--yes]
+       nestjs-idempotency export  STORE --service NAME --scope PART...
+
+Finds, explains and settles records. Exits with 0 if it is done, 1 if nothing was found or done, 2 if the arguments are
+wrong, 3 without a reply of the store or the audit; then look with show what became of an act.
+
+  STORE              --redis URL [--key-prefix TEXT] [--sentinel NAME], also of one server of a cluster; or
+                     --postgres URL [--schema NAME] [--table NAME] [--no-prepared-statements]; or IDEMPOTENCY_STORE_URL
+  --service          the module option "service" of the application
+  --key              the client's key; - reads it from the input, so that no list of processes shows it
+  --operation        the name of an operation, such as PaymentsController.charge; once for each candidate
+  --scope            the caller, once for each part, the most general first; of a message with its consumer first for find
+  --scope-tag-parts  as the option of protectDigests                        (all)
+  --state            in_progress, completed, failed or released
+  --min-age          how long ago the attempt began, at least, such as 10m
+  --limit            how many records to print                              (100)
+  --expect           what you saw: what has changed since is left alone
+  --even-if-running  also while an attempt has the record, or its outcome was stored just now
+  --nothing-happened of release and reopen: the attempt before had no effect, so the next one is no takeover
+  --retention        of complete and retain: how long, from now             (24h for complete)
+  --max-execution, --settled-for
+                     of reopen, delete and erase: the application's lease.maxExecution and operator.settledFor (5m, 1m)
+  --mode             redact keeps that an operation is done; delete does not: a retry runs it again
+  --yes              erases; without it, erase counts what it would erase
+  --json             prints a JSON object for each record or result
+
+  IDEMPOTENCY_DIGEST_KEYS  the keys of "digestKeys", in base64, in their order, separated by commas; none for a name without a key
 `;

@@ -93,7 +93,7 @@ export class IdempotencyRecords {
   /** @internal */
   constructor(
     private readonly engine: IdempotencyEngine,
-    private readonly names: OperationNames,
+    private readonly names: Pick<OperationNames, 'all'>,
     options: IdempotencyModuleOptions,
     log: (entry: AuditEntry) => void,
   ) {
@@ -306,7 +306,8 @@ export class IdempotencyRecords {
   }
 
   private prefixesOf(scope: ScopePart | readonly ScopePart[]): string[] {
-    const prefixes = this.engine.scopePrefixes(givenScope(readScope(scope)));
+    const readings = readingsOf(givenScope(readScope(scope)));
+    const prefixes = readings.flatMap((reading) => this.engine.scopePrefixes(reading));
     if (prefixes.length > 0) return prefixes;
     throw new IdempotencyOptionsError(
       'The records of a scope cannot be found: without the module option "protectDigests" the name of a record is a digest of scope, operation and key together. With it, a tag of the scope stands in front.',

@@ -2,14 +2,10 @@ import { Logger, Module, type DynamicModule, type InjectionToken } from '@nestjs
 import { APP_INTERCEPTOR, DiscoveryModule, ModuleRef } from '@nestjs/core';
 import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import { IdempotencyMeter } from '../core/meter/idempotency-meter.js';
-import { OutcomeTransform } from '../core/payload/outcome-transform.js';
-import { protectionOf } from '../core/payload/protect-digests.js';
 import type { Services } from '../core/operation/recovery.js';
-import { errorTypeOf } from '../core/errors/errors.js';
 import { throwOptionError } from '../core/options/option-checks.js';
 import { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { IdempotencyStore } from '../core/store/idempotency-store.js';
-import { Telemetries } from '../core/telemetry/telemetries.js';
 import { nodeClock, type Clock } from '../core/util/clock.js';
 import { IdempotencyHealth } from '../observability/health/idempotency-health.js';
 import { CallTransport } from '../transports/call/call-transport.js';
@@ -17,16 +13,13 @@ import { GraphqlTransport } from '../transports/graphql/graphql-transport.js';
 import { HttpTransport } from '../transports/http/http-transport.js';
 import { MessageTransport } from '../transports/message/message-transport.js';
 import { SocketTransport } from '../transports/websocket/socket-transport.js';
+import { engineOf } from './engine-of.js';
 import { IdempotencyLifecycle } from './idempotency-lifecycle.js';
 import { IdempotencyReconciler } from './idempotency-reconciler.js';
 import { IdempotencyRecords } from './idempotency-records.js';
 import { IdempotencyService } from './idempotency.service.js';
 import { IdempotentMethods } from './idempotent-methods.js';
-import {
-  copyOfOptions,
-  resolveModuleOptions,
-  type IdempotencyModuleOptions,
-} from './options/idempotency-options.js';
+import { copyOfOptions, type IdempotencyModuleOptions } from './options/idempotency-options.js';
 import {
   CLOCK,
   ConfigurableModuleClass,
@@ -107,42 +100,7 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     {
       provide: IdempotencyEngine,
       inject: [OPTIONS_IN_USE, IdempotencyEvents, IdempotencyMeter, CLOCK],
-      useFactory: (
-        options: IdempotencyModuleOptions,
-        events: IdempotencyEvents,
-        meter: IdempotencyMeter,
-        clock: Clock,
-      ) => {
-        const { limits, service, secrets, protectDigests, blobs, outcome } =
-          resolveModuleOptions(options);
-        const { store, unitOfWork, telemetry = [] } = options;
-        const telemetries = new Telemetries(telemetry, events);
-        const keysStale = (error: unknown) => {
-          events.emit({ type: 'keys_stale', error, errorType: errorTypeOf(error) });
-        };
-        const { dictionaries } = outcome;
-        const outcomes = new OutcomeTransform(
-          secrets,
-          clock,
-          keysStale,
-          dictionaries,
-          blobs,
-          meter,
-        );
-        const engine = new IdempotencyEngine(
-          store,
-          events,
-          limits,
-          unitOfWork,
-          telemetries,
-          clock,
-          service,
-          outcomes,
-          protectionOf(protectDigests, outcomes.ring),
-        );
-        meter.readFrom(engine);
-        return engine;
-      },
+      useFactory: engineOf,
     },
     {
       provide: IdempotencyHealth,

@@ -216,7 +216,7 @@ describe('the matrix of folders', () => {
         .flatMap((one) => one.users)
         .filter((user) => `${user}/`.startsWith(`${folder}/`));
       // It loads the client of the store that it is asked about.
-      expect(users.filter((user) => user !== 'cli/doctor')).toEqual([]);
+      expect(users.filter((user) => user !== 'cli/servers')).toEqual([]);
     },
   );
 

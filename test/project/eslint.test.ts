@@ -118,7 +118,7 @@ const sound: Tree = {
     'export const at = (ms: number): Date => new Date(ms);\n',
   'lib/stores/redis/wait.ts': timed('Date.now()'),
   'lib/stores/redis/ioredis/client.ts': loading(inTry("return [name, await import('ioredis')];")),
-  'lib/cli/doctor/redis.ts': loading(inTry("return [name, await import('ioredis')];")),
+  'lib/cli/servers/redis-servers.ts': loading(inTry("return [name, await import('ioredis')];")),
   'lib/stores/redis/text.ts': "export const text = 'It is an option of ioredis.';\n",
   'test/all.test.ts': testing('it.concurrent'),
   'test/at-least.test.ts': expecting('performance.now() - started).toBeGreaterThan(1_000'),

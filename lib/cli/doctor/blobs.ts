@@ -4,7 +4,7 @@ import { s3Blobs } from '../../blobs/s3/s3-blobs.js';
 import { s3ClientOfEnvironment } from '../../blobs/s3/s3-client.js';
 import type { Finding } from '../../core/store/diagnosis/finding.js';
 import { postgresBlobs } from '../../stores/postgres/index.js';
-import { ServerAddress } from './server-address.js';
+import { ServerAddress } from '../servers/server-address.js';
 
 /** The options of `postgresBlobs` that a URL does not have. */
 export interface BlobTable {

@@ -2,15 +2,10 @@ import { asError } from '../../core/errors/errors.js';
 import { error, ok, type Finding } from '../../core/store/diagnosis/finding.js';
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import { nodeClock } from '../../core/util/clock.js';
-import { missingPeer } from '../../core/util/missing-peer.js';
-import { requirePeer } from '../../core/util/peers.js';
 import { within } from '../../core/util/time.js';
-import {
-  redisStore,
-  type RedisClient,
-  type RedisConnectionOptions,
-} from '../../stores/redis/index.js';
-import type { ServerAddress } from './server-address.js';
+import { redisStore } from '../../stores/redis/index.js';
+import { clusterClient, CONNECT_TIMEOUT_MS, throughSentinel } from '../servers/redis-servers.js';
+import type { ServerAddress } from '../servers/server-address.js';
 
 export interface RedisDoctorOptions {
   readonly url: string;
@@ -18,8 +13,6 @@ export interface RedisDoctorOptions {
   /** The name of the primary, if the URL is that of a Sentinel. */
   readonly sentinel?: string | undefined;
 }
-
-const CONNECT_TIMEOUT_MS = 2_000;
 
 /** Closes the store at the end. */
 export async function* diagnose(store: IdempotencyStore): AsyncGenerator<Finding> {
@@ -51,26 +44,12 @@ export async function* diagnoseRedis(
   }
 }
 
-/** Sentinels have users of their own: the URL's is that of the primary. */
-function throughSentinel(address: ServerAddress, name: string): RedisConnectionOptions {
-  const { host, port, database } = address;
-  return { sentinels: [{ host, port }], name, db: Number(database), ...loginOf(address) };
-}
-
-function loginOf({ username, password, isEncrypted }: ServerAddress): RedisConnectionOptions {
-  return {
-    ...(username !== '' && { username }),
-    ...(password !== '' && { password }),
-    ...(isEncrypted && { tls: {} }),
-  };
-}
-
 async function* diagnoseCluster(
   keyPrefix: string | undefined,
   address: ServerAddress,
 ): AsyncGenerator<Finding> {
   const { shown } = address;
-  const client = await makeCluster(address);
+  const client = await clusterClient(address, 'The doctor connects to a cluster with');
   try {
     const connecting = within(2 * CONNECT_TIMEOUT_MS, client.connect(), nodeClock);
     const failure = await connecting.then(() => undefined, asError);
@@ -90,28 +69,4 @@ async function* diagnoseCluster(
   } finally {
     client.disconnect();
   }
-}
-
-interface ClusterClient extends RedisClient {
-  connect(): Promise<unknown>;
-  disconnect(): void;
-}
-
-/** As an application does. */
-async function makeCluster(address: ServerAddress): Promise<ClusterClient> {
-  let clients: { readonly Cluster: new (...args: object[]) => ClusterClient };
-  try {
-    clients = (requirePeer('ioredis') ?? (await import('ioredis'))) as typeof clients;
-  } catch (failure) {
-    throw missingPeer(failure, 'ioredis', 'The doctor connects to a cluster with');
-  }
-  const client = new clients.Cluster([{ host: address.host, port: address.port }], {
-    lazyConnect: true,
-    clusterRetryStrategy: () => null,
-    slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
-    redisOptions: { ...loginOf(address), connectTimeout: CONNECT_TIMEOUT_MS },
-  });
-  // Each check reports its own failure.
-  client.on('error', () => undefined);
-  return client;
 }

@@ -1,0 +1,285 @@
+import { asError, isIdempotencyError } from '../core/errors/errors.js';
+import type { ActionResult } from '../core/operator/operator.js';
+import type { AuditEntry } from '../core/operator/operator-options.js';
+import type { RecordSheet } from '../core/operator/record-sheet.js';
+import type { Duration } from '../core/options/duration.js';
+import type { RecordState } from '../core/record/record.js';
+import type { IdempotencyRecords } from '../nest/idempotency-records.js';
+import {
+  isAct,
+  oneOf,
+  readArguments,
+  recordOf,
+  refOf,
+  required,
+  whoOf,
+  wholeNumber,
+  type Given,
+  type OperatorCommand,
+} from './operator/arguments.js';
+import {
+  DIGEST_KEYS,
+  openRecords,
+  type Environment,
+  type OpenedRecords,
+} from './operator/open-records.js';
+import { jsonOf, lineOf, resultText, sheetText, TABLE_HEAD, tableRow } from './operator/texts.js';
+import { ServerFailure, UsageError } from './servers/failures.js';
+
+/** Where the command runs. */
+export interface Terminal {
+  /** What it was asked for. */
+  print(text: string): void;
+  /** What is no part of that. */
+  note(text: string): void;
+  /** In place of what was shown before. Empty: takes it away. */
+  progress(text: string): void;
+  readInput(): Promise<string>;
+  readonly environment: Environment;
+}
+
+/** What was asked for. */
+const DONE = 0;
+const NOT_DONE = 1;
+
+/**
+ * Runs a command for operators, over `IdempotencyRecords`.
+ * @param args - after the command.
+ * @returns the exit code: 1 if nothing was found or done.
+ * @throws {@link UsageError}, and {@link ServerFailure} without a reply of the store or the audit.
+ */
+export async function runOperator(
+  command: OperatorCommand,
+  args: string[],
+  terminal: Terminal,
+): Promise<number> {
+  const given = readArguments(command, args);
+  const run = prepared(command, given, terminal);
+  let opened: OpenedRecords | undefined;
+  try {
+    const audit = (entry: AuditEntry) => {
+      terminal.note(`audit ${lineOf(entry)}`);
+    };
+    opened = await openRecords(given, terminal.environment, audit);
+    return await run(opened);
+  } catch (error) {
+    throw failureOf(error, opened);
+  } finally {
+    terminal.progress('');
+    await opened?.close();
+  }
+}
+
+type Run = (opened: OpenedRecords) => Promise<number>;
+
+/** Complains about arguments before it opens anything. */
+function prepared(command: OperatorCommand, given: Given, terminal: Terminal): Run {
+  if (isAct(command)) return actOf(command, given, terminal);
+  switch (command) {
+    case 'find':
+      return findOf(given, terminal);
+    case 'list':
+      return listOf(given, terminal);
+    case 'show':
+      return showOf(given, terminal);
+    case 'erase':
+      return eraseOf(given, terminal);
+    default:
+      return exportOf(given, terminal);
+  }
+}
+
+function findOf({ key, scope = [], service, operation, json }: Given, terminal: Terminal): Run {
+  required(
+    service,
+    'service',
+    'the name of the application, which is a part of what names a record',
+  );
+  const given = required(
+    key,
+    'key',
+    'the key as the client sent it, or - to read it from the input',
+  );
+  return async ({ records, isProtected }) => {
+    // Other processes of the machine can see the arguments.
+    const own = given === '-' ? withoutLineEnd(await terminal.readInput()) : given;
+    if (own === '') throw new UsageError('The input has no key.');
+    const found = await records.find({ key: own, scope });
+    for (const sheet of found)
+      terminal.print(json === true ? lineOf(jsonOf(sheet)) : `${sheetText(sheet)}\n`);
+    if (found.length > 0) return DONE;
+    const narrow =
+      operation === undefined
+        ? ' --operation was not given: only a key that is unique for its caller was looked up.'
+        : '';
+    const plain = isProtected
+      ? ''
+      : ' IDEMPOTENCY_DIGEST_KEYS is not set: an application with "protectDigests" has other names.';
+    terminal.note(
+      `No record: it never began, has expired, or has another caller, operation or service.${narrow}${plain}\n`,
+    );
+    return NOT_DONE;
+  };
+}
+
+const STATES = ['in_progress', 'completed', 'failed', 'released'] as const;
+
+function listOf(given: Given, terminal: Terminal): Run {
+  const { state, lease, json, scope } = given;
+  const states: RecordState[] | undefined = state?.map((each) => oneOf(each, 'state', STATES));
+  const filter = {
+    states,
+    lease: lease === undefined ? undefined : oneOf(lease, 'lease', ['running', 'over'] as const),
+    minAge: given['min-age'] as Duration | undefined,
+    scope: scope === undefined ? undefined : scopeOf(given, terminal),
+  };
+  const limit = wholeNumber(given.limit, 'limit', 1_000_000) ?? 100;
+  return async ({ records }) => {
+    let isFirst = true;
+    let count = 0;
+    for await (const sheet of all(records, filter, terminal)) {
+      if (count === limit) {
+        terminal.note(`There are more than ${String(limit)}: see --limit.\n`);
+        return DONE;
+      }
+      count += 1;
+      if (json === true) {
+        terminal.print(lineOf(jsonOf(sheet)));
+        continue;
+      }
+      if (isFirst) terminal.print(TABLE_HEAD);
+      isFirst = false;
+      terminal.print(tableRow(sheet));
+    }
+    if (count > 0) return DONE;
+    terminal.note('No record.\n');
+    return NOT_DONE;
+  };
+}
+
+/** Each record once, and how far it is. */
+async function* all(
+  records: IdempotencyRecords,
+  filter: Parameters<IdempotencyRecords['list']>[0],
+  terminal: Terminal,
+): AsyncGenerator<RecordSheet, void, undefined> {
+  const seen = new Set<string>();
+  let cursor: string | undefined;
+  let scanned = 0;
+  do {
+    const page = await records.list(filter, { cursor, limit: 500 });
+    for (const sheet of page.records) {
+      if (seen.has(sheet.recordKey)) continue;
+      seen.add(sheet.recordKey);
+      terminal.progress('');
+      yield sheet;
+    }
+    scanned += page.scanned;
+    terminal.progress(`looked at ${String(scanned)}, found ${String(seen.size)}`);
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+  terminal.progress('');
+}
+
+function showOf(given: Given, terminal: Terminal): Run {
+  const recordKey = recordOf(given);
+  return async ({ records }) => {
+    const sheet = await records.explain(recordKey);
+    if (sheet === undefined) {
+      terminal.note('No record: it has expired, or was deleted.\n');
+      return NOT_DONE;
+    }
+    terminal.print(given.json === true ? lineOf(jsonOf(sheet)) : sheetText(sheet));
+    return DONE;
+  };
+}
+
+function actOf(action: ActionResult['action'], given: Given, terminal: Terminal): Run {
+  const ref = refOf(given);
+  const who = whoOf(given);
+  const nothingHappened = given['nothing-happened'] === true;
+  const retention = given.retention as Duration | undefined;
+  const act = (records: IdempotencyRecords): Promise<ActionResult> => {
+    switch (action) {
+      case 'release':
+      case 'reopen':
+        return records[action](ref, { ...who, nothingHappened });
+      case 'complete':
+        return records.complete(ref, { ...who, ...(retention !== undefined && { retention }) });
+      case 'retain': {
+        const kept = required(
+          retention as string | undefined,
+          'retention',
+          'how long, from now, such as 7d',
+        );
+        return records.retain(ref, { ...who, retention: kept as Duration });
+      }
+      default:
+        return records[action](ref, who);
+    }
+  };
+  return async ({ records }) => {
+    const result = await act(records);
+    terminal.print(given.json === true ? lineOf(result) : resultText(result));
+    return result.kind === 'ok' || result.kind === 'already' ? DONE : NOT_DONE;
+  };
+}
+
+function eraseOf(given: Given, terminal: Terminal): Run {
+  const scope = scopeOf(given, terminal);
+  const mode = oneOf(required(given.mode, 'mode', 'redact or delete'), 'mode', [
+    'redact',
+    'delete',
+  ] as const);
+  const who = whoOf(given);
+  const dryRun = given.yes !== true;
+  return async ({ records }) => {
+    const erasure = await records.erase(scope, { ...who, mode, dryRun });
+    if (given.json === true) terminal.print(lineOf({ ...erasure, dryRun }));
+    else {
+      const { erased, left } = erasure;
+      const what = dryRun
+        ? `${String(erased)} would be erased: add --yes`
+        : `${String(erased)} erased`;
+      terminal.print(`${what}; ${String(left)} left.\n`);
+    }
+    return erasure.left === 0 ? DONE : NOT_DONE;
+  };
+}
+
+function exportOf(given: Given, terminal: Terminal): Run {
+  const scope = scopeOf(given, terminal);
+  return async ({ records }) => {
+    for await (const sheet of all(records, { scope }, terminal)) {
+      terminal.print(given.json === true ? lineOf(jsonOf(sheet)) : `${sheetText(sheet)}\n`);
+    }
+    return DONE;
+  };
+}
+
+/** Of a command that finds records by the tag of their scope. */
+function scopeOf({ scope = [], service }: Given, { environment }: Terminal): string[] {
+  required(service, 'service', "the name of the application, which is a part of a scope's tag");
+  if (scope.length === 0)
+    throw new UsageError(
+      'Pass --scope PART, the caller; once for each part, the most general first.',
+    );
+  if ((environment.IDEMPOTENCY_DIGEST_KEYS ?? '') !== '') return scope;
+  throw new UsageError(
+    `The records of a scope are found by a keyed tag in front of their names. ${DIGEST_KEYS} Without "protectDigests" a name does not show whose it is.`,
+  );
+}
+
+function withoutLineEnd(input: string): string {
+  return input.replace(/\r?\n$/, '');
+}
+
+/** Of a server, without the password of its URL; an error of the arguments stays one. */
+function failureOf(error: unknown, opened: OpenedRecords | undefined): unknown {
+  const { message } = asError(error);
+  const shown = opened?.address.redact(message) ?? message;
+  if (error instanceof UsageError || error instanceof ServerFailure) return error;
+  if (!isIdempotencyError(error)) return error;
+  if (error.code === 'idempotency_options_invalid') return new UsageError(shown);
+  return new ServerFailure(`${shown} [${error.code}]`, 3);
+}

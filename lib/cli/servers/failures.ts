@@ -1,0 +1,14 @@
+/** The arguments are wrong: the usage follows the message. */
+export class UsageError extends Error {
+  readonly code = 'idempotency_options_invalid';
+}
+
+/** The server could not do what was asked of it. */
+export class ServerFailure extends Error {
+  constructor(
+    message: string,
+    readonly exitCode = 2,
+  ) {
+    super(message);
+  }
+}
