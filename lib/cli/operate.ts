@@ -23,7 +23,15 @@ import {
   type Environment,
   type OpenedRecords,
 } from './operator/open-records.js';
-import { jsonOf, lineOf, resultText, sheetText, TABLE_HEAD, tableRow } from './operator/texts.js';
+import {
+  erasureText,
+  jsonOf,
+  lineOf,
+  resultText,
+  sheetText,
+  TABLE_HEAD,
+  tableRow,
+} from './operator/texts.js';
 import { ServerFailure, UsageError } from './servers/failures.js';
 
 /** Where the command runs. */
@@ -232,18 +240,13 @@ function eraseOf(given: Given, terminal: Terminal): Run {
     'delete',
   ] as const);
   const who = whoOf(given);
+  const { json } = given;
   const dryRun = given.yes !== true;
   return async ({ records }) => {
     const erasure = await records.erase(scope, { ...who, mode, dryRun });
-    if (given.json === true) terminal.print(lineOf({ ...erasure, dryRun }));
-    else {
-      const { erased, left } = erasure;
-      const what = dryRun
-        ? `${String(erased)} would be erased: add --yes`
-        : `${String(erased)} erased`;
-      terminal.print(`${what}; ${String(left)} left.\n`);
-    }
-    return erasure.left === 0 ? DONE : NOT_DONE;
+    terminal.print(json === true ? lineOf({ ...erasure, dryRun }) : erasureText(erasure, dryRun));
+    const { inProgress, left, bodiesLeft } = erasure;
+    return inProgress + left + bodiesLeft === 0 ? DONE : NOT_DONE;
   };
 }
 

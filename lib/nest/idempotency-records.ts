@@ -62,13 +62,19 @@ export interface BulkPlan {
   readonly isPartial: boolean;
 }
 
-/** What {@link IdempotencyRecords.erase} has done. */
+/** What {@link IdempotencyRecords.erase} has done: each record counts once. */
 export interface Erasure {
-  /** With `dryRun`, those that would be erased. */
+  /** With `dryRun`, those that would be erased, if nothing changes. */
   readonly erased: number;
-  /** Those that were left, because an attempt has them, their outcome was stored just now, or they changed meanwhile. */
+  /** Those of attempts without an outcome, which are left: they run, or wait to be settled. */
+  readonly inProgress: number;
+  /** Others that were left: they changed meanwhile, or their outcome was stored just now. */
   readonly left: number;
+  /** Of those that were erased, how many have left a body in a blob store: see {@link ActionResult.body}. */
+  readonly bodiesLeft: number;
 }
+
+const WOULD_BE: Pick<ActionResult, 'kind' | 'body'> = { kind: 'ok' };
 
 const MAX_LOOKUPS = 500;
 const MAX_SCANNED = 2_000;
@@ -267,7 +273,8 @@ export class IdempotencyRecords {
 
   /**
    * Removes what is stored of a scope, and of those within it. `redact` keeps that each operation is done, so that no retry
-   * runs it again; `delete` does not. Records that attempts have are left: call it again.
+   * runs it again; `delete` does not. Bodies in the blob store go, too. Records in progress are left: settle them, or call it
+   * again once they have ended. Redacted and deleted records that are found again are erased again.
    * @throws {@link IdempotencyOptionsError} without `protectDigests`: a record's name then does not show whose it is.
    */
   async erase(
@@ -278,15 +285,18 @@ export class IdempotencyRecords {
       ...how
     }: ActionOptions & { readonly mode: 'redact' | 'delete'; readonly dryRun?: boolean },
   ): Promise<Erasure> {
-    const counts = { erased: 0, left: 0 };
+    const counts = { erased: 0, inProgress: 0, left: 0, bodiesLeft: 0 };
+    // A store may list a record twice.
+    const seen = new Set<RecordKey>();
     for await (const sheet of this.all({ scope })) {
-      if (!sheet.actions.some(({ action }) => action === mode)) {
-        // A tombstone has no response.
-        if (mode === 'delete' || sheet.record.state !== 'released') counts.left += 1;
-        continue;
-      }
-      const isDone = dryRun || (await this[mode](sheet, how)).kind === 'ok';
-      counts[isDone ? 'erased' : 'left'] += 1;
+      const { recordKey, actions, record } = sheet;
+      if (seen.has(recordKey)) continue;
+      seen.add(recordKey);
+      if (record.state === 'in_progress') counts.inProgress += 1;
+      if (!actions.some(({ action }) => action === mode)) continue;
+      const { kind, body } = dryRun ? WOULD_BE : await this[mode](sheet, how);
+      counts[kind === 'ok' || kind === 'already' ? 'erased' : 'left'] += 1;
+      if (body === 'left') counts.bodiesLeft += 1;
     }
     return counts;
   }

@@ -1,5 +1,6 @@
 import type { ActionResult } from '../../core/operator/operator.js';
 import type { RecordSheet } from '../../core/operator/record-sheet.js';
+import type { Erasure } from '../../nest/idempotency-records.js';
 import { textOfMs } from '../../core/operator/text-of-ms.js';
 
 /** What of a sheet is printed as JSON: no origin, which may have the key and the caller in clear, and no fingerprint. */
@@ -72,7 +73,28 @@ const RESULTS: Readonly<Record<ActionResult['kind'], string>> = {
   not_applicable: 'Nothing was done: there is no such act on a record in this state.',
 };
 
-export function resultText({ action, kind, isAudited }: ActionResult): string {
+export function resultText({ action, kind, isAudited, body }: ActionResult): string {
   const audit = isAudited ? '' : ' The audit has the intent, but not this result: add it.';
-  return `${action}: ${kind}. ${RESULTS[kind]}${audit}\n`;
+  const left = body === 'left' ? ` ${BODY_LEFT}` : '';
+  return `${action}: ${kind}. ${RESULTS[kind]}${left}${audit}\n`;
+}
+
+const BODY_LEFT =
+  'A body is left in the blob store, which deletes it by its age: this command does not know the store.';
+
+export function erasureText(
+  { erased, inProgress, left, bodiesLeft }: Erasure,
+  dryRun: boolean,
+): string {
+  const lines = [
+    dryRun ? `${String(erased)} would be erased: do it with --yes.` : `${String(erased)} erased.`,
+    inProgress > 0 &&
+      `${String(inProgress)} left, without an outcome: wait for those that run, settle the others, and erase again.`,
+    left > 0 && `${String(left)} left, which changed or ended just now: erase again.`,
+    bodiesLeft > 0 && `${String(bodiesLeft)} of these: ${BODY_LEFT}`,
+  ];
+  return lines
+    .filter((line) => line !== false)
+    .map((line) => `${line}\n`)
+    .join('');
 }

@@ -19,6 +19,8 @@ export interface AuditEntry {
   readonly evenIfRunning: boolean;
   /** Of a `result`: what the store replied, or `failed` if it gave no reply; then the act may have happened. */
   readonly result?: string;
+  /** Of a `result`: as of an `ActionResult`. */
+  readonly body?: 'deleted' | 'left';
 }
 
 /** How operators act on records, with `IdempotencyRecords`. */

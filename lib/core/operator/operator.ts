@@ -35,6 +35,11 @@ export interface ActionResult {
   readonly kind: 'ok' | 'already' | 'changed' | 'running' | 'too_fresh' | 'not_applicable';
   /** Whether the audit has the result, too. */
   readonly isAudited: boolean;
+  /**
+   * What became of a body in a blob store, whose record no longer points to it. `left`: this process has not its blob store or
+   * the key, or the blob store did not confirm the deletion: it deletes the body by its age. Omitted where there was none.
+   */
+  readonly body?: 'deleted' | 'left';
 }
 
 const MIN_REASON = 3;
@@ -134,6 +139,7 @@ export class Operator {
     if (!ALLOWED[action].includes(state)) {
       return { action, recordKey, kind: 'not_applicable', isAudited: true };
     }
+    const deleteBody = await this.bodyDeletion(action, { recordKey, expected });
     const entry = { action, recordKey, expected: { state, fence }, actor, reason, evenIfRunning };
     try {
       await this.audit({ phase: 'intent', ...entry });
@@ -151,8 +157,11 @@ export class Operator {
       notify: true,
       timeoutMs: this.protocol.storeErrors.saveTimeout,
     };
-    const ended = async (result: ActionResult['kind'] | 'failed'): Promise<boolean> => {
-      const isAudited = await this.wasAudited({ ...entry, result });
+    const ended = async (
+      result: ActionResult['kind'] | 'failed',
+      body?: ActionResult['body'],
+    ): Promise<boolean> => {
+      const isAudited = await this.wasAudited({ ...entry, result, ...(body && { body }) });
       events.emit({ type: 'operator_action', recordKey, action, actor, result, isAudited });
       return isAudited;
     };
@@ -160,11 +169,36 @@ export class Operator {
       const reply = await events.counted('amend', () => store.amend(command));
       if (reply === undefined) throw new IdempotencyOptionsError(CANNOT_AMEND);
       const { kind } = reply;
-      return { action, recordKey, kind, isAudited: await ended(kind) };
+      const isDone = kind === 'ok' || kind === 'already';
+      const body = isDone && deleteBody !== undefined ? await deleteBody() : undefined;
+      return { action, recordKey, kind, isAudited: await ended(kind, body), ...(body && { body }) };
     } catch (error) {
       await ended('failed');
       throw error;
     }
+  }
+
+  /** Only once the record no longer points to it: a retry would find none. */
+  private async bodyDeletion(
+    action: OperatorAction,
+    { recordKey, expected }: RecordRef,
+  ): Promise<(() => Promise<'deleted' | 'left'>) | undefined> {
+    if (!DROPS_OUTCOME.has(action)) return undefined;
+    const { outcome, state, fence, fingerprint } = (await this.inspect(recordKey)) ?? {};
+    // Otherwise the record has changed, and nothing will be done.
+    const isExpected = state === expected.state && fence === expected.fence;
+    if (!isExpected || outcome === undefined || fingerprint === undefined) return undefined;
+    if (state !== 'completed' && state !== 'failed') return undefined;
+    const binding = { recordKey, state, fingerprint };
+    const deletion = this.engine.outcomes.bodyDeletion(outcome, binding);
+    return (
+      deletion &&
+      (() =>
+        deletion().then(
+          () => 'deleted',
+          () => 'left',
+        ))
+    );
   }
 
   /** When an outcome was stored is not known: at the latest, and as a rule long before, at the attempt's hard deadline. */
@@ -195,6 +229,8 @@ const RETENTION = ['1ms', '365d'] as const;
 
 const CANNOT_AMEND =
   'IdempotencyRecords needs a "store" whose records an operator can change; the given store has no amend(). Use the store for Redis, PostgreSQL or memory.';
+
+const DROPS_OUTCOME: ReadonlySet<OperatorAction> = new Set(['reopen', 'redact', 'delete']);
 
 const FINISHED = ['completed', 'failed'] as const;
 

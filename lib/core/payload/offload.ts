@@ -9,7 +9,7 @@ import type { BlobDirection, BlobObserver, BlobResult } from '../record/blob-obs
 import { BlobUnavailableError, blobName, type BlobName, type BlobStore } from './blob-store.js';
 import { compress, compressor, inflate, inflatedStream, NO_DICTIONARIES } from './compression.js';
 import { MAX_CLEAR_BYTES, type BlobPointer, type CompressionHead } from './frame.js';
-import type { ResolvedOffload, ResolvedPackOptions } from './pack-options.js';
+import { DEFAULT_OFFLOAD, type ResolvedOffload, type ResolvedPackOptions } from './pack-options.js';
 import { openSegments, openStream, SEGMENT_BYTES, sealedSegments } from './segments.js';
 import { UnreadableOutcome } from './unreadable-outcome.js';
 import { Upload } from './upload.js';
@@ -130,6 +130,17 @@ export class Offload {
   /** Deletes a blob to which no record points. Best effort: its age deletes it, too. */
   async discard({ name }: BlobPointer): Promise<void> {
     await this.store.delete(name as BlobName).catch(ignore);
+  }
+
+  /**
+   * Deletes a blob whose record has dropped it.
+   * @throws {@link UnreadableOutcome} for a blob of another store.
+   * @throws {@link BlobUnavailableError}, or another error of the store, if it did not confirm that.
+   */
+  async delete({ store: id, name }: BlobPointer): Promise<void> {
+    if (id !== this.store.id) throw new UnreadableOutcome('blob_store');
+    const { putTimeout } = DEFAULT_OFFLOAD;
+    await this.within(putTimeout, 'delete a body', () => this.store.delete(name as BlobName));
   }
 
   private storeIn(transaction: OpenTransaction | undefined): BlobStore {

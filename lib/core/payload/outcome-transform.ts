@@ -178,6 +178,23 @@ export class OutcomeTransform {
     await this.offload?.discard(pointer);
   }
 
+  /**
+   * For who drops an outcome: how to delete its body, if that is in a blob store. What it returns rejects if this process
+   * cannot read where the body is, has not its blob store, or if that did not confirm it.
+   * @returns `undefined` if the record itself has the body.
+   */
+  bodyDeletion(outcome: Outcome, binding: OutcomeBinding): (() => Promise<void>) | undefined {
+    if (outcome.header !== FRAME_HEADER) return undefined;
+    const frame = decodeFrame(outcome.body);
+    if (!frame.head.isPointer) return undefined;
+    return async () => {
+      const { offload } = this;
+      if (offload === undefined) throw new UnreadableOutcome('blob_store');
+      const { body } = decodeContent(await this.unsealed(frame, binding));
+      await offload.delete(decodePointer(body));
+    };
+  }
+
   private packWith(
     seals: Seals | undefined,
     outcome: Outcome,

@@ -1,5 +1,10 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
+import { Cluster } from 'ioredis';
 import {
   IdempotencyRecords,
   IdempotencyService,
@@ -10,13 +15,18 @@ import {
   type IdempotencyStore,
   type RecordSheet,
 } from 'nestjs-idempotency';
+import { fileBlobs } from 'nestjs-idempotency/blobs/file';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { abandon, LEASE_MS, type AbandonedCall } from '../../support/engine/abandon.js';
-import { callingApp, rejection, type CallingApp } from '../../support/nest/calling-app.js';
+import { afterTest } from '../../support/jest/after-test.js';
+import { callingApp, rejection } from '../../support/nest/calling-app.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
+import { RedisCluster } from '../../support/redis/redis-cluster.js';
 import { useRedis } from '../../support/redis/use-redis.js';
+import { useServer } from '../../support/servers/use-server.js';
+import { untilSettled } from '../../support/waiting/until.js';
 
 const OPERATOR = { actor: 'mia', reason: 'the provider has it' };
 
@@ -32,15 +42,9 @@ class Charges {
   }
 }
 
-let app: CallingApp | undefined;
-afterEach(async () => {
-  await app?.nest.close();
-  app = undefined;
-});
-
 async function started(options: Partial<IdempotencyModuleOptions>) {
-  app = await callingApp({ providers: [Charges] }, options);
-  const { nest, events } = app;
+  const { nest, events } = await callingApp({ providers: [Charges] }, options);
+  afterTest(() => nest.close());
   return {
     events,
     records: nest.get(IdempotencyRecords, { strict: false }),
@@ -228,10 +232,27 @@ describe('IdempotencyRecords', () => {
 
 const redis = useRedis();
 const postgres = usePostgres();
+const cluster = useServer(() => RedisCluster.start({ replicas: 0 }));
+
+const SECRETS = staticKeys({
+  current: 'k',
+  keys: { k: Buffer.alloc(32), names: Buffer.alloc(32, 1) },
+  digestKeys: ['names'],
+});
+/** A number: its text finds its records, too. */
+const OTHERS = [7, ...Array.from({ length: 20 }, (_, at) => `caller-${String(at)}`)];
 
 describe.each<[string, () => Promise<IdempotencyStore>]>([
   ['memory', () => Promise.resolve(memoryStore())],
   ['Redis', () => Promise.resolve(redisStore({ url: redis.url }))],
+  [
+    'Redis Cluster',
+    () => {
+      const client = new Cluster(cluster.addresses);
+      afterTest(() => client.disconnect());
+      return Promise.resolve(redisStore({ client }));
+    },
+  ],
   [
     'PostgreSQL',
     async () => {
@@ -241,42 +262,106 @@ describe.each<[string, () => Promise<IdempotencyStore>]>([
     },
   ],
 ])('A scope on %s', (_, open) => {
-  const secrets = staticKeys({
-    current: 'k',
-    keys: { k: Buffer.alloc(32), names: Buffer.alloc(32, 1) },
-    digestKeys: ['names'],
+  const directory = mkdtempSync(join(tmpdir(), 'idempotency-erase-'));
+  const blobs = fileBlobs({ directory });
+  afterAll(() => {
+    rmSync(directory, { recursive: true });
   });
+  /** Of each test: the server has the records of the others. */
+  let service: string;
+  beforeEach(() => {
+    service = randomUUID();
+  });
+  const bodies = () =>
+    readdirSync(directory, { recursive: true, withFileTypes: true }).filter((each) => each.isFile())
+      .length;
 
-  it('is exported and erased alone, and a redacted operation does not run again', async () => {
-    const service = 'payments';
-    const options = { store: await open(), service, secrets, protectDigests: true };
-    const { records, service: calls } = await started(options);
+  /** One caller's operations among those of others, all with a body in the blob store. */
+  async function among(options: Partial<IdempotencyModuleOptions> = {}) {
+    const { records, service: calls } = await started({
+      store: await open(),
+      service,
+      secrets: SECRETS,
+      protectDigests: true,
+      blobs,
+      outcome: { offload: { aboveBytes: 0 }, encryption: true },
+      ...options,
+    });
     const ran: string[] = [];
-    const call = (key: string, scope: string) =>
+    const call = (key: string, scope: string | number) =>
       calls.run({ operation: 'settle', key, scope }, () => {
-        ran.push(key);
-        return Promise.resolve(`${key} of ${scope}`);
+        ran.push(`${key} of ${String(scope)}`);
+        return Promise.resolve(`${key} of ${String(scope)}`);
       });
-    await Promise.all(['a-1', 'a-2', 'a-3'].map((key) => call(key, 'alice')));
-    await call('b-1', 'bob');
-    const exported: RecordSheet[] = [];
-    for await (const sheet of records.export('alice')) exported.push(sheet);
-    expect(exported.map(({ record }) => record.state)).toEqual(Array(3).fill('completed'));
+    await Promise.all(['k-1', 'k-2', 'k-3'].map((key) => call(key, 'alice')));
+    await Promise.all(OTHERS.map((scope) => call('k-1', scope)));
+    const othersReplay = async () => {
+      for (const scope of OTHERS) expect(await call('k-1', scope)).toBe(`k-1 of ${String(scope)}`);
+    };
+    return { records, call, calls, ran, othersReplay };
+  }
+  const NONE = { erased: 0, inProgress: 0, left: 0, bodiesLeft: 0 };
+
+  it('is exported and erased alone, with its bodies, and a redacted operation does not run again', async () => {
+    const before = bodies();
+    const { records, call, ran, othersReplay } = await among();
+    const states: string[] = [];
+    for await (const { record } of records.export('alice')) states.push(record.state);
+    expect(states).toEqual(['completed', 'completed', 'completed']);
+    for await (const { record } of records.export('7')) states.push(record.state);
+    expect(states).toHaveLength(4);
     const erasing = { ...OPERATOR, mode: 'redact' as const };
     expect(await records.erase('alice', { ...erasing, dryRun: true })).toEqual({
+      ...NONE,
       erased: 3,
-      left: 0,
     });
-    expect(await call('a-1', 'alice')).toBe('a-1 of alice');
-    expect(await records.erase('alice', erasing)).toEqual({ erased: 3, left: 0 });
-    expect(await rejection(call('a-1', 'alice'))).toMatchObject({
+    expect(bodies()).toBe(before + 3 + OTHERS.length);
+    expect(await call('k-1', 'alice')).toBe('k-1 of alice');
+    expect(await records.erase('alice', erasing)).toEqual({ ...NONE, erased: 3 });
+    expect(bodies()).toBe(before + OTHERS.length);
+    expect(await rejection(call('k-1', 'alice'))).toMatchObject({
       code: 'idempotency_response_not_kept',
     });
-    expect(await call('b-1', 'bob')).toBe('b-1 of bob');
+    await othersReplay();
     const deleting = { ...OPERATOR, mode: 'delete' as const, evenIfRunning: true };
-    expect(await records.erase('alice', deleting)).toEqual({ erased: 3, left: 0 });
+    expect(await records.erase('alice', deleting)).toEqual({ ...NONE, erased: 3 });
     for await (const sheet of records.export('alice')) throw new Error(sheet.happened);
-    expect(await call('b-1', 'bob')).toBe('b-1 of bob');
-    expect(ran.sort()).toEqual(['a-1', 'a-2', 'a-3', 'b-1']);
+    await othersReplay();
+    expect(ran).toHaveLength(3 + OTHERS.length);
+  });
+
+  it('is erased but for attempts that run, and outcomes of just now', async () => {
+    const { records, call, calls, ran } = await among();
+    let end: (value: string) => void = () => undefined;
+    const running = new Promise<string>((resolve) => {
+      end = resolve;
+    });
+    const live = calls.run({ operation: 'settle', key: 'k-live', scope: 'alice' }, () => running);
+    await untilSettled(async () => {
+      for await (const { record } of records.export('alice')) {
+        if (record.state === 'in_progress') return true;
+      }
+      return false;
+    });
+    const erased = await records.erase('alice', { ...OPERATOR, mode: 'delete' });
+    expect(erased).toEqual({ ...NONE, inProgress: 1, left: 3 });
+    end('done');
+    expect(await live).toBe('done');
+    expect(await call('k-1', 'alice')).toBe('k-1 of alice');
+    expect(ran).toHaveLength(3 + OTHERS.length);
+  });
+
+  it('is erased by a process that cannot delete its bodies, which says so', async () => {
+    const store = await open();
+    const { records } = await among({ store });
+    const tool = await callingApp({}, { store, service, secrets: SECRETS, protectDigests: true });
+    const others = tool.nest.get(IdempotencyRecords, { strict: false });
+    const before = bodies();
+    const erasing = { ...OPERATOR, mode: 'redact' as const };
+    const erased = await others.erase('alice', erasing);
+    await tool.nest.close();
+    expect(erased).toEqual({ ...NONE, erased: 3, bodiesLeft: 3 });
+    expect(bodies()).toBe(before);
+    expect(await records.erase('alice', erasing)).toEqual({ ...NONE, erased: 3 });
   });
 });
