@@ -105,7 +105,9 @@ const folders = {
 /** The packages that lib imports, in which folders (`a/**`: a and what is below), and in which ways, if not in all. */
 const packages = {
   'safe-stable-stringify': { in: 'core/record' },
-  '@nestjs/common': { in: 'transports/** nest/** nestjs observability/terminus console swagger testing' },
+  '@nestjs/common': {
+    in: 'transports/** nest/** nestjs observability/terminus console swagger testing',
+  },
   '@nestjs/core': { in: 'nest/** console swagger' },
   '@nestjs/microservices': { in: 'transports/message', only: 'dynamic-import' },
   '@nestjs/websockets': { in: 'transports/websocket', only: 'dynamic-import' },
