@@ -20,6 +20,7 @@ export type ConsolePermission = 'read' | OperatorAction | 'even_if_running';
 export interface ConsoleOperator {
   /** For the audit and the pages: 1 to 500 characters. */
   readonly actor: string;
+  /** All that is not among these is denied. */
   readonly may: readonly ConsolePermission[];
 }
 

@@ -32,14 +32,15 @@ export interface IdempotencyConsolePlace {
   readonly guards: readonly (Type<CanActivate> | CanActivate)[];
   /** Put on the controller, such as `Public()` where a global guard asks for what operators do not have. @defaultValue none */
   readonly decorators?: readonly ClassDecorator[];
-  /** Modules with what the guards inject. @defaultValue none */
+  /** Modules with what the guards inject, and that of `IdempotencyModule` where it is not global. @defaultValue none */
   readonly imports?: NonNullable<ModuleMetadata['imports']>;
 }
 
-/** {@link IdempotencyConsoleModule.forRootAsync}. */
+/** Of {@link IdempotencyConsoleModule.forRootAsync}. */
 export interface IdempotencyConsoleAsyncOptions extends IdempotencyConsolePlace {
   /** What `useFactory` gets. @defaultValue none */
   readonly inject?: FactoryProvider['inject'];
+  /** Makes the options, or a promise of them. */
   readonly useFactory: (
     // eslint-disable-next-line @typescript-eslint/no-explicit-any -- Nest knows their types, TypeScript does not.
     ...injected: any[]
