@@ -34,7 +34,7 @@ const folders = {
   'stores/redis/diagnosis':
     'core/{errors,util,record,store,store/diagnosis} stores/redis/{link,scripts}',
   'stores/redis':
-    'core/{errors,options,util,record,store,store/diagnosis} stores/redis/{link,ioredis,scripts,diagnosis}',
+    'core/{errors,options,util,record,store,store/diagnosis,operator} stores/redis/{link,ioredis,scripts,diagnosis}',
   'transactions/shared': 'core/{errors,util,transaction}',
   'stores/postgres/sql': 'core/options',
   'stores/postgres/connection': 'core/{errors,util} transactions/shared stores/postgres/sql',
@@ -46,7 +46,7 @@ const folders = {
   'stores/postgres/diagnosis':
     'core/{errors,util,record,store,store/diagnosis} transactions/shared stores/postgres/{sql,connection,schema,statements}',
   'stores/postgres':
-    'core/{errors,options,util,record,transaction,payload,store,store/diagnosis} blobs/shared transactions/shared stores/postgres/{sql,connection,schema,statements,cleanup,diagnosis}',
+    'core/{errors,options,util,record,transaction,payload,store,store/diagnosis,operator} blobs/shared transactions/shared stores/postgres/{sql,connection,schema,statements,cleanup,diagnosis}',
 
   transactions: 'core/transaction transactions/shared',
   'transactions/{drizzle,knex,kysely,pg,prisma,typeorm}':
@@ -92,7 +92,7 @@ const folders = {
   'cli/doctor':
     'core/{errors,util,payload,store,store/diagnosis} blobs/file/index.ts blobs/s3 stores/redis/index.ts stores/postgres/index.ts cli/servers',
   'cli/operator':
-    'core/{errors,options,util,record,payload,meter,operator} nest nest/options cli/servers',
+    'core/{errors,options,util,record,payload,meter,operator} nest nest/options stores/redis/index.ts stores/postgres/index.ts cli/servers',
   cli: 'core/{errors,options,util,record,operator} core/store/diagnosis nest stores/postgres/{sql,schema} stores/postgres/own-pool.ts stores/postgres/index.ts cli/{servers,doctor,operator}',
   swagger: 'core/{errors,operation} transports/{common,http} nest/{discovery,registry}',
   'testing/store/kit': 'core/{record,store,payload}',

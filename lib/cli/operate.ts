@@ -32,7 +32,9 @@ import {
   TABLE_HEAD,
   tableRow,
 } from './operator/texts.js';
-import { ServerFailure, UsageError } from './servers/failures.js';
+import { openAudit, type OpenedAudit } from './operator/open-audit.js';
+import { NO_REPLY, ServerFailure, UsageError } from './servers/failures.js';
+import type { ServerAddress } from './servers/server-address.js';
 
 /** Where the command runs. */
 export interface Terminal {
@@ -63,18 +65,24 @@ export async function runOperator(
 ): Promise<number> {
   const given = readArguments(command, args);
   const run = prepared(command, given, terminal);
+  const { environment } = terminal;
+  const print = (entry: AuditEntry) => {
+    terminal.note(`audit ${lineOf(entry)}`);
+  };
+  let audit: OpenedAudit | undefined;
   let opened: OpenedRecords | undefined;
   try {
-    const audit = (entry: AuditEntry) => {
-      terminal.note(`audit ${lineOf(entry)}`);
-    };
-    opened = await openRecords(given, terminal.environment, audit);
+    const audited = isAct(command) || command === 'erase';
+    const url = audited ? (given.audit ?? environment.IDEMPOTENCY_AUDIT_URL) : undefined;
+    audit = await openAudit(url, print);
+    opened = await openRecords(given, environment, audit.audit);
     return await run(opened);
   } catch (error) {
-    throw failureOf(error, opened);
+    throw failureOf(error, [audit?.address, opened?.address]);
   } finally {
     terminal.progress('');
     await opened?.close();
+    await audit?.close();
   }
 }
 
@@ -277,12 +285,16 @@ function withoutLineEnd(input: string): string {
   return input.replace(/\r?\n$/, '');
 }
 
-/** Of a server, without the password of its URL; an error of the arguments stays one. */
-function failureOf(error: unknown, opened: OpenedRecords | undefined): unknown {
-  const { message } = asError(error);
-  const shown = opened?.address.redact(message) ?? message;
-  if (error instanceof UsageError || error instanceof ServerFailure) return error;
-  if (!isIdempotencyError(error)) return error;
-  if (error.code === 'idempotency_options_invalid') return new UsageError(shown);
-  return new ServerFailure(`${shown} [${error.code}]`, 3);
+/** Of a server, without the passwords of URLs; an error of the arguments stays one. */
+function failureOf(error: unknown, addresses: readonly (ServerAddress | undefined)[]): unknown {
+  if (error instanceof UsageError || !isIdempotencyError(error)) return error;
+  const { code, message, cause } = error;
+  const why = cause === undefined ? '' : ` The cause: ${asError(cause).message}`;
+  const text = code === 'idempotency_audit_unavailable' ? message + why : message;
+  const shown = addresses.reduce(
+    (redacted, address) => address?.redact(redacted) ?? redacted,
+    text,
+  );
+  if (code === 'idempotency_options_invalid') return new UsageError(shown);
+  return new ServerFailure(`${shown} [${code}]`, NO_REPLY);
 }

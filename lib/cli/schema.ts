@@ -74,6 +74,7 @@ function valuesOf(args: string[], isSql = false) {
     options: {
       url: { type: 'string' },
       blobs: { type: 'boolean' },
+      audit: { type: 'boolean' },
       schema: { type: 'string' },
       table: { type: 'string' },
       from: { type: 'string' },
@@ -89,8 +90,10 @@ function valuesOf(args: string[], isSql = false) {
   return values;
 }
 
-function tableOf({ blobs, schema, table }: Values): TableName {
-  return new TableName({ schema, table }, blobs === true ? 'blobs' : 'records');
+function tableOf({ blobs, audit, schema, table }: Values): TableName {
+  if (blobs === true && audit === true) throw new UsageError('Pass either --blobs or --audit.');
+  const kind = blobs === true ? 'blobs' : audit === true ? 'audit' : 'records';
+  return new TableName({ schema, table }, kind);
 }
 
 interface OpenedTable {

@@ -1,9 +1,9 @@
-export const SCHEMA_USAGE = `Usage: nestjs-idempotency status   [--url URL] [--blobs] [--schema NAME] [--table NAME]
-       nestjs-idempotency migrate  [--url URL] [--blobs] [--schema NAME] [--table NAME]
-       nestjs-idempotency sql      [--from NUMBER] [--statement-breakpoints] [--blobs] [--schema NAME] [--table NAME]
-       nestjs-idempotency sql --missing [--url URL] [--statement-breakpoints] [--blobs] [--schema NAME] [--table NAME]
+export const SCHEMA_USAGE = `Usage: nestjs-idempotency status   [--url URL] [--blobs|--audit] [--schema NAME] [--table NAME]
+       nestjs-idempotency migrate  [--url URL] [--blobs|--audit] [--schema NAME] [--table NAME]
+       nestjs-idempotency sql      [--from NUMBER] [--statement-breakpoints] [--blobs|--audit] [--schema NAME] [--table NAME]
+       nestjs-idempotency sql --missing [--url URL] [--statement-breakpoints] [--blobs|--audit] [--schema NAME] [--table NAME]
 
-The tables in PostgreSQL, of the store or of its blobs.
+The tables in PostgreSQL, of the store, of its blobs or of the audit of operators.
 
   status    prints which migrations were run; exits with 1 while one is missing
   migrate   runs the missing ones, each in a transaction; of several processes at once, one does, and the others wait
@@ -11,8 +11,9 @@ The tables in PostgreSQL, of the store or of its blobs.
 
   --url       postgres://, with a user who may create tables    (the environment's DATABASE_URL)
   --blobs     the table of postgresBlobs, not that of postgresStore
+  --audit     the table of postgresAudit
   --schema    the table's schema                                (public)
-  --table     the table                                         (idempotency_records, or idempotency_blobs)
+  --table     the table                                         (idempotency_records, idempotency_blobs or idempotency_audit)
   --from      prints from this migration on                     (1)
   --missing   prints what the database lacks
   --statement-breakpoints
@@ -70,6 +71,8 @@ wrong, 3 without a reply of the store or the audit; then look with show what bec
                      of reopen, delete and erase: the application's lease.maxExecution and operator.settledFor (5m, 1m)
   --mode             redact keeps that an operation is done; delete does not: a retry runs it again
   --yes              erases; without it, erase counts what it would erase
+  --audit            where the entries of acts go: postgres://, to the table idempotency_audit, or redis://, to the stream
+                     idempotency:audit; or IDEMPOTENCY_AUDIT_URL     (lines in the error output)
   --json             prints a JSON object for each record or result
 
   IDEMPOTENCY_DIGEST_KEYS  the keys of "digestKeys", in base64, in their order, separated by commas; none for a name without a key

@@ -12,3 +12,6 @@ export class ServerFailure extends Error {
     super(message);
   }
 }
+
+/** The exit code of commands on records: whether they were done may not be known. */
+export const NO_REPLY = 3;

@@ -1,8 +1,10 @@
+import { asError } from '../../core/errors/errors.js';
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import { nodeClock } from '../../core/util/clock.js';
 import { within } from '../../core/util/time.js';
 import { postgresStore } from '../../stores/postgres/index.js';
 import { redisStore } from '../../stores/redis/index.js';
+import { NO_REPLY, ServerFailure } from './failures.js';
 import {
   clusterClient,
   CONNECT_TIMEOUT_MS,
@@ -47,7 +49,7 @@ export async function openStore(url: string, names: StoreNames): Promise<OpenedS
   const address = new ServerAddress(url, 6379);
   const { keyPrefix, sentinel } = names;
   if (sentinel === undefined && (await isOfCluster(address))) {
-    const client = await connected(await clusterClient(address, NEEDS));
+    const client = await connected(await clusterClient(address, NEEDS), address);
     const store = redisStore({ client, keyPrefix });
     const close = async () => {
       await store.close();
@@ -75,7 +77,7 @@ export async function redisClientOf(
   const client = isCluster
     ? await clusterClient(address, NEEDS)
     : await serverClient(address, sentinel, NEEDS);
-  return connected(client);
+  return connected(client, address);
 }
 
 /** A user who may not ask has to be on a single server: a command for another one then fails, and says so. */
@@ -92,12 +94,13 @@ async function isOfCluster(address: ServerAddress): Promise<boolean> {
   }
 }
 
-async function connected(client: CommandClient): Promise<CommandClient> {
+async function connected(client: CommandClient, address: ServerAddress): Promise<CommandClient> {
   try {
     await within(2 * CONNECT_TIMEOUT_MS, client.connect(), nodeClock);
     return client;
   } catch (error) {
     client.disconnect();
-    throw error;
+    const why = address.redact(asError(error).message);
+    throw new ServerFailure(`Redis at ${address.shown} cannot be reached: ${why}`, NO_REPLY);
   }
 }

@@ -5,6 +5,7 @@ export type {
   DeletionPace,
   DeletionReport,
 } from './cleanup/delete-expired.js';
+export { postgresAudit, type PostgresAudit, type PostgresAuditOptions } from './postgres-audit.js';
 export {
   postgresBlobs,
   type BlobTableOptions,

@@ -1,3 +1,4 @@
+export { redisAudit, type AuditClient, type RedisAuditOptions } from './redis-audit.js';
 export type { RedisClient, RedisConnectionOptions } from './ioredis/client-types.js';
 export { RedisIdempotencyStore } from './redis-idempotency-store.js';
 export { redisStore } from './redis-store.js';

@@ -6,19 +6,21 @@ import {
   type IdempotencyModuleOptions,
   type IdempotencyStore,
 } from 'nestjs-idempotency';
-import { postgresStore } from 'nestjs-idempotency/postgres';
+import { postgresAudit, postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
+import { documentedSql } from '../../support/docs/documented-blocks.js';
 import { abandon, recordOf } from '../../support/engine/abandon.js';
 import { ServerFailure, UsageError } from '../../support/internals/cli.js';
 import { afterTest } from '../../support/jest/after-test.js';
 import { callingApp, rejection } from '../../support/nest/calling-app.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { RedisCluster } from '../../support/redis/redis-cluster.js';
-import { useRedis } from '../../support/redis/use-redis.js';
+import { useRedis, useRedisClient } from '../../support/redis/use-redis.js';
 import { freePort } from '../../support/servers/free-port.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { SERVICE } from '../../support/stores/named-for.js';
 import { untilSettled } from '../../support/waiting/until.js';
+import { userPool } from '../postgres/support/fixture.js';
 import { as } from './support/diagnosis.js';
 import { OperatorTerminal } from './support/operator-terminal.js';
 
@@ -251,4 +253,77 @@ describe('A command for operators', () => {
       expect(error.message).not.toContain('s3cr3t');
     },
   );
+});
+
+describe('The audit of acts at a terminal', () => {
+  const client = useRedisClient(redis);
+
+  /** An act on a record that was left behind. */
+  async function act(auditUrl: string) {
+    const store = redisStore({ url: redis.url });
+    const dead = await abandon(store, 'settle');
+    const { fence } = (await recordOf(store, dead))!;
+    const { recordKey } = dead.lease;
+    const ref = [`--record=${recordKey}`, `--expect=in_progress:${String(fence)}`];
+    const terminal = new OperatorTerminal(redis.url, { IDEMPOTENCY_AUDIT_URL: auditUrl });
+    afterTest(() => store.close());
+    const state = async () => (await recordOf(store, dead))?.state;
+    const acting = terminal.run('complete', [...ref, ...WHO, '--even-if-running']);
+    return { acting, recordKey, state };
+  }
+
+  it.each(['redis', 'cluster'])('is a stream of Redis: %s', async (place) => {
+    const url = place === 'redis' ? redis.url : cluster.nodes[0]!.url;
+    const { acting, recordKey } = await act(url);
+    expect(await acting).toMatchObject({ code: 0, notes: '' });
+    const reader = place === 'redis' ? client : new Cluster(cluster.addresses);
+    if (reader !== client) afterTest(() => reader.disconnect());
+    const entries = await reader.xrange('idempotency:audit', '-', '+');
+    const parsed = entries.map(([, [, entry = '']]) => JSON.parse(entry) as object);
+    expect(parsed).toMatchObject([
+      { phase: 'intent', action: 'complete', recordKey, actor: 'mia' },
+      { phase: 'result', action: 'complete', recordKey, actor: 'mia', result: 'ok' },
+    ]);
+  });
+
+  it('is a table of PostgreSQL, whose user may only insert', async () => {
+    const url = await postgres.newDatabase();
+    const audit = postgresAudit({ url });
+    await audit.migrate();
+    await audit.close();
+    const pool = userPool(url);
+    await pool.query(`CREATE ROLE clerk LOGIN PASSWORD 'clerk'`);
+    await pool.query('GRANT INSERT ON idempotency_audit TO clerk');
+    const { acting, recordKey } = await act(as(url, 'clerk', 'clerk'));
+    expect(await acting).toMatchObject({ code: 0, notes: '' });
+    const { rows } = await pool.query(
+      `SELECT phase, action, record_key, actor, reason, entry ->> 'result' AS result FROM idempotency_audit ORDER BY noted_at`,
+    );
+    const [, actor, , reason] = WHO;
+    const entry = { action: 'complete', record_key: recordKey, actor, reason };
+    expect(rows).toEqual([
+      { phase: 'intent', ...entry, result: null },
+      { phase: 'result', ...entry, result: 'ok' },
+    ]);
+    const asked = await pool.query(documentedSql('FROM idempotency_audit', 'docs/guides/audit.md'));
+    expect(asked.rows).toMatchObject([{ actor, reason, action: 'complete', result: 'ok' }]);
+  });
+
+  it('is required: nothing is done where there is no table', async () => {
+    const { acting, state } = await act(await postgres.newDatabase());
+    const error = await rejection(acting);
+    expect(error).toMatchObject({ exitCode: 3 });
+    expect(error.message).toContain('npx nestjs-idempotency migrate --audit --schema public');
+    expect(error.message).toContain('[idempotency_audit_unavailable]');
+    expect(await state()).toBe('in_progress');
+  });
+
+  it('is required: nothing is done where the server does not reply', async () => {
+    const url = as(`redis://127.0.0.1:${String(await freePort())}`, 'app', 's3cr3t-word');
+    const { acting, state } = await act(url);
+    const error = await rejection(acting);
+    expect(error).toMatchObject({ exitCode: 3 });
+    expect(error.message).not.toContain('s3cr3t');
+    expect(await state()).toBe('in_progress');
+  });
 });

@@ -66,7 +66,7 @@ function isRun(sql: string): boolean {
     .filter((name) => name.endsWith('.test.ts') && !name.startsWith('.tmp-'))
     .flatMap((name) => {
       const text = readFileSync(join(projectRoot, 'test', name), 'utf8');
-      return Array.from(text.matchAll(/documentedSql\('([^']+)'\)/g), ([, words]) => words!);
+      return Array.from(text.matchAll(/documentedSql\('([^']+)'[,)]/g), ([, words]) => words!);
     });
   return runWords.some((words) => sql.includes(words));
 }
@@ -74,15 +74,13 @@ function isRun(sql: string): boolean {
 /**
  * The one block of SQL in `docs/operations/postgres.md` that contains `words`, as a reader of the page would copy it.
  */
-export function documentedSql(words: string): string {
-  const page = readFileSync(join(projectRoot, 'docs/operations/postgres.md'), 'utf8');
+export function documentedSql(words: string, path = 'docs/operations/postgres.md'): string {
+  const page = readFileSync(join(projectRoot, path), 'utf8');
   const blocks = [...page.matchAll(/^```sql\n([^]*?)^```$/gm)].map(([, text = '']) => text);
   const found = blocks.filter((text) => text.includes(words));
   const [block] = found;
   if (block === undefined || found.length > 1) {
-    throw new Error(
-      `${found.length} blocks of SQL in docs/operations/postgres.md contain "${words}"`,
-    );
+    throw new Error(`${found.length} blocks of SQL in ${path} contain "${words}"`);
   }
   return block;
 }

@@ -1,4 +1,8 @@
-import { BLOB_MIGRATION_TEXTS, MIGRATION_TEXTS } from '../sql/sql-texts.generated.js';
+import {
+  AUDIT_MIGRATION_TEXTS,
+  BLOB_MIGRATION_TEXTS,
+  MIGRATION_TEXTS,
+} from '../sql/sql-texts.generated.js';
 import { quote, type TableName } from '../sql/table-name.js';
 
 export interface Migration {
@@ -19,8 +23,14 @@ const BLOB_MIGRATIONS: readonly Migration[] = [
   { id: 1, name: 'blobs', text: BLOB_MIGRATION_TEXTS['001-blobs'] },
 ];
 
+const AUDIT_MIGRATIONS: readonly Migration[] = [
+  { id: 1, name: 'audit', text: AUDIT_MIGRATION_TEXTS['001-audit'] },
+];
+
+const BY_KIND = { records: MIGRATIONS, blobs: BLOB_MIGRATIONS, audit: AUDIT_MIGRATIONS };
+
 export function migrationsFor({ kind }: TableName): readonly Migration[] {
-  return kind === 'blobs' ? BLOB_MIGRATIONS : MIGRATIONS;
+  return BY_KIND[kind];
 }
 
 /** The SQL of a migration, which adds itself to the history. */

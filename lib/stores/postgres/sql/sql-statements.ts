@@ -1,5 +1,9 @@
 import { createHash } from 'node:crypto';
-import { BLOB_STATEMENT_TEXTS, STATEMENT_TEXTS } from './sql-texts.generated.js';
+import {
+  AUDIT_STATEMENT_TEXTS,
+  BLOB_STATEMENT_TEXTS,
+  STATEMENT_TEXTS,
+} from './sql-texts.generated.js';
 import type { TableName } from './table-name.js';
 
 export interface SqlStatement {
@@ -28,6 +32,11 @@ export function loadBlobStatements(table: TableName): BlobStatements {
   return statementsOf(BLOB_STATEMENT_TEXTS, (name, text) =>
     sqlStatement(`blobs_${name}`, table.inSql(text.trim())),
   );
+}
+
+/** Adds an entry to the audit. */
+export function auditStatement(table: TableName): SqlStatement {
+  return sqlStatement('audit_append', table.inSql(AUDIT_STATEMENT_TEXTS.append.trim()));
 }
 
 function statementsOf<Texts extends Readonly<Record<string, string>>>(

@@ -35,13 +35,20 @@ const KINDS = {
     table: { ...TABLE, table: name('idempotency_blobs', 50) },
     flag: '--blobs ',
   },
+  audit: {
+    owner: 'postgresAudit',
+    table: { ...TABLE, table: name('idempotency_audit', 50) },
+    flag: '--audit ',
+  },
 } as const;
 
 export const BLOB_TABLE: Schema<TableOptions, Defaulted<TableOptions>> = KINDS.blobs.table;
 
+export const AUDIT_TABLE: Schema<TableOptions, Defaulted<TableOptions>> = KINDS.audit.table;
+
 const MIGRATIONS_SUFFIX = '_migrations';
 
-/** A table of records or blobs, and the names derived from it. */
+/** A table of records, blobs or the audit, and the names derived from it. */
 export class TableName {
   readonly schema: string;
   readonly table: string;

@@ -41,6 +41,13 @@ export function shippedTexts(): TextModule[] {
         ending: '.sql',
         keepsComments: true,
       },
+      { name: 'AUDIT_STATEMENT_TEXTS', folder: 'sql/audit', ending: '.sql' },
+      {
+        name: 'AUDIT_MIGRATION_TEXTS',
+        folder: 'sql/audit/migrations',
+        ending: '.sql',
+        keepsComments: true,
+      },
     ]),
     problemCodes(),
     telemetryScope(),
