@@ -26,7 +26,7 @@ export interface AuditEntry {
 /** How operators act on records, with `IdempotencyRecords`. */
 export interface OperatorOptions {
   /**
-   * Is called before each act and after it, and awaited. If it throws or rejects before the act, nothing is done: the act
+   * Is called before each act and after it, and awaited: `postgresAudit(…)`, `redisAudit(…)`, or your own. If it throws or rejects before the act, nothing is done: the act
    * rejects with `AuditUnavailableError`.
    * @defaultValue a line in the log for each entry
    */

@@ -10,7 +10,7 @@ import { postgresAudit, postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { documentedSql } from '../../support/docs/documented-blocks.js';
 import { abandon, recordOf } from '../../support/engine/abandon.js';
-import { ServerFailure, UsageError } from '../../support/internals/cli.js';
+import { ServerFailure, sqlOf, UsageError } from '../../support/internals/cli.js';
 import { afterTest } from '../../support/jest/after-test.js';
 import { callingApp, rejection } from '../../support/nest/calling-app.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
@@ -288,10 +288,11 @@ describe('The audit of acts at a terminal', () => {
 
   it('is a table of PostgreSQL, whose user may only insert', async () => {
     const url = await postgres.newDatabase();
-    const audit = postgresAudit({ url });
-    await audit.migrate();
-    await audit.close();
     const pool = userPool(url);
+    await pool.query(await sqlOf(['--audit']));
+    const audit = postgresAudit({ url });
+    expect(await audit.migrate()).toEqual([]);
+    await audit.close();
     await pool.query(`CREATE ROLE clerk LOGIN PASSWORD 'clerk'`);
     await pool.query('GRANT INSERT ON idempotency_audit TO clerk');
     const { acting, recordKey } = await act(as(url, 'clerk', 'clerk'));
