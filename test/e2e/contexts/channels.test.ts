@@ -233,7 +233,7 @@ describe('a lock that is lost while the handler runs', () => {
     startHybridApp({
       platform: 'express',
       work: () => work(),
-      options: { store, key, caller: { anonymous: 'shared' }, lease: { duration: '100ms' } },
+      options: { store, key, caller: { anonymous: 'shared' }, lease: { duration: '1s' } },
     }),
   );
   const lost: Fault = () => Promise.resolve({ kind: 'lost', state: 'completed' } as never);
