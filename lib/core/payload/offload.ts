@@ -12,7 +12,7 @@ import { MAX_CLEAR_BYTES, type BlobPointer, type CompressionHead } from './frame
 import { DEFAULT_OFFLOAD, type ResolvedOffload, type ResolvedPackOptions } from './pack-options.js';
 import { openSegments, openStream, SEGMENT_BYTES, sealedSegments } from './segments.js';
 import { UnreadableOutcome } from './unreadable-outcome.js';
-import { Upload } from './upload.js';
+import { Upload, type UploadedBody } from './upload.js';
 
 const KEY_BYTES = 32;
 
@@ -58,8 +58,7 @@ export class Offload {
         ? undefined
         : await compress(body, compression, undefined);
     const bytes = compressed ?? body;
-    const key = isEncrypted ? Buffer.alloc(KEY_BYTES) : undefined;
-    if (key !== undefined) clock.randomFill(key);
+    const key = isEncrypted ? this.newKey() : undefined;
     const parts = key === undefined ? segmentsOf(bytes) : sealedSegments(bytes, key);
     const segments = [...parts];
     const storedBytes = segments.reduce((sum, { length }) => sum + length, 0);
@@ -71,13 +70,8 @@ export class Offload {
       );
     await this.observed('put', putting, () => storedBytes);
     const sha256 = createHash('sha256').update(body).digest();
-    const sizes = { clearBytes: body.length, storedBytes, segmentBytes: SEGMENT_BYTES };
-    const pointer = { store: store.id, name, sha256, ...sizes, ...(key && { key }) };
-    const head =
-      compression === false || compressed === undefined
-        ? undefined
-        : { algorithm: compression.algorithm, clearBytes: 0 };
-    return { pointer, compression: head };
+    const sizes = { clearBytes: body.length, storedBytes, sha256 };
+    return offloaded({ store: store.id, name, key }, sizes, compressed && compression);
   }
 
   /**
@@ -97,8 +91,7 @@ export class Offload {
     const store = this.storeIn(transaction);
     const name = blobName(retentionMs, recordKey, token);
     const expiresAt = new Date(clock.wallTime() + retentionMs + totalMs + EXPIRY_MARGIN_MS);
-    const key = isEncrypted ? Buffer.alloc(KEY_BYTES) : undefined;
-    if (key !== undefined) clock.randomFill(key);
+    const key = isEncrypted ? this.newKey() : undefined;
     const compressing = compression === false ? undefined : compressor(beginning, compression);
     const upload = new Upload(
       clock,
@@ -110,19 +103,7 @@ export class Offload {
       'put',
       () => upload.done,
       ({ storedBytes }) => storedBytes,
-    ).then((sizes): Offloaded => ({
-      pointer: {
-        store: store.id,
-        name,
-        segmentBytes: SEGMENT_BYTES,
-        ...sizes,
-        ...(key && { key }),
-      },
-      compression:
-        compression === false || compressing === undefined
-          ? undefined
-          : { algorithm: compression.algorithm, clearBytes: 0 },
-    }));
+    ).then((sizes) => offloaded({ store: store.id, name, key }, sizes, compressing && compression));
     done.catch(ignore);
     return { upload, done };
   }
@@ -141,6 +122,12 @@ export class Offload {
     if (id !== this.store.id) throw new UnreadableOutcome('blob_store');
     const { putTimeout } = DEFAULT_OFFLOAD;
     await this.within(putTimeout, 'delete a body', () => this.store.delete(name as BlobName));
+  }
+
+  private newKey(): Buffer {
+    const key = Buffer.alloc(KEY_BYTES);
+    this.clock.randomFill(key);
+    return key;
   }
 
   private storeIn(transaction: OpenTransaction | undefined): BlobStore {
@@ -268,6 +255,18 @@ function* segmentsOf(bytes: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += SEGMENT_BYTES) {
     yield bytes.subarray(at, at + SEGMENT_BYTES);
   }
+}
+
+/** @param compression - by what the blob is compressed, if it is. */
+function offloaded(
+  { store, name, key }: { store: string; name: BlobName; key: Buffer | undefined },
+  sizes: UploadedBody,
+  compression: ResolvedPackOptions['compression'] | undefined,
+): Offloaded {
+  return {
+    pointer: { store, name, segmentBytes: SEGMENT_BYTES, ...sizes, ...(key && { key }) },
+    compression: compression ? { algorithm: compression.algorithm, clearBytes: 0 } : undefined,
+  };
 }
 
 export interface StartedUpload {
