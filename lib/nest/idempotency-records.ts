@@ -234,14 +234,13 @@ export class IdempotencyRecords {
     { limit = MAX_PLAN }: { readonly limit?: number } = {},
   ): Promise<BulkPlan> {
     const most = Math.min(limit, MAX_PLAN);
-    const records = new Map<RecordKey, RecordSheet>();
+    const records: RecordSheet[] = [];
     for await (const sheet of this.all(filter)) {
       if (!sheet.actions.some((possible) => possible.action === action)) continue;
-      if (records.size >= most) return { action, records: [...records.values()], isPartial: true };
-      // A store may list a record twice.
-      records.set(sheet.recordKey, sheet);
+      if (records.length >= most) return { action, records, isPartial: true };
+      records.push(sheet);
     }
-    return { action, records: [...records.values()], isPartial: false };
+    return { action, records, isPartial: false };
   }
 
   /** Does what was planned, one record after the other. What has changed since is skipped, with the result `changed`. */
@@ -286,12 +285,8 @@ export class IdempotencyRecords {
     }: ActionOptions & { readonly mode: 'redact' | 'delete'; readonly dryRun?: boolean },
   ): Promise<Erasure> {
     const counts = { erased: 0, inProgress: 0, left: 0, bodiesLeft: 0 };
-    // A store may list a record twice.
-    const seen = new Set<RecordKey>();
     for await (const sheet of this.all({ scope })) {
-      const { recordKey, actions, record } = sheet;
-      if (seen.has(recordKey)) continue;
-      seen.add(recordKey);
+      const { actions, record } = sheet;
       if (record.state === 'in_progress') counts.inProgress += 1;
       if (!actions.some(({ action }) => action === mode)) continue;
       const { kind, body } = dryRun ? WOULD_BE : await this[mode](sheet, how);
@@ -306,11 +301,17 @@ export class IdempotencyRecords {
     return this.all({ scope });
   }
 
+  /** Each record once, though a store may list it twice. */
   private async *all(filter: RecordFilter): AsyncGenerator<RecordSheet, void, undefined> {
+    const seen = new Set<RecordKey>();
     let cursor: string | undefined;
     do {
       const page = await this.list(filter, { cursor, limit: 500 });
-      yield* page.records;
+      for (const sheet of page.records) {
+        if (seen.has(sheet.recordKey)) continue;
+        seen.add(sheet.recordKey);
+        yield sheet;
+      }
       cursor = page.cursor;
     } while (cursor !== undefined);
   }
