@@ -3,7 +3,7 @@ import type { ActionResult } from '../core/operator/operator.js';
 import type { AuditEntry } from '../core/operator/operator-options.js';
 import type { RecordSheet } from '../core/operator/record-sheet.js';
 import type { Duration } from '../core/options/duration.js';
-import type { RecordState } from '../core/record/record.js';
+import { RECORD_STATES, type RecordState } from '../core/record/record.js';
 import type { IdempotencyRecords } from '../nest/idempotency-records.js';
 import {
   isAct,
@@ -138,11 +138,11 @@ function findOf({ key, scope = [], service, operation, json }: Given, terminal: 
   };
 }
 
-const STATES = ['in_progress', 'completed', 'failed', 'released'] as const;
-
 function listOf(given: Given, terminal: Terminal): Run {
   const { state, lease, json, scope } = given;
-  const states: RecordState[] | undefined = state?.map((each) => oneOf(each, 'state', STATES));
+  const states: RecordState[] | undefined = state?.map((each) =>
+    oneOf(each, 'state', RECORD_STATES),
+  );
   const filter = {
     states,
     lease: lease === undefined ? undefined : oneOf(lease, 'lease', ['running', 'over'] as const),

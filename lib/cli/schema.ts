@@ -8,7 +8,7 @@ import {
   type SchemaState,
 } from '../stores/postgres/schema/run-migrations.js';
 import { TableName } from '../stores/postgres/sql/table-name.js';
-import { ServerAddress } from './servers/server-address.js';
+import { isPostgres, ServerAddress } from './servers/server-address.js';
 import { ServerFailure, UsageError } from './servers/failures.js';
 
 type Values = ReturnType<typeof valuesOf>;
@@ -135,7 +135,7 @@ function serverOf({ url: given }: Values) {
   }
   try {
     const address = new ServerAddress(url, 5432);
-    if (/^postgres(?:ql)?:/i.test(url.trim())) return { url: url.trim(), address };
+    if (isPostgres(url)) return { url: url.trim(), address };
   } catch (error) {
     throw new UsageError(`${source}: ${asError(error).message}`);
   }

@@ -17,8 +17,8 @@ import type { ActionResult } from '../core/operator/operator.js';
 import type { OperatorAction } from '../core/operator/operator-options.js';
 import type { RecordRef } from '../core/operator/record-sheet.js';
 import type { Duration } from '../core/options/duration.js';
-import type { RecordKey, RecordState } from '../core/record/record.js';
-import { RECORD_KEY_LENGTH } from '../core/record/record-key.js';
+import { RECORD_STATES, type RecordKey } from '../core/record/record.js';
+import { isRecordKey } from '../core/record/record-key.js';
 import { IdempotencyRecords, type RecordList } from '../nest/idempotency-records.js';
 import { AccessGuard } from './access.guard.js';
 import { DROPPING, TYPED } from './actions.js';
@@ -38,10 +38,6 @@ const MAX_SCANS = 2;
 
 /** As many as an operator looks through on one page. */
 const ON_A_PAGE = 100;
-
-const STATES: readonly RecordState[] = ['in_progress', 'completed', 'failed', 'released'];
-
-const RECORD_KEY = /^[\w-]+$/;
 
 /** The routes: each takes what it needs from the request, asks `IdempotencyRecords`, and sends a page. */
 class ConsoleController {
@@ -243,9 +239,7 @@ function frameOf(request: ConsoleRequest): Frame {
 }
 
 function recordKeyOf({ params: { recordKey = '' } }: ConsoleRequest): RecordKey {
-  if (recordKey.length === RECORD_KEY_LENGTH && RECORD_KEY.test(recordKey)) {
-    return recordKey as RecordKey;
-  }
+  if (isRecordKey(recordKey)) return recordKey;
   throw new Refusal(404, 'No record', 'This is not the name of a record.');
 }
 
@@ -272,7 +266,7 @@ function seenIn({
   readonly state: string;
   readonly fence: string;
 }): RecordRef['expected'] {
-  const known = STATES.find((each) => each === state);
+  const known = RECORD_STATES.find((each) => each === state);
   const number = Number(fence);
   if (known === undefined || !/^\d+$/.test(fence) || !Number.isSafeInteger(number)) {
     throw new Refusal(

@@ -73,6 +73,21 @@ export function recordLink(root: string, recordKey: string): Html {
   return html`<a href="${root}records/${recordKey}"><code>${recordKey}</code></a>`;
 }
 
+/** Names and what they have. */
+export type Facts = readonly (readonly [name: string, value: HtmlValue])[];
+
+export function factList(facts: Facts): Html {
+  return html`<dl class="facts">
+    ${facts.map(
+      ([name, value]) =>
+        html`<div>
+          <dt>${name}</dt>
+          <dd>${value}</dd>
+        </div>`,
+    )}
+  </dl>`;
+}
+
 /** A table that scrolls by itself where the page is narrow. */
 export function table(
   caption: string,

@@ -4,7 +4,7 @@ import type { RecordList } from '../nest/idempotency-records.js';
 import { html, type Html, type HtmlValue } from './html.js';
 import type { SeenEvent } from './recent-events.js';
 import { textOfMs } from '../core/operator/text-of-ms.js';
-import { page, recordLink, table, time, type Frame } from './layout.js';
+import { factList, page, recordLink, table, time, type Facts, type Frame } from './layout.js';
 
 const SHOWN = 20;
 
@@ -18,7 +18,7 @@ export function nowPage(
   const { operations, store } = meter.read();
   const running = [...meter.running()].sort((one, other) => other.elapsedMs - one.elapsedMs);
   const waiting = Array.from(operations.values(), (operation) => operation.waiting);
-  const facts: readonly (readonly [string, HtmlValue])[] = [
+  const facts: Facts = [
     ['Running in this process', running.length],
     ['Waiting in this process', sum(waiting)],
     ['Abandoned in the store', abandonedIn(frame.root, abandoned)],
@@ -27,15 +27,7 @@ export function nowPage(
     ['Last failure of the store', failureOf(store.lastFailure)],
   ];
   return page(frame, 'now', 'Now', [
-    html`<dl class="facts">
-        ${facts.map(
-          ([name, value]) =>
-            html`<div>
-              <dt>${name}</dt>
-              <dd>${value}</dd>
-            </div>`,
-        )}
-      </dl>
+    html`${factList(facts)}
       <p><a href="">Look again</a></p>`,
     running.length > 0 &&
       table(

@@ -3,10 +3,10 @@ import type { OperatorAction } from '../core/operator/operator-options.js';
 import type { PossibleAction, RecordSheet } from '../core/operator/record-sheet.js';
 import { DROPPING, LABELS, TYPED } from './actions.js';
 import type { ConsolePermission } from './console-options.js';
-import { html, type Html, type HtmlValue } from './html.js';
+import { html, type Html } from './html.js';
 import type { SeenEvent } from './recent-events.js';
 import { axis } from './axis.js';
-import { ago, page, recordLink, type Frame } from './layout.js';
+import { ago, factList, page, recordLink, type Facts, type Frame } from './layout.js';
 import { stateOf } from './list-pages.js';
 
 /** What an operator can do on a record's page; nothing on a read-only console. */
@@ -61,7 +61,7 @@ export function about(
 ): Html {
   const { recordKey, record, happened, retry, actions } = sheet;
   const operation = events.find((event) => event.operation !== undefined)?.operation;
-  const facts: readonly (readonly [string, HtmlValue])[] = [
+  const facts: Facts = [
     ['Record', html`<code>${recordKey}</code>`],
     ['State', stateOf(sheet)],
     [
@@ -80,15 +80,7 @@ export function about(
     <h2>Time</h2>
     ${axis(sheet, events, now)}
     <h2>Facts</h2>
-    <dl class="facts">
-      ${facts.map(
-        ([name, value]) =>
-          html`<div>
-            <dt>${name}</dt>
-            <dd>${value}</dd>
-          </div>`,
-      )}
-    </dl>
+    ${factList(facts)}
     <p><a href="${root}records/${recordKey}">Look again</a></p>
     <h2>Actions</h2>
     ${

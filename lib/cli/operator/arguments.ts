@@ -1,4 +1,5 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
+import { isRecordKey } from '../../core/record/record-key.js';
 import type { RecordState } from '../../core/record/record.js';
 import type { ActionOptions } from '../../core/operator/operator.js';
 import type { RecordRef } from '../../core/operator/record-sheet.js';
@@ -82,11 +83,9 @@ export function required(value: string | undefined, option: string, why: string)
   return value;
 }
 
-const RECORD = /^[-\w]{43}$/;
-
 export function recordOf({ record }: Given): RecordRef['recordKey'] {
   const given = required(record, 'record', 'the record, as find and list print it');
-  if (RECORD.test(given)) return given as RecordRef['recordKey'];
+  if (isRecordKey(given)) return given;
   // Does not show it: it may be a client's key.
   throw new UsageError('--record must be 43 characters of A-Z, a-z, 0-9, - and _, as find prints.');
 }

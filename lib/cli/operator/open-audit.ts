@@ -2,8 +2,8 @@ import type { AuditEntry } from '../../core/operator/operator-options.js';
 import { postgresAudit } from '../../stores/postgres/index.js';
 import { redisAudit } from '../../stores/redis/index.js';
 import { UsageError } from '../servers/failures.js';
-import { isPostgres, isRedis, redisClientOf } from '../servers/open-store.js';
-import { ServerAddress } from '../servers/server-address.js';
+import { redisClientOf } from '../servers/open-store.js';
+import { isPostgres, isRedis, ServerAddress } from '../servers/server-address.js';
 
 export interface OpenedAudit {
   readonly audit: (entry: AuditEntry) => void | Promise<void>;

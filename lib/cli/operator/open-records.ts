@@ -9,8 +9,8 @@ import { nodeClock } from '../../core/util/clock.js';
 import { engineOf } from '../../nest/engine-of.js';
 import { IdempotencyRecords } from '../../nest/idempotency-records.js';
 import type { IdempotencyModuleOptions } from '../../nest/options/idempotency-options.js';
-import { isPostgres, isRedis, openStore } from '../servers/open-store.js';
-import type { ServerAddress } from '../servers/server-address.js';
+import { openStore } from '../servers/open-store.js';
+import { isPostgres, isRedis, type ServerAddress } from '../servers/server-address.js';
 import { UsageError } from '../servers/failures.js';
 import { wholeNumber, type Given } from './arguments.js';
 

@@ -12,7 +12,7 @@ import {
   throughSentinel,
   type CommandClient,
 } from './redis-servers.js';
-import { ServerAddress } from './server-address.js';
+import { isPostgres, ServerAddress } from './server-address.js';
 
 /** Of a store: as the options of `redisStore` and `postgresStore`. */
 export interface StoreNames {
@@ -28,14 +28,6 @@ export interface OpenedStore {
   readonly store: IdempotencyStore;
   readonly address: ServerAddress;
   readonly close: () => Promise<void>;
-}
-
-export function isPostgres(url: string): boolean {
-  return /^\s*postgres(?:ql)?:/i.test(url);
-}
-
-export function isRedis(url: string): boolean {
-  return /^\s*rediss?:/i.test(url);
 }
 
 /** The store of a URL. Connects only to ask a Redis whether it belongs to a cluster. */

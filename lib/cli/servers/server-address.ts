@@ -1,6 +1,14 @@
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { hostAndPort } from '../../core/util/host-and-port.js';
 
+export function isPostgres(url: string): boolean {
+  return /^\s*postgres(?:ql)?:/i.test(url);
+}
+
+export function isRedis(url: string): boolean {
+  return /^\s*rediss?:/i.test(url);
+}
+
 /** The address of a server, without the user and the password of its URL. */
 export class ServerAddress {
   readonly host: string;

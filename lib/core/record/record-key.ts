@@ -76,6 +76,13 @@ export function scopeText(parts: Scope): string {
 /** In characters, of the key of each request. */
 export const RECORD_KEY_LENGTH = 43;
 
+const RECORD_KEY = /^[-\w]{43}$/;
+
+/** Whether a text from outside can be a record key. */
+export function isRecordKey(text: string): text is RecordKey {
+  return RECORD_KEY.test(text);
+}
+
 /** Base64url as well, but longer than a digest. */
 const PROBE_BYTES = 36;
 

@@ -49,6 +49,13 @@ export type FinishedState = 'completed' | 'failed';
 /** The state of a record: in progress, finished (`completed`, `failed`) or `released`. */
 export type RecordState = StoredRecord['state'];
 
+export const RECORD_STATES = [
+  'in_progress',
+  'completed',
+  'failed',
+  'released',
+] as const satisfies readonly RecordState[];
+
 /** What the operation produced, as stored. All transports share this form; stores never parse it. */
 export interface Outcome {
   /** One short line (no `\n`), in the transport's format. */
