@@ -89,7 +89,7 @@ describe('On a Redis server, the doctor', () => {
   it.each([
     ['-evalsha', 'steps', 'error', 'The user requires EVALSHA'],
     ['-time', 'steps', 'error', 'The user requires EVALSHA, EVAL, TIME'],
-    ['-scan', 'rights', 'warning', 'Only the reconciler requires SCAN'],
+    ['-scan', 'rights', 'warning', 'an operator can neither list, export nor erase records'],
     ['-rename', 'rights', 'warning', 'Without SETRANGE, RENAME and UNLINK'],
     ['-subscribe', 'push', 'warning', 'The user requires SUBSCRIBE'],
     ['resetchannels', 'push', 'warning', 'the channels of the key prefix'],
@@ -188,6 +188,20 @@ describe('On a cluster, the doctor', () => {
     expect(found.complaints).toEqual({ eviction: 'warning' });
     expect(found.messageOf('eviction')).toContain(
       `127.0.0.1:${first!.port}: maxmemory-policy is volatile-lru`,
+    );
+  });
+
+  it('names the primary whose user may not scan', async () => {
+    const [first] = cluster.nodes;
+    for (const node of cluster.nodes) {
+      const rule = node === first ? ['-scan'] : [];
+      await node.call('ACL', 'SETUSER', 'app', 'on', '>s3cr3t', '~*', '&*', '+@all', ...rule);
+    }
+    const found = await diagnose('--redis', as(url(), 'app', 's3cr3t'));
+    for (const node of cluster.nodes) await node.call('ACL', 'DELUSER', 'app');
+    expect(found.complaints).toEqual({ rights: 'warning' });
+    expect(found.messageOf('rights')).toMatch(
+      new RegExp(`^127\\.0\\.0\\.1:${String(first!.port)}: Without SCAN[^\n]+$`),
     );
   });
 

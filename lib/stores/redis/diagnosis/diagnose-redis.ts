@@ -154,8 +154,7 @@ class RedisDiagnosis {
   private async *operations(servers: readonly RedisServer[]): AsyncGenerator<Finding> {
     const { sender, settings } = this.session;
     const key = settings.keyStart + newProbeKey(nodeClock);
-    const only = this.isCluster ? undefined : servers[0];
-    yield* await checkServerRights(sender, only, key, this.describe);
+    yield* await checkServerRights(sender, servers, key, this.describe);
     const remedy = settings.push ? PUSH_REMEDY : 'The option "push" is false.';
     if ((yield* checkSteps(this.store, remedy)) !== undefined) return;
     try {

@@ -11,13 +11,13 @@ const KEPT_MS = '10000';
 /**
  * Runs the commands that the steps of the store may not have needed: a server that knows the scripts executes no EVAL, and
  * without the commands for large outcomes the store does without them.
- * @param server - undefined on a cluster, whose servers have some of the keys each.
+ * @param servers - all primaries: on a cluster each has a user list of its own.
  * @param key - that a request cannot have.
  * @param describe - the text of an error.
  */
 export async function checkServerRights(
   sender: ScriptSender,
-  server: RedisServer | undefined,
+  servers: readonly RedisServer[],
   key: string,
   describe: (error: unknown) => string,
 ): Promise<Finding[]> {
@@ -35,12 +35,17 @@ export async function checkServerRights(
     'The user requires EVAL: it loads the scripts on a server that does not know them, for example after a restart.',
     sender.ask(evaluating(sender, key), nodeClock.now() + TIMEOUT_MS),
   );
-  if (server !== undefined) {
+  const { isCluster } = sender.link;
+  for (const server of servers) {
     await attempt(
       warning,
-      'Only the reconciler requires SCAN.',
+      `${isCluster ? `${server.address}: ` : ''}Without SCAN, the reconciler finds nothing to recover, and an operator can neither list, export nor erase records; to find the record of a key does not need it. Grant it: ACL SETUSER … +scan.`,
       run(server, ['SCAN', '0', 'COUNT', '1']),
     );
+  }
+  const [server] = servers;
+  // Of a cluster, each server has some of the keys.
+  if (server !== undefined && !isCluster) {
     const other = `${key}-2`;
     await attempt(
       warning,

@@ -121,7 +121,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   NOAUTH: 'Set the password of the connection.',
   WRONGPASS: 'Check the user name and the password.',
   NOPERM:
-    'The user requires EVALSHA, EVAL, TIME, GETRANGE, GET, SET and PEXPIREAT on the keys of the key prefix, WAIT for waitReplicas, SCAN for the reconciler, and should have INFO, and SETRANGE, RENAME and UNLINK for large outcomes.',
+    'The user requires EVALSHA, EVAL, TIME, GETRANGE, GET, SET and PEXPIREAT on the keys of the key prefix, WAIT for waitReplicas, SCAN for the reconciler and for lists, and should have INFO, and SETRANGE, RENAME and UNLINK for large outcomes.',
   OOM: 'Raise maxmemory.',
 };
 
