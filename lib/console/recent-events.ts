@@ -1,5 +1,9 @@
 import type { OnModuleDestroy, OnModuleInit } from '@nestjs/common';
-import { severityOf, type IdempotencyEvent } from '../core/record/events.js';
+import {
+  severityOf,
+  type FrequentEventType,
+  type IdempotencyEvent,
+} from '../core/record/events.js';
 import type { IdempotencyEvents } from '../core/record/idempotency-events.js';
 
 /** An event as the console shows it: without errors, whose messages may have data. */
@@ -32,9 +36,14 @@ export class RecentEvents implements OnModuleInit, OnModuleDestroy {
   constructor(private readonly events: IdempotencyEvents) {}
 
   onModuleInit(): void {
-    this.end ??= this.events.subscribe((event) => {
-      this.keep(event);
-    });
+    // It says what the attempt's other events have said: it need not be made.
+    const wants = (type: FrequentEventType) => type !== 'ended';
+    this.end ??= this.events.subscribe(
+      (event) => {
+        this.keep(event);
+      },
+      { wants },
+    );
   }
 
   onModuleDestroy(): void {
@@ -68,7 +77,7 @@ export class RecentEvents implements OnModuleInit, OnModuleDestroy {
       attempt: 'attempt' in event ? event.attempt : undefined,
       detail: detailOf(event),
     };
-    // It says what the attempt's other events have said.
+    // Another subscriber may have wanted it.
     if (event.recordKey !== undefined && event.type !== 'ended') {
       add(this.ofRecords, seen, MOST_OF_RECORDS);
     }
