@@ -212,30 +212,14 @@ function showOf(given: Given, terminal: Terminal): Run {
 
 function actOf(action: ActionResult['action'], given: Given, terminal: Terminal): Run {
   const ref = refOf(given);
-  const who = whoOf(given);
-  const nothingHappened = given['nothing-happened'] === true;
-  const retention = given.retention as Duration | undefined;
-  const act = (records: IdempotencyRecords): Promise<ActionResult> => {
-    switch (action) {
-      case 'release':
-      case 'reopen':
-        return records[action](ref, { ...who, nothingHappened });
-      case 'complete':
-        return records.complete(ref, { ...who, ...(retention !== undefined && { retention }) });
-      case 'retain': {
-        const kept = required(
-          retention as string | undefined,
-          'retention',
-          'how long, from now, such as 7d',
-        );
-        return records.retain(ref, { ...who, retention: kept as Duration });
-      }
-      default:
-        return records[action](ref, who);
-    }
+  if (action === 'retain') required(given.retention, 'retention', 'how long, from now, such as 7d');
+  const how = {
+    ...whoOf(given),
+    nothingHappened: given['nothing-happened'],
+    retention: given.retention as Duration | undefined,
   };
   return async ({ records }) => {
-    const result = await act(records);
+    const result = await records.act(action, ref, how);
     terminal.print(given.json === true ? lineOf(result) : resultText(result));
     return result.kind === 'ok' || result.kind === 'already' ? DONE : NOT_DONE;
   };

@@ -162,21 +162,13 @@ class ConsoleController {
     }
     const ref: RecordRef = { recordKey, expected: seenIn(fields) };
     const { actor } = operatorOf(request);
-    const how = { actor, reason: fields.reason, evenIfRunning };
-    const nothingHappened = fields.nothingHappened !== '';
-    const retention = fields.retention as Duration;
-    switch (action) {
-      case 'release':
-      case 'reopen':
-        return this.records[action](ref, { ...how, nothingHappened });
-      case 'complete':
-        return this.records.complete(ref, fields.retention === '' ? how : { ...how, retention });
-      case 'retain':
-        return this.records.retain(ref, { ...how, retention });
-      case 'redact':
-      case 'delete':
-        return this.records[action](ref, how);
-    }
+    return this.records.act(action, ref, {
+      actor,
+      reason: fields.reason,
+      evenIfRunning,
+      nothingHappened: fields.nothingHappened !== '',
+      retention: fields.retention === '' ? undefined : (fields.retention as Duration),
+    });
   }
 
   private async abandonedFrom(cursor: string): Promise<RecordList> {

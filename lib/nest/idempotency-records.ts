@@ -2,7 +2,12 @@ import type { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import { IdempotencyOptionsError } from '../core/errors/errors.js';
 import type { Duration } from '../core/options/duration.js';
 import { checkDuration, throwOptionError } from '../core/options/option-checks.js';
-import { Operator, type ActionOptions, type ActionResult } from '../core/operator/operator.js';
+import {
+  Operator,
+  type ActionOptions,
+  type ActionResult,
+  type ActOptions,
+} from '../core/operator/operator.js';
 import type { AuditEntry, OperatorAction } from '../core/operator/operator-options.js';
 import { sheetOf, type RecordRef, type RecordSheet } from '../core/operator/record-sheet.js';
 import { RECORD_KEY_LENGTH } from '../core/record/record-key.js';
@@ -176,55 +181,54 @@ export class IdempotencyRecords {
   }
 
   /**
-   * The operation may run again, though the attempt before has left no outcome.
+   * Does any of the acts below, for what has the action as a value.
    * @throws {@link AuditUnavailableError} if the audit failed: then nothing was done. So does each act.
    * @throws {@link StoreUnavailableError}, {@link StoreOutcomeUnknownError} without a reply of the store.
    */
+  act(action: OperatorAction, ref: RecordRef, options: ActOptions): Promise<ActionResult> {
+    return this.operator.act(action, ref, options);
+  }
+
+  /** The operation may run again, though the attempt before has left no outcome. @see {@link act} */
   release(
     ref: RecordRef,
-    options: ActionOptions & {
-      /** Whether the operator vouches that the attempt before had no effect: else the next one is a takeover. */
-      readonly nothingHappened?: boolean;
-    },
+    options: ActionOptions & Pick<ActOptions, 'nothingHappened'>,
   ): Promise<ActionResult> {
-    return this.operator.release(ref, options);
+    return this.act('release', ref, options);
   }
 
-  /** The operation counts as done, without its response. @see {@link release} */
+  /** The operation counts as done, without its response. @see {@link act} */
   complete(
     ref: RecordRef,
-    options: ActionOptions & {
-      /** How long, from now. @defaultValue the module's `outcome.retention` */
-      readonly retention?: Duration;
-    },
+    options: ActionOptions & Pick<ActOptions, 'retention'>,
   ): Promise<ActionResult> {
-    return this.operator.complete(ref, options);
+    return this.act('complete', ref, options);
   }
 
-  /** Drops an outcome: the operation runs again. @see {@link release} */
+  /** Drops an outcome: the operation runs again. @see {@link act} */
   reopen(
     ref: RecordRef,
-    options: ActionOptions & { readonly nothingHappened?: boolean },
+    options: ActionOptions & Pick<ActOptions, 'nothingHappened'>,
   ): Promise<ActionResult> {
-    return this.operator.reopen(ref, options);
+    return this.act('reopen', ref, options);
   }
 
-  /** Drops the response, and keeps that the operation is done. @see {@link release} */
+  /** Drops the response, and keeps that the operation is done. @see {@link act} */
   redact(ref: RecordRef, options: ActionOptions): Promise<ActionResult> {
-    return this.operator.redact(ref, options);
+    return this.act('redact', ref, options);
   }
 
-  /** Keeps the outcome for another duration, from now. @see {@link release} */
+  /** Keeps the outcome for another duration, from now. @see {@link act} */
   retain(
     ref: RecordRef,
     options: ActionOptions & { readonly retention: Duration },
   ): Promise<ActionResult> {
-    return this.operator.retain(ref, options);
+    return this.act('retain', ref, options);
   }
 
-  /** Deletes a record: the next retry is a first request. @see {@link release} */
+  /** Deletes a record: the next retry is a first request. @see {@link act} */
   delete(ref: RecordRef, options: ActionOptions): Promise<ActionResult> {
-    return this.operator.delete(ref, options);
+    return this.act('delete', ref, options);
   }
 
   /** Lists what an action would be done to, which then does not change with the store. @param limit - at most 1,000 */
@@ -246,26 +250,19 @@ export class IdempotencyRecords {
   /** Does what was planned, one record after the other. What has changed since is skipped, with the result `changed`. */
   async *run(
     { action, records }: BulkPlan,
-    options: ActionOptions & {
+    options: ActOptions & {
       /** @defaultValue 100, from 1 to 1,000 */
       readonly perSecond?: number;
       readonly signal?: AbortSignal;
-      /** Of `retain`, where it is required. */
-      readonly retention?: Duration;
     },
   ): AsyncGenerator<ActionResult, void, undefined> {
-    const { perSecond = 100, signal, retention, ...how } = options;
+    const { perSecond = 100, signal, ...how } = options;
     if (!Number.isInteger(perSecond) || perSecond < 1 || perSecond > MAX_PER_SECOND) {
       throwOptionError('perSecond', `an integer from 1 to ${String(MAX_PER_SECOND)}`, perSecond);
     }
     for (const sheet of records) {
       if (signal?.aborted === true) return;
-      yield await (action === 'retain'
-        ? this.retain(sheet, {
-            ...how,
-            retention: retention ?? throwOptionError('retention', 'given', retention),
-          })
-        : this[action](sheet, how));
+      yield await this.act(action, sheet, how);
       await jitteredPause(1_000 / perSecond, this.engine.clock);
     }
   }
@@ -289,7 +286,7 @@ export class IdempotencyRecords {
       const { actions, record } = sheet;
       if (record.state === 'in_progress') counts.inProgress += 1;
       if (!actions.some(({ action }) => action === mode)) continue;
-      const { kind, body } = dryRun ? WOULD_BE : await this[mode](sheet, how);
+      const { kind, body } = dryRun ? WOULD_BE : await this.act(mode, sheet, how);
       counts[kind === 'ok' || kind === 'already' ? 'erased' : 'left'] += 1;
       if (body === 'left') counts.bodiesLeft += 1;
     }

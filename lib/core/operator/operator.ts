@@ -23,6 +23,21 @@ export interface ActionOptions {
   readonly evenIfRunning?: boolean | undefined;
 }
 
+/** Of any act: what only some acts take is refused by the others. */
+export interface ActOptions extends ActionOptions {
+  /**
+   * Of `release` and `reopen`: whether the operator vouches that the attempt before had no effect. Else the next one is a
+   * takeover.
+   * @defaultValue false
+   */
+  readonly nothingHappened?: boolean | undefined;
+  /**
+   * Of `retain`, which requires it, and of `complete`: how long the outcome is kept, from now.
+   * @defaultValue of `complete`: the module's `outcome.retention`
+   */
+  readonly retention?: Duration | undefined;
+}
+
 /** How an act ended. */
 export interface ActionResult {
   readonly action: OperatorAction;
@@ -71,75 +86,24 @@ export class Operator {
     );
   }
 
-  release(
-    ref: RecordRef,
-    options: ActionOptions & { readonly nothingHappened?: boolean | undefined },
-  ): Promise<ActionResult> {
-    return this.released('release', ref, options);
-  }
-
-  reopen(
-    ref: RecordRef,
-    options: ActionOptions & { readonly nothingHappened?: boolean | undefined },
-  ): Promise<ActionResult> {
-    return this.released('reopen', ref, options);
-  }
-
-  delete(ref: RecordRef, options: ActionOptions): Promise<ActionResult> {
-    return this.act('delete', ref, { kind: 'release', tombstoneMs: 0, isTakeover: false }, options);
-  }
-
-  async complete(
-    ref: RecordRef,
-    { retention, ...options }: ActionOptions & { readonly retention?: Duration | undefined },
-  ): Promise<ActionResult> {
-    const retentionMs =
-      retention === undefined
-        ? unfinishedRetentionMs(this.protocol)
-        : checkDuration('retention', retention, ...RETENTION);
-    const outcome = NOT_KEPT;
-    const change = { kind: 'settle', state: 'completed', outcome, retentionMs } as const;
-    return this.act('complete', ref, change, options);
-  }
-
-  redact(ref: RecordRef, options: ActionOptions): Promise<ActionResult> {
-    return this.act('redact', ref, { kind: 'keep', outcome: NOT_KEPT }, options);
-  }
-
-  async retain(
-    ref: RecordRef,
-    { retention, ...options }: ActionOptions & { readonly retention: Duration },
-  ): Promise<ActionResult> {
-    const retentionMs = checkDuration('retention', retention, ...RETENTION);
-    return this.act('retain', ref, { kind: 'keep', retentionMs }, options);
-  }
-
-  private released(
-    action: 'release' | 'reopen',
-    ref: RecordRef,
-    {
-      nothingHappened = false,
-      ...options
-    }: ActionOptions & { nothingHappened?: boolean | undefined },
-  ): Promise<ActionResult> {
-    const tombstoneMs = unfinishedRetentionMs(this.protocol);
-    const change = { kind: 'release', tombstoneMs, isTakeover: !nothingHappened } as const;
-    return this.act(action, ref, change, options);
-  }
-
-  private async act(
+  /**
+   * @throws {@link IdempotencyOptionsError} for an invalid option, before anything is done.
+   * @throws {@link AuditUnavailableError} if the audit failed: then nothing was done.
+   */
+  async act(
     action: OperatorAction,
     { recordKey, expected }: RecordRef,
-    change: AmendedRecord,
-    { actor, reason, evenIfRunning = false }: ActionOptions,
+    options: ActOptions,
   ): Promise<ActionResult> {
+    const { actor, reason, evenIfRunning = false } = options;
     checkText('actor', actor, 1, MAX_REASON);
     checkText('reason', reason, MIN_REASON, MAX_REASON);
+    const change = this.changeOf(action, options);
     const { state, fence } = expected;
-    if (!ALLOWED[action].includes(state)) {
-      return { action, recordKey, kind: 'not_applicable', isAudited: true };
-    }
-    const deleteBody = await this.bodyDeletion(action, { recordKey, expected });
+    const isApplicable = ALLOWED[action].includes(state);
+    const deleteBody = isApplicable
+      ? await this.bodyDeletion(action, { recordKey, expected })
+      : undefined;
     const entry = { action, recordKey, expected: { state, fence }, actor, reason, evenIfRunning };
     try {
       await this.audit({ phase: 'intent', ...entry });
@@ -147,6 +111,18 @@ export class Operator {
       throw new AuditUnavailableError(cause);
     }
     const { store, events, clock } = this.engine;
+    const ended = async (
+      result: ActionResult['kind'] | 'failed',
+      body?: ActionResult['body'],
+    ): Promise<boolean> => {
+      const isAudited = await this.wasAudited({ ...entry, result, ...(body && { body }) });
+      events.emit({ type: 'operator_action', recordKey, action, actor, result, isAudited });
+      return isAudited;
+    };
+    if (!isApplicable) {
+      const kind = 'not_applicable';
+      return { action, recordKey, kind, isAudited: await ended(kind) };
+    }
     const command = {
       recordKey,
       token: newOwnerToken(clock),
@@ -156,14 +132,6 @@ export class Operator {
       notBefore: evenIfRunning ? 0 : this.notBefore(action, fence),
       notify: true,
       timeoutMs: this.protocol.storeErrors.saveTimeout,
-    };
-    const ended = async (
-      result: ActionResult['kind'] | 'failed',
-      body?: ActionResult['body'],
-    ): Promise<boolean> => {
-      const isAudited = await this.wasAudited({ ...entry, result, ...(body && { body }) });
-      events.emit({ type: 'operator_action', recordKey, action, actor, result, isAudited });
-      return isAudited;
     };
     try {
       const reply = await events.counted('amend', () => store.amend(command));
@@ -175,6 +143,37 @@ export class Operator {
     } catch (error) {
       await ended('failed');
       throw error;
+    }
+  }
+
+  private changeOf(
+    action: OperatorAction,
+    { nothingHappened, retention }: ActOptions,
+  ): AmendedRecord {
+    if (nothingHappened === true && action !== 'release' && action !== 'reopen') {
+      throwOptionError('nothingHappened', `false for "${action}"`, nothingHappened);
+    }
+    if (retention !== undefined && action !== 'retain' && action !== 'complete') {
+      throwOptionError('retention', `omitted for "${action}"`, retention);
+    }
+    const tombstoneMs = unfinishedRetentionMs(this.protocol);
+    switch (action) {
+      case 'release':
+      case 'reopen':
+        return { kind: 'release', tombstoneMs, isTakeover: nothingHappened !== true };
+      case 'delete':
+        return { kind: 'release', tombstoneMs: 0, isTakeover: false };
+      case 'redact':
+        return { kind: 'keep', outcome: NOT_KEPT };
+      case 'retain':
+        return { kind: 'keep', retentionMs: checkDuration('retention', retention, ...RETENTION) };
+      case 'complete': {
+        const retentionMs =
+          retention === undefined
+            ? tombstoneMs
+            : checkDuration('retention', retention, ...RETENTION);
+        return { kind: 'settle', state: 'completed', outcome: NOT_KEPT, retentionMs };
+      }
     }
   }
 

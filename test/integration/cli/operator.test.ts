@@ -223,6 +223,11 @@ describe('A command for operators', () => {
       [`--record=${'A'.repeat(43)}`, '--expect', 'released:1', '--actor', 'mia'],
       'Pass --reason',
     ],
+    [
+      'retain',
+      [`--record=${'A'.repeat(43)}`, '--expect', 'completed:1', ...WHO],
+      'Pass --retention',
+    ],
   ])('refuses %s %j, and shows none of it', async (command, args, message) => {
     const error = await rejection(new OperatorTerminal(redis.url).run(command, args));
     expect(error).toBeInstanceOf(UsageError);

@@ -10,9 +10,11 @@ import {
   IdempotencyService,
   Idempotent,
   staticKeys,
+  type ActOptions,
   type AuditEntry,
   type IdempotencyModuleOptions,
   type IdempotencyStore,
+  type OperatorAction,
   type RecordSheet,
 } from 'nestjs-idempotency';
 import { fileBlobs } from 'nestjs-idempotency/blobs/file';
@@ -172,6 +174,36 @@ describe('IdempotencyRecords', () => {
       },
     ]);
     expect(JSON.stringify([entries, events])).not.toContain(dead.key);
+  });
+
+  it('tells the audit of an act that the state does not allow, too', async () => {
+    const entries: AuditEntry[] = [];
+    const operator = { audit: (entry: AuditEntry) => void entries.push(entry) };
+    const { records, dead, sheetOf, events } = await withDeadCall({ operator });
+    const sheet = await sheetOf(dead);
+    const refused = await records.act('redact', sheet, OPERATOR);
+    expect(refused).toMatchObject({ kind: 'not_applicable', isAudited: true });
+    const results = entries.map(({ phase, result }) => `${phase} ${String(result)}`);
+    expect(results).toEqual(['intent undefined', 'result not_applicable']);
+    expect(events).toContainEqual(expect.objectContaining({ result: 'not_applicable' }));
+    expect((await sheetOf(dead)).expected).toEqual(sheet.expected);
+  });
+
+  it.each<[OperatorAction, Partial<ActOptions>, string]>([
+    ['retain', {}, 'retention'],
+    ['redact', { retention: '1d' }, 'retention'],
+    ['release', { retention: '1d' }, 'retention'],
+    ['complete', { nothingHappened: true }, 'nothingHappened'],
+  ])('refuses "%s" with %j before the audit', async (action, how, option) => {
+    const entries: AuditEntry[] = [];
+    const operator = { audit: (entry: AuditEntry) => void entries.push(entry) };
+    const { records, dead, sheetOf } = await withDeadCall({ operator });
+    const refused = await rejection(
+      records.act(action, await sheetOf(dead), { ...OPERATOR, ...how }),
+    );
+    expect(refused).toMatchObject({ code: 'idempotency_options_invalid' });
+    expect(refused.message).toContain(`"${option}"`);
+    expect(entries).toEqual([]);
   });
 
   it('does nothing if the audit fails before, and says so if it fails after', async () => {
