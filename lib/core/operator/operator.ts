@@ -66,7 +66,7 @@ export class Operator {
     readonly engine: IdempotencyEngine,
     private readonly operator: ResolvedOperatorOptions,
     private readonly protocol: ResolvedProtocolOptions,
-    private readonly log: (entry: AuditEntry) => void,
+    private readonly log: NonNullable<ResolvedOperatorOptions['audit']>,
   ) {}
 
   async inspect(recordKey: RecordKey): Promise<IdempotencyRecord | undefined> {
