@@ -44,6 +44,7 @@ export const subjects = {
   ],
   migration: ['examples/migration/**/*.test.ts'],
   model: ['lab/model/*.all.test.ts'],
+  operators: ['test/integration/operators/operators.test.ts'],
   packages: ['test/package/**/*.all.test.ts', 'test/contract/nest-versions.all.test.ts'],
   pairs: [
     'test/contract/contract.test.ts',
@@ -57,7 +58,7 @@ export const subjects = {
   mistakes: [
     'test/conformance/mutants.all.test.ts',
     'test/faults/**/mutants.all.test.ts',
-    'test/integration/differential/mutants.all.test.ts',
+    'test/integration/{differential,operators}/mutants.all.test.ts',
   ],
   programs: ['test/e2e/{console,metrics,sample-app}/*.all.test.ts'],
   values: [

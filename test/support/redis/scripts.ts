@@ -27,7 +27,10 @@ const CLOCK_KEY = 'clock-of-the-scripts';
 /** Far ahead of any real clock: Redis itself expires nothing while a test steps that of the scripts. */
 export const START_MS = 2_500_000_000_000;
 
-const clocked = (text: string) => withClock(text, `redis.call('LRANGE', '${CLOCK_KEY}', 0, 1)`);
+/** What a script reads in place of the server's time. */
+export const CLOCK_OF_SCRIPTS = `redis.call('LRANGE', '${CLOCK_KEY}', 0, 1)`;
+
+const clocked = (text: string) => withClock(text, CLOCK_OF_SCRIPTS);
 
 /** The shipped scripts, which read the time that {@link setClock} has set. */
 export const clockedScripts = loadScripts(clocked);

@@ -27,16 +27,16 @@ const ALLOW_OOM = '#!lua flags=allow-oom\n';
 const WITHOUT_ALLOW_OOM = /^.* -- without allow-oom\n/gm;
 
 /** The shipped scripts. A test may replace the clock in their text. */
-export function loadScripts(transform = (text: string): string => text): LuaScripts {
-  const load = (shipped: string): LuaScript => {
-    const text = transform(shipped);
+export function loadScripts(transform = (text: string, _name: string): string => text): LuaScripts {
+  const load = (name: string, shipped: string): LuaScript => {
+    const text = transform(shipped, name);
     const flagged = text.replace(WITHOUT_ALLOW_OOM, '');
     return {
       ...scriptOf(text),
       flagged: flagged === text ? undefined : scriptOf(ALLOW_OOM + flagged),
     };
   };
-  const scripts = Object.entries(LUA_TEXTS).map(([name, text]) => [name, load(text)]);
+  const scripts = Object.entries(LUA_TEXTS).map(([name, text]) => [name, load(name, text)]);
   return Object.fromEntries(scripts) as LuaScripts;
 }
 
