@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { nodeClock } from '../../../core/util/clock.js';
 import type { Redirection, ReplyReceiver } from '../link/redis-link.js';
 import type { MismatchListener } from '../link/reply-order.js';
@@ -12,6 +13,9 @@ import { StallDetector } from './stall-detector.js';
 
 /** Between two reads of a cluster's slot map: each opens a connection. */
 const REFRESH_PAUSE_MS = 100;
+
+/** Enough that two maps of one cluster differ. */
+const MAP_LENGTH = 11;
 
 /**
  * The connections of a cluster, each used directly. While a slot's node is missing, the `Cluster` of ioredis routes
@@ -74,26 +78,44 @@ export class ClusterRoutes {
     return this.routed;
   }
 
-  /** Primary by primary, by name: the cursor is that of the server, and its name. */
+  /**
+   * Primary by primary, by name: the cursor is that of the server, its name, and the map of the slots. After a failover or a
+   * move of slots, keys may be on a server that was already looked at: then it begins anew.
+   */
   scan(cursor: string, match: string, count: number, receiver: ReplyReceiver): void {
-    const [scanned = '', after = ''] = cursor.split('@');
     const nodes = this.namedNodes();
-    // After a failover, other servers have the keys of a server that is gone: the next scan finds them there.
-    const at = nodes.findIndex(({ name }) => name >= after);
+    const map = this.slotMap(nodes);
+    const [scanned = '', after = '', of = ''] = cursor.split('@');
+    const isOfMap = of === map;
+    const at = isOfMap ? nodes.findIndex(({ name }) => name === after) : 0;
     const current = nodes[at];
-    if (nodes.length === 0) throw new NotSentError();
-    if (current === undefined) {
-      receiver.onReply(['0', []], this.routed.order);
-      return;
-    }
+    if (current === undefined) throw new NotSentError();
     const { name, node } = current;
+    if (!isReady(node)) {
+      if (!connectIdle([node])) this.refresh();
+      throw new NotSentError();
+    }
     const next = nodes[at + 1];
-    this.commandsTo(node).scan(name === after ? scanned : '0', match, count, {
+    const goesOn = (reply: unknown) => onNode(reply, name, next?.name, map);
+    this.commandsTo(node).scan(isOfMap ? scanned : '0', match, count, {
       isOwn: (reply) => receiver.isOwn(reply),
       onReply: (reply, order) =>
-        receiver.onReply(receiver.isOwn(reply) ? onNode(reply, name, next?.name) : reply, order),
+        receiver.onReply(receiver.isOwn(reply) ? goesOn(reply) : reply, order),
       onError: (error, order) => receiver.onError(error, order),
     });
+  }
+
+  /** Which servers there are, and which slots they have, as the client knows it. */
+  private slotMap(nodes: readonly { readonly name: string }[]): string {
+    const hash = createHash('sha256').update(nodes.map(({ name }) => name).join(' '));
+    let last: readonly string[] | undefined;
+    for (const [slot, servers] of this.cluster.slots?.entries() ?? []) {
+      // Those of a range are one list.
+      if (servers === last) continue;
+      last = servers;
+      hash.update(` ${String(slot)} ${servers[0] ?? ''}`);
+    }
+    return hash.digest('base64url').slice(0, MAP_LENGTH);
   }
 
   private namedNodes(): readonly { readonly name: string; readonly node: ClusterNode }[] {
@@ -178,10 +200,10 @@ function connect(client: Pick<BinaryRedisClient, 'connect'>): void {
 }
 
 /** A page of one node as one of the cluster. @param nextName - of the node after it, if there is one. */
-function onNode(reply: unknown, name: string, nextName: string | undefined): unknown {
+function onNode(reply: unknown, name: string, nextName: string | undefined, map: string): unknown {
   const [cursor, keys] = reply as readonly [cursor: string, keys: unknown];
-  if (cursor !== '0') return [`${cursor}@${name}`, keys];
-  return [nextName === undefined ? '0' : `0@${nextName}`, keys];
+  if (cursor !== '0') return [`${cursor}@${name}@${map}`, keys];
+  return [nextName === undefined ? '0' : `0@${nextName}@${map}`, keys];
 }
 
 const SLOTS = 16_384;
