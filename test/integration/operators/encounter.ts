@@ -219,9 +219,8 @@ class Encounter {
 
   private async go(): Promise<void> {
     if (this.walk.at === 'before begin') {
-      const before = await this.inspect();
       // The attempt may run though another one has ended, or has left its lease.
-      if (before !== undefined) this.allowTakeover(before);
+      this.allowTakeover(await this.inspect());
     }
     await this.walk.go(() => {
       this.running = this.attempt();
@@ -236,14 +235,19 @@ class Encounter {
   /** The attempt, which stops at each instant. */
   private attempt(): Promise<unknown> {
     const { held, walk } = this;
-    held.next('begin', async (execute) => {
+    const beginning: Fault = async (execute) => {
       const reply = await execute();
-      const { kind } = reply as BeginReply;
-      if (kind === 'acquired' || kind === 'takeover')
-        this.fence = (reply as { fence: number }).fence;
+      const { kind, fence } = reply as BeginReply & { readonly fence?: number };
+      // After a pause the store's clock is ahead of what its process knows: it asks again.
+      if (kind === 'late') {
+        held.next('begin', beginning);
+        return reply;
+      }
+      if (kind === 'acquired' || kind === 'takeover') this.fence = fence;
       await walk.stop('begun without its reply');
       return reply;
-    });
+    };
+    held.next('begin', beginning);
     const ending: Fault = async (execute) => {
       await walk.stop('its outcome is on the way');
       const reply = await execute();

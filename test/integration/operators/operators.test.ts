@@ -30,7 +30,7 @@ const PLACES: readonly Where[] = [
     open: async () => postgresPlace(await postgres.newDatabase()),
     hasTransactions: true,
     every: 23,
-    runs: [5_000, 50],
+    runs: [2_000, 50],
   },
 ];
 
@@ -54,7 +54,8 @@ describe.each(PLACES)(
         const pairs = ACTIONS.flatMap((action) => INSTANTS.slice(1).map((at) => `${action} ${at}`));
         // A success after the operator's release stands, and is reported as late.
         const told = ['told superseded', 'told release_failed', 'told completed'];
-        expect([...met.coverage.keys()]).toEqual(expect.arrayContaining([...pairs, ...told]));
+        const missing = [...pairs, ...told].filter((each) => !met.coverage.has(each));
+        expect(missing).toEqual([]);
       },
       TIMEOUT_MS,
     );
