@@ -28,6 +28,7 @@ const folders = {
 
   'wrappers/breaker': 'core/{errors,options,util,record,store}',
   'stores/memory': 'core/{errors,options,util,record,store}',
+  'stores/sqlite': 'core/{errors,options,util,record,store}',
   'stores/redis/link': 'core/{errors,util}',
   'stores/redis/ioredis': 'core/{errors,util,store} stores/redis/link',
   'stores/redis/scripts': 'core/{errors,util,record,store} stores/redis/link',

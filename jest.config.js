@@ -23,7 +23,7 @@ export const subjects = {
     'test/e2e/sample-app/postgres.test.ts',
     'test/integration/transactions/*.all.test.ts',
   ],
-  differential: ['test/integration/differential/{differential,postgres}.test.ts'],
+  differential: ['test/integration/differential/{differential,postgres,sqlite}.test.ts'],
   doctor: ['test/integration/cli/*.all.test.ts'],
   endurance: [
     'lab/measure/growth/*.endurance.all.test.ts',

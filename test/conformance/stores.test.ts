@@ -2,6 +2,7 @@ import { afterAll, describe, it } from '@jest/globals';
 import { describeStoreConformance } from 'nestjs-idempotency/testing/store';
 import { postgresServers } from '../support/postgres/postgres-servers.js';
 import { isTestAll } from '../support/jest/test-all.js';
+import { describeSqlite } from '../support/sqlite/sqlite-file.js';
 import { memoryUnderTest } from './memory-under-test.js';
 import { PostgresHarness } from './postgres-under-test.js';
 import {
@@ -11,6 +12,7 @@ import {
   redisWithLargeRecords,
   redisWithoutOwnCommands,
 } from './redis-under-test.js';
+import { sqliteUnderTest } from './sqlite-under-test.js';
 
 const postgres = postgresServers.map((version) => new PostgresHarness(version));
 
@@ -28,5 +30,6 @@ const STORES = isTestAll
     ];
 
 for (const store of STORES) describeStoreConformance({ describe, it }, store);
+describeStoreConformance({ describe: describeSqlite, it }, sqliteUnderTest);
 
 afterAll(() => Promise.all(postgres.map((harness) => harness.close())));

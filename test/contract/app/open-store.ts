@@ -3,6 +3,7 @@ import type { IdempotencyStore } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
+import { sqliteStore } from 'nestjs-idempotency/sqlite';
 import { Pool } from 'pg';
 
 export interface OpenStore {
@@ -17,12 +18,15 @@ export async function openStore({
   STORE,
   REDIS_URL = '',
   DATABASE_URL = '',
+  SQLITE_PATH = '',
 }: NodeJS.ProcessEnv): Promise<OpenStore> {
   switch (STORE) {
     case 'redis':
       return onRedis(REDIS_URL);
     case 'postgres':
       return onPostgres(DATABASE_URL);
+    case 'sqlite':
+      return onSqlite(SQLITE_PATH);
     default:
       return {
         store: memoryStore(),
@@ -57,5 +61,31 @@ async function onPostgres(url: string): Promise<OpenStore> {
       return rows.map(({ name }) => name);
     },
     disconnect: () => void pool.end(),
+  };
+}
+
+/** The part of `node:sqlite` that reads the names. */
+interface NodeSqlite {
+  readonly DatabaseSync: new (path: string) => {
+    prepare(sql: string): { all(): { readonly name: string }[] };
+    close(): void;
+  };
+}
+
+function onSqlite(path: string): OpenStore {
+  return {
+    store: sqliteStore({ path, synchronous: 'normal' }),
+    recordNames: () => {
+      const { DatabaseSync } = process.getBuiltinModule('node:sqlite') as NodeSqlite;
+      const database = new DatabaseSync(path);
+      const rows = database
+        .prepare(
+          `SELECT concat_ws(' ', record_key, token, fingerprint, origin) AS name FROM idempotency_records`,
+        )
+        .all();
+      database.close();
+      return Promise.resolve(rows.map(({ name }) => name));
+    },
+    disconnect: () => undefined,
   };
 }

@@ -10,6 +10,7 @@ import {
 import { sharedServer } from '../../support/servers/shared/shared-server.js';
 import { START_HOOK_MS } from '../../support/servers/start-server.js';
 import { isTestAll } from '../../support/jest/test-all.js';
+import { hasSqlite } from '../../support/sqlite/sqlite-file.js';
 import { sharedDatabase } from '../../support/postgres/use-postgres.js';
 import { buildApp } from './build-app.js';
 import { AppProcess, ForeignServer, type RequestPath, type Server } from './server.js';
@@ -25,8 +26,8 @@ export interface Target {
 interface Combination {
   readonly targets: readonly Target[];
   readonly processes: readonly AppProcess[];
-  /** Starts the server of the store. @returns its address for the processes. */
-  readonly startStore: () => Promise<NodeJS.ProcessEnv>;
+  /** Starts the server of the store, or names a file in `folder`. @returns its address for the processes. */
+  readonly startStore: (folder: string) => Promise<NodeJS.ProcessEnv>;
 }
 
 /** The server that CONTRACT_URL names, or else the suite's application, each store under one platform. */
@@ -35,7 +36,8 @@ export function useTargets(): Target[] {
   if (url === undefined) {
     const path = isTestAll ? 'streams' : 'fast';
     const onPostgres = postgresServers.map((version) => onPostgresServer(version, path));
-    return startCombinations([inMemory(path), onRedis(path), ...onPostgres]);
+    const onSqlite = hasSqlite ? [onSqliteFile(path)] : [];
+    return startCombinations([inMemory(path), onRedis(path), ...onPostgres, ...onSqlite]);
   }
   return [{ name: url, server: new ForeignServer(url, peerUrl), isShared: peerUrl !== undefined }];
 }
@@ -52,10 +54,11 @@ function startCombinations(
 ): Target[] {
   let folder: string | undefined;
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'idempotency-contract-'));
-    const building = buildApp(folder, packages);
+    const made = await mkdtemp(join(tmpdir(), 'idempotency-contract-'));
+    folder = made;
+    const building = buildApp(made, packages);
     const starting = combinations.map(async ({ processes, startStore }) => {
-      const environment = await startStore();
+      const environment = await startStore(made);
       const program = await building;
       await Promise.all(processes.map((app) => app.start(program, environment)));
     });
@@ -98,6 +101,16 @@ function onPostgresServer(version: PostgresUnderTest, path: RequestPath): Combin
     targets: [{ name: nameOf(server, version.name, path), server, isShared: true }],
     processes,
     startStore: async () => ({ DATABASE_URL: await sharedDatabase(version) }),
+  };
+}
+
+function onSqliteFile(path: RequestPath): Combination {
+  const processes = peers('sqlite', path);
+  const server = processes[round(1, path)];
+  return {
+    targets: [{ name: nameOf(server, 'sqlite', path), server, isShared: true }],
+    processes,
+    startStore: (folder) => Promise.resolve({ SQLITE_PATH: join(folder, 'records.db') }),
   };
 }
 

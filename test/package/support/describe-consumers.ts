@@ -42,6 +42,7 @@ export const ENTRIES = [
   ['nestjs-idempotency/transactions', 'PostgresUnitOfWork'],
   ['nestjs-idempotency/message', 'payloadKey'],
   ['nestjs-idempotency/memory', 'memoryStore'],
+  ['nestjs-idempotency/sqlite', 'sqliteStore'],
   ['nestjs-idempotency/redis', 'redisStore'],
   ['nestjs-idempotency/postgres', 'postgresStore'],
   ['nestjs-idempotency/blobs/file', 'fileBlobs'],

@@ -15,6 +15,7 @@ import { MEMORY_OPTIONS } from '../../internals/memory.js';
 import { FILE_BLOBS, S3_BLOBS } from '../../internals/blobs.js';
 import { DELETION, POSTGRES_BLOBS, POSTGRES_OPTIONS, TABLE } from '../../internals/postgres.js';
 import { COMMON, OWN } from '../../internals/redis.js';
+import { SQLITE_OPTIONS } from '../../internals/sqlite.js';
 import { projectRoot } from '../../project-root.js';
 import { inBrief } from './doc-comments.js';
 
@@ -51,6 +52,10 @@ const OTHERS: Readonly<Record<string, object>> = {
   'lib/blobs/file/file-blobs.ts': FILE_BLOBS,
   'lib/blobs/s3/s3-blobs.ts': S3_BLOBS,
   'lib/stores/memory/memory-idempotency-store.ts': MEMORY_OPTIONS,
+  'lib/stores/sqlite/sqlite-store-options.ts': {
+    ...SQLITE_OPTIONS,
+    ...('fields' in SQLITE_OPTIONS.deleteExpired && SQLITE_OPTIONS.deleteExpired.fields),
+  },
   'lib/stores/redis/redis-store-options.ts': { ...COMMON, ...OWN },
   'lib/stores/postgres/postgres-store-options.ts': POSTGRES_OPTIONS,
   'lib/stores/postgres/postgres-blobs.ts': POSTGRES_BLOBS,

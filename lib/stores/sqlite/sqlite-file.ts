@@ -1,0 +1,252 @@
+import { closeSync, openSync, statSync } from 'node:fs';
+import {
+  asError,
+  errorTypeOf,
+  isIdempotencyError,
+  StoreConfigurationError,
+  StoreOutcomeUnknownError,
+  StoreUnavailableError,
+} from '../../core/errors/errors.js';
+import { openDatabase, sqliteFailureOf, wordsOf, type SqliteDatabase } from './node-sqlite.js';
+import { RecordRows } from './record-rows.js';
+
+/** `nidm`: what tells a file of records from any other database. */
+const APPLICATION_ID = 0x6e69646d;
+
+/** Append a script, never change one: a file that has run it keeps what it did. `user_version` counts them. */
+const MIGRATIONS = [
+  `CREATE TABLE idempotency_records (
+    record_key TEXT NOT NULL PRIMARY KEY,
+    state TEXT NOT NULL,
+    token TEXT NOT NULL,
+    fence INTEGER NOT NULL,
+    fingerprint TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    takeovers INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    lease_until INTEGER,
+    lease_ms INTEGER,
+    deadline INTEGER,
+    origin TEXT,
+    note TEXT,
+    outcome_header TEXT,
+    outcome_body BLOB
+  ) STRICT;
+  CREATE INDEX idempotency_records_expires_at ON idempotency_records (expires_at);
+  CREATE INDEX idempotency_records_in_progress ON idempotency_records (record_key)
+    WHERE state = 'in_progress' AND origin IS NOT NULL;
+  CREATE TABLE idempotency_fences (highest_deleted INTEGER NOT NULL) STRICT;
+  INSERT INTO idempotency_fences VALUES (0);`,
+];
+
+/** SQLite waits in the thread of the event loop: a longer wait is the caller's, who lets other work run meanwhile. */
+const BUSY_MS = 10;
+
+const OWNER_ONLY = 0o600;
+
+interface Connection {
+  readonly database: SqliteDatabase;
+  readonly rows: RecordRows;
+  /** Of the file, by which it is known again: a path may come to name another one. */
+  readonly inode: string;
+}
+
+/** Another connection holds the lock of the file: nothing was executed. */
+export class FileBusyError extends StoreUnavailableError {}
+
+/** One connection to the file. Whatever it does is over when it returns. */
+export class SqliteFile {
+  private connection: Connection | undefined;
+
+  constructor(
+    private readonly path: string,
+    private readonly synchronous: 'full' | 'normal',
+  ) {}
+
+  /**
+   * Runs `work` as one transaction, which has the only right to write from its first statement on.
+   * @throws {@link FileBusyError}, or another error of a store, which says whether the work was stored.
+   */
+  transact<Result>(work: (rows: RecordRows) => Result): Result {
+    const { database, rows } = this.opened();
+    this.tried(() => {
+      database.exec('BEGIN IMMEDIATE');
+    });
+    let result: Result;
+    try {
+      result = work(rows);
+    } catch (error) {
+      rollBack(database);
+      throw this.notExecuted(error);
+    }
+    try {
+      database.exec('COMMIT');
+    } catch (error) {
+      rollBack(database);
+      // It may have reached the disk: then the next process that opens the file finds it.
+      throw new StoreOutcomeUnknownError(
+        `${this.named} could not say whether it stored a step: ${wordsOf(error)}.`,
+        { cause: error, isRejection: sqliteFailureOf(error) === 'full' },
+      );
+    }
+    return result;
+  }
+
+  close(): void {
+    const { connection } = this;
+    this.connection = undefined;
+    connection?.database.close();
+  }
+
+  private get named(): string {
+    return `The file of sqliteStore (${this.path})`;
+  }
+
+  private opened(): Connection {
+    this.connection ??= this.open();
+    // Otherwise records would go to a file that no other process, and not this one after its restart, ever reads.
+    if (inodeOf(this.path) !== this.connection.inode) {
+      throw new StoreConfigurationError(
+        `${this.named} was deleted or replaced while it was open. Stop all processes that use it, put the file back that has the records, with those of the same name and -wal beside it, and start them again.`,
+      );
+    }
+    return this.connection;
+  }
+
+  private open(): Connection {
+    this.create();
+    const database = this.tried(() => openDatabase(this.path));
+    try {
+      this.tried(() => {
+        database.exec(`PRAGMA busy_timeout = ${String(BUSY_MS)}`);
+        this.checkWhose(database);
+        this.useWriteAheadLog(database);
+        database.exec(`PRAGMA synchronous = ${this.synchronous}`);
+        this.migrate(database);
+      });
+      const rows = this.tried(() => new RecordRows(database));
+      return { database, rows, inode: inodeOf(this.path) };
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+  }
+
+  /** SQLite would create it readable for other users. One that is there is not opened here: to close it would end SQLite's locks. */
+  private create(): void {
+    try {
+      closeSync(openSync(this.path, 'wx', OWNER_ONLY));
+    } catch (error) {
+      const type = errorTypeOf(error) ?? 'unknown';
+      if (type === 'EEXIST') return;
+      if (type === 'ENOSPC') throw this.notExecuted(error);
+      throw new StoreConfigurationError(
+        `${this.named} cannot be created: ${type}. Its folder must exist, and the user of the process must have the right to write in it. If it is on a volume, mount that first.`,
+        { cause: error },
+      );
+    }
+  }
+
+  /** @throws {@link StoreConfigurationError} for a file that it must not write to. Nothing of it has been changed by then. */
+  private checkWhose(database: SqliteDatabase): number {
+    const id = numberFrom(database, 'PRAGMA application_id');
+    const version = numberFrom(database, 'PRAGMA user_version');
+    const tables = numberFrom(database, 'SELECT count(*) FROM sqlite_master');
+    if (id !== APPLICATION_ID && (id !== 0 || version !== 0 || tables !== 0)) {
+      throw new StoreConfigurationError(
+        `${this.named} is a database of another program: it was not changed. Records have a file of their own. Set path to one that does not exist yet.`,
+      );
+    }
+    if (version > MIGRATIONS.length) {
+      throw new StoreConfigurationError(
+        `${this.named} was written by a newer version of nestjs-idempotency: its schema is ${String(version)}, and this version knows ${String(MIGRATIONS.length)}. It was not changed. Install that version again.`,
+      );
+    }
+    return version;
+  }
+
+  private useWriteAheadLog(database: SqliteDatabase): void {
+    const mode = database.prepare('PRAGMA journal_mode = WAL').get()?.journal_mode;
+    if (mode === 'wal') return;
+    throw new StoreConfigurationError(
+      `${this.named} is on a file system without shared memory between processes, which SQLite needs for its write-ahead log (journal_mode is ${String(mode)}). Put it on a local disk.`,
+    );
+  }
+
+  /** Of processes that start together, one does it; the others find it done. */
+  private migrate(database: SqliteDatabase): void {
+    database.exec('BEGIN IMMEDIATE');
+    try {
+      const version = this.checkWhose(database);
+      for (const script of MIGRATIONS.slice(version)) database.exec(script);
+      if (version < MIGRATIONS.length) {
+        database.exec(`PRAGMA application_id = ${String(APPLICATION_ID)}`);
+        database.exec(`PRAGMA user_version = ${String(MIGRATIONS.length)}`);
+      }
+      database.exec('COMMIT');
+    } catch (error) {
+      rollBack(database);
+      throw error;
+    }
+  }
+
+  private tried<Result>(work: () => Result): Result {
+    try {
+      return work();
+    } catch (error) {
+      throw this.notExecuted(error);
+    }
+  }
+
+  private notExecuted(error: unknown): Error {
+    if (isIdempotencyError(error)) return error;
+    const cause = { cause: error };
+    const words = wordsOf(error);
+    switch (sqliteFailureOf(error)) {
+      case 'busy':
+        return new FileBusyError(`${this.named} is locked by another process.`, cause);
+      case 'full':
+        return new StoreUnavailableError(
+          `${this.named} is on a full disk: nothing of the step was stored. Free space; expired records are deleted, and their space is used again.`,
+          { ...cause, isRejection: true },
+        );
+      case 'tooBig':
+        return new StoreUnavailableError(
+          `${this.named} does not store an outcome of this size: ${words}. Set outcome.maxBytes, or give large outcomes a blob store.`,
+          { ...cause, isRejection: true },
+        );
+      case 'unusable':
+        return new StoreConfigurationError(
+          `${this.named} cannot be used: ${words}. It must be a file of this store, intact, which the user of the process may read and write, as its folder.`,
+          cause,
+        );
+      case 'other':
+        return new StoreUnavailableError(`${this.named} failed: ${words}.`, cause);
+      default:
+        return errorTypeOf(error) === 'ENOSPC'
+          ? new StoreUnavailableError(`${this.named} is on a full disk.`, {
+              ...cause,
+              isRejection: true,
+            })
+          : asError(error);
+    }
+  }
+}
+
+/** SQLite ends the transaction itself after some errors: then there is none to roll back. */
+function rollBack(database: SqliteDatabase): void {
+  try {
+    database.exec('ROLLBACK');
+  } catch (error) {
+    if (sqliteFailureOf(error) === undefined) throw error;
+  }
+}
+
+function numberFrom(database: SqliteDatabase, query: string): number {
+  return Number(Object.values(database.prepare(query).get() ?? {})[0]);
+}
+
+function inodeOf(path: string): string {
+  const { dev, ino } = statSync(path, { throwIfNoEntry: false }) ?? {};
+  return `${String(dev)} ${String(ino)}`;
+}

@@ -1,0 +1,1 @@
+export { SQLITE_OPTIONS } from '../../../lib/stores/sqlite/sqlite-store-options.js';

@@ -1,0 +1,64 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe } from '@jest/globals';
+import { SqliteIdempotencyStore, type SqliteStoreOptions } from 'nestjs-idempotency/sqlite';
+import { nodeClock, type Clock } from '../internals/core.js';
+
+/** What tests use of `node:sqlite`, without the store. */
+interface Database {
+  exec(sql: string): void;
+  prepare(sql: string): {
+    get(...values: unknown[]): Record<string, any> | undefined;
+    all(...values: unknown[]): Record<string, any>[];
+    run(...values: unknown[]): unknown;
+  };
+  close(): void;
+}
+
+export interface NodeSqlite {
+  readonly DatabaseSync: { readonly prototype: Database; new (path: string): Database };
+}
+
+/** `undefined` on a Node that has none. */
+export const nodeSqlite = process.getBuiltinModule('node:sqlite') as NodeSqlite | undefined;
+
+export const hasSqlite = nodeSqlite !== undefined;
+
+/** On a Node without SQLite its tests are reported as skipped; `newer-node.all.test.ts` then runs them on another one. */
+export const describeSqlite = hasSqlite ? describe : describe.skip;
+
+/** A folder of its own for each file of records. */
+export class SqliteFolder {
+  readonly folder = mkdtempSync(join(tmpdir(), 'idempotency-sqlite-'));
+  readonly path = join(this.folder, 'records.db');
+
+  /** @param clock - with the time of the store. */
+  open(
+    options: Partial<SqliteStoreOptions> = {},
+    clock: Clock = nodeClock,
+  ): SqliteIdempotencyStore {
+    // A test's own disk need not survive the machine.
+    return new SqliteIdempotencyStore(
+      { path: this.path, synchronous: 'normal', ...options },
+      clock,
+    );
+  }
+
+  /** Opens the file, without the store. */
+  database(): Database {
+    return new nodeSqlite!.DatabaseSync(this.path);
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** Node's clock, but for the time of day, which the test sets. */
+export class SetClock {
+  nowMs = 1_900_000_000_000;
+  readonly clock: Clock = Object.assign(Object.create(nodeClock) as Clock, {
+    wallTime: () => this.nowMs,
+  });
+}
