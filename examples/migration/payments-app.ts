@@ -16,7 +16,12 @@ import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import type { Redis } from 'ioredis';
-import { IdempotencyModule, Idempotent, type Recover } from 'nestjs-idempotency';
+import {
+  IdempotencyModule,
+  Idempotent,
+  type IdempotencyStore,
+  type Recover,
+} from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import type { Platform } from '../../test/support/http/combinations.js';
 import { Ledger, LEDGER, type Payment } from './ledger.js';
@@ -61,6 +66,8 @@ export interface PaymentsApp extends Pick<ModuleMetadata, 'controllers' | 'impor
   /** Of the ledger, and of the old records. */
   readonly redis: Redis;
   readonly platform: Platform;
+  /** @defaultValue on that Redis */
+  readonly store?: IdempotencyStore;
   readonly filters?: readonly Type<ExceptionFilter>[];
 }
 
@@ -78,12 +85,13 @@ class AliceOnly implements CanActivate {
 /** @returns the application, and its URL. */
 export async function startPayments(start: PaymentsApp): Promise<[INestApplication, string]> {
   const { redis, platform, controllers = [], imports = [], providers = [], filters = [] } = start;
+  const { store = redisStore({ client: redis }) } = start;
   const module = {
     module: AppModule,
     imports: [
       IdempotencyModule.forRoot({
         service: 'shop',
-        store: redisStore({ client: redis }),
+        store,
         storeErrors: { commandTimeout: '5s', saveTimeout: '5s' },
       }),
       ...imports,
