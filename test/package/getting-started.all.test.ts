@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { projectRoot } from '../support/project-root.js';
 import { requireServer } from '../support/servers/find-executable.js';
 import { freePort } from '../support/servers/free-port.js';
+import { hasSqlite } from '../support/sqlite/sqlite-file.js';
 import { useServer } from '../support/servers/use-server.js';
 import { useTarball } from './support/describe-consumers.js';
 import { environmentOf } from './support/run-command.js';
@@ -63,7 +64,9 @@ describe.each(PAGES)('The page %s', (page) => {
   });
 
   it('leads to a protected route, a survived crash and a passing test, in time', async () => {
-    laps.push(...(await walk(others, surroundingsOf(terminal))));
+    // Its last step is for a Node with SQLite.
+    const steps = others.filter(({ name }) => hasSqlite || !name.startsWith('5.'));
+    laps.push(...(await walk(steps, surroundingsOf(terminal))));
     tables.push(tableOf(page, laps));
     expectWithin(laps, LIMITS);
   });
