@@ -20,6 +20,7 @@ export const subjects = {
     'test/e2e/transactional/**/*.test.ts',
     'test/integration/postgres/newest-pgbouncer.all.test.ts',
     'test/integration/postgres/{partitions.all,transactions}.test.ts',
+    'test/integration/sqlite/*.test.ts',
     'test/e2e/sample-app/postgres.test.ts',
     'test/integration/transactions/*.all.test.ts',
   ],

@@ -7,6 +7,7 @@ import type { Part } from './part.js';
 import { postgresPart } from './postgres.js';
 import { sealingPart } from './sealing.js';
 import { sizePart } from './size.js';
+import { sqlitePart } from './sqlite.js';
 import { startupPart } from './startup.js';
 import { storePart } from './store.js';
 
@@ -20,5 +21,6 @@ export const parts: readonly Part[] = [
   startupPart,
   sizePart,
   postgresPart,
+  sqlitePart,
   nodesPart,
 ];

@@ -27,6 +27,7 @@ export function tablesOf(results: Results): Map<string, Report> {
   add('bench-startup', 'startup', startupRows);
   add('bench-size', 'size', sizeRows);
   add('bench-postgres', 'postgres', postgresRows);
+  add('bench-sqlite', 'sqlite', sqliteRows);
   add('bench-nodes', 'nodes', nodesRows);
   add('bench-budget', 'http', () => budgetRows(results));
   return tables;
@@ -190,6 +191,19 @@ function sizeRows({ measurements }: PartResult): Row[] {
 function postgresRows({ measurements }: PartResult): Row[] {
   return measurements.map((measurement, i) => ({
     what: measurement.factors.task === 'pair' ? 'begin + complete' : 'replay',
+    by: measurement.entrant,
+    ...rates(measurement, 'a second'),
+    ...latencies(measurement),
+    'CPU µs': figure(measurement.metrics.cpuUs?.median),
+    '÷ by hand': ratioTo(measurement, measurements[i | 1]),
+  }));
+}
+
+function sqliteRows({ measurements }: PartResult): Row[] {
+  return measurements.map((measurement, i) => ({
+    what: measurement.factors.task === 'pair' ? 'begin + complete' : 'replay',
+    synchronous: measurement.factors.synchronous ?? '',
+    'in flight': measurement.factors.inFlight ?? '',
     by: measurement.entrant,
     ...rates(measurement, 'a second'),
     ...latencies(measurement),

@@ -1,7 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
-import type { Fingerprint, OwnerToken, RecordKey } from 'nestjs-idempotency/store';
-import { PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
+import type {
+  Fingerprint,
+  IdempotencyStore,
+  OwnerToken,
+  RecordKey,
+} from 'nestjs-idempotency/store';
 
 /** Something that is done over and over, once for each key. */
 export type Task = (key: Buffer) => Promise<void>;
@@ -15,7 +19,7 @@ const MAX_EXECUTION_MS = 300_000;
 const TIMEOUT_MS = 60_000;
 
 /** begin and complete, as the first request of a key. */
-export function storePair(store: PostgresIdempotencyStore, retentionMs = RETENTION_MS): Task {
+export function storePair(store: IdempotencyStore, retentionMs = RETENTION_MS): Task {
   return async (key) => {
     const recordKey = key.toString('base64url') as RecordKey;
     const begun = await begin(store, recordKey);
@@ -36,14 +40,14 @@ export function storePair(store: PostgresIdempotencyStore, retentionMs = RETENTI
 }
 
 /** begin, like every retry. */
-export function storeReplay(store: PostgresIdempotencyStore): Task {
+export function storeReplay(store: IdempotencyStore): Task {
   return async (key) => {
     const { kind } = await begin(store, key.toString('base64url') as RecordKey);
     if (kind !== 'completed') throw new Error(`begin answered ${kind}`);
   };
 }
 
-function begin(store: PostgresIdempotencyStore, recordKey: RecordKey) {
+function begin(store: IdempotencyStore, recordKey: RecordKey) {
   return store.begin({
     recordKey,
     token: TOKEN,

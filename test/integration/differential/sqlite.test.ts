@@ -1,6 +1,7 @@
 import { afterEach, expect, it, jest } from '@jest/globals';
 import { isTestAll } from '../../support/jest/test-all.js';
-import { describeSqlite, nodeSqlite } from '../../support/sqlite/sqlite-file.js';
+import { nodeSqlite } from '../../support/sqlite/node-sqlite.js';
+import { describeSqlite } from '../../support/sqlite/sqlite-file.js';
 import { checkStore } from './check-store.js';
 import { SQLITE_MISTAKES } from './mutants.js';
 import { withSqliteSubject } from './subjects/sqlite-subject.js';

@@ -18,12 +18,8 @@ import type { RecordKey, StoreObserver } from '../../support/internals/core.js';
 import { afterTest } from '../../support/jest/after-test.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { TalkingProcess } from '../../support/processes/talking-process.js';
-import {
-  describeSqlite,
-  nodeSqlite,
-  SetClock,
-  SqliteFolder,
-} from '../../support/sqlite/sqlite-file.js';
+import { nodeSqlite } from '../../support/sqlite/node-sqlite.js';
+import { describeSqlite, SetClock, SqliteFolder } from '../../support/sqlite/sqlite-file.js';
 import {
   acquire,
   beginCommand,

@@ -4,24 +4,7 @@ import { join } from 'node:path';
 import { describe } from '@jest/globals';
 import { SqliteIdempotencyStore, type SqliteStoreOptions } from 'nestjs-idempotency/sqlite';
 import { nodeClock, type Clock } from '../internals/core.js';
-
-/** What tests use of `node:sqlite`, without the store. */
-interface Database {
-  exec(sql: string): void;
-  prepare(sql: string): {
-    get(...values: unknown[]): Record<string, any> | undefined;
-    all(...values: unknown[]): Record<string, any>[];
-    run(...values: unknown[]): unknown;
-  };
-  close(): void;
-}
-
-export interface NodeSqlite {
-  readonly DatabaseSync: { readonly prototype: Database; new (path: string): Database };
-}
-
-/** `undefined` on a Node that has none. */
-export const nodeSqlite = process.getBuiltinModule('node:sqlite') as NodeSqlite | undefined;
+import { nodeSqlite, type Database } from './node-sqlite.js';
 
 export const hasSqlite = nodeSqlite !== undefined;
 
