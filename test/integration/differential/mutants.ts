@@ -424,24 +424,6 @@ function lua(script: string, mistake: string, change: readonly [string, string])
   return { ...planted(`${script}.lua`, mistake, 'differential'), mutate: mutation(script, change) };
 }
 
-/** The transitions are the reference's own: what can be wrong is which columns a write changes. */
-export const SQLITE_MISTAKES: readonly Mistake[] = (
-  [
-    ['token', 'the former owner keeps the record after a takeover'],
-    ['fence', 'a takeover keeps the fence'],
-    ['expires_at', 'the retention of an outcome is ignored'],
-    ['fingerprint', 'a late success keeps the fingerprint of the other attempt'],
-    ['lease_until', 'a lease is not extended'],
-    ['takeovers', 'a takeover is not counted'],
-    ['note', 'a note is not replaced'],
-    ['outcome_body', 'an outcome has the body of an earlier one'],
-  ] as const
-).map(([column, mistake]) => ({
-  ...planted('record-rows.ts', mistake, 'sqlite'),
-  mutate: (_, text) =>
-    text.replace(`${column} = excluded.${column}`, `${column} = idempotency_records.${column}`),
-}));
-
 function sql(statement: string, mistake: string, change: readonly [string, string]): Mistake {
   return {
     ...planted(`${statement}.sql`, mistake, 'postgres'),

@@ -3,11 +3,22 @@ import { isTestAll } from '../../support/jest/test-all.js';
 import { nodeSqlite } from '../../support/sqlite/node-sqlite.js';
 import { describeSqlite } from '../../support/sqlite/sqlite-file.js';
 import { checkStore } from './check-store.js';
-import { SQLITE_MISTAKES } from './mutants.js';
 import { withSqliteSubject } from './subjects/sqlite-subject.js';
 
 const runs = isTestAll ? 20_000 : 400;
-const mistakes = isTestAll ? SQLITE_MISTAKES : SQLITE_MISTAKES.slice(0, 1);
+
+/** The transitions are the reference's own: what can be wrong is which columns a write changes. */
+const MISTAKES = [
+  ['the former owner keeps the record after a takeover', 'token'],
+  ['a takeover keeps the fence', 'fence'],
+  ['the retention of an outcome is ignored', 'expires_at'],
+  ['a late success keeps the fingerprint of the other attempt', 'fingerprint'],
+  ['a lease is not extended', 'lease_until'],
+  ['a takeover is not counted', 'takeovers'],
+  ['a note is not replaced', 'note'],
+  ['an outcome has the body of an earlier one', 'outcome_body'],
+] as const;
+const mistakes = isTestAll ? MISTAKES : MISTAKES.slice(0, 1);
 
 describeSqlite('the store on SQLite and the reference state machine', () => {
   afterEach(() => {
@@ -21,18 +32,19 @@ describeSqlite('the store on SQLite and the reference state machine', () => {
   }, 600_000);
 
   it.each(mistakes)(
-    'differ when $mistake',
-    async ({ mutate, objection }) => {
+    'differ when %s',
+    async (_, column) => {
       const { prototype } = nodeSqlite!.DatabaseSync;
       const prepare = Reflect.get(prototype, 'prepare') as (sql: string) => never;
       jest.spyOn(prototype, 'prepare').mockImplementation(function (
         this: typeof prototype,
         sql: string,
       ) {
-        return prepare.call(this, mutate('sqlite', sql));
+        const kept = `${column} = idempotency_records.${column}`;
+        return prepare.call(this, sql.replace(`${column} = excluded.${column}`, kept));
       });
       const check = withSqliteSubject((subject) => checkStore(subject, { runs: 2_000, seed: 1 }));
-      await expect(check).rejects.toThrow(objection);
+      await expect(check).rejects.toThrow('Store and reference differ');
     },
     300_000,
   );
