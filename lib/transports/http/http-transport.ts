@@ -16,6 +16,7 @@ import { HttpReplay, replayOf, replayStatus, valueOf } from './http-replay.js';
 import type { HttpRoute } from './http-route.js';
 import { IdempotencyProblem, setProblemHeaders, throwProblem } from './problem.js';
 import { readRequest } from './read-request.js';
+import { isGone } from './response/held-close.js';
 import type { RecordedResponse } from './response/http-response.js';
 import { isOfNode } from './response/response-patch.js';
 import { runAlone, runHandler } from './run-handler.js';
@@ -161,7 +162,7 @@ export class HttpTransport {
     { operation }: HttpRoute,
   ): GuardedSurrounding | undefined {
     // Nothing says when a response has ended that is closed already.
-    if (rawResponse.destroyed) return undefined;
+    if (isGone(rawResponse)) return undefined;
     return this.engine.telemetry.around?.({ operation, transport: 'http' });
   }
 

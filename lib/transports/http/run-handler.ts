@@ -4,6 +4,7 @@ import { executionScope } from '../../core/operation/execution-scope.js';
 import type { HttpExchange } from './http-exchange.js';
 import type { HttpExecution } from './http-execution.js';
 import { setProblemHeaders } from './problem.js';
+import { isGone } from './response/held-close.js';
 
 /** Runs the handler for a subscriber of its stream, again if an outer interceptor subscribes again. */
 export function runHandler(
@@ -67,7 +68,7 @@ function startRecording(execution: HttpExecution, exchange: HttpExchange): boole
     else if (!hasBegun && rawResponse.headersSent) execution.onBypass(rawResponse.statusCode);
   };
   // The client disconnected before the handler started: a pipe into a closed response emits nothing.
-  if (rawResponse.destroyed) execution.report({ kind: 'clientGone', hasBegun: true });
+  if (isGone(rawResponse)) execution.report({ kind: 'clientGone', hasBegun: true });
   // It closes once, and is not kept after that.
   else rawResponse.on('close', onClose);
   return true;
@@ -158,7 +159,7 @@ function failureOf(
 ): unknown {
   const code = execution.streamFailed(stream, error);
   const { rawResponse } = exchange;
-  const isUnwritable = rawResponse.destroyed && isUnableToPipe(error);
+  const isUnwritable = isGone(rawResponse) && isUnableToPipe(error);
   // Node 24 and later throw this at once; on earlier versions the response begins, and then fails.
   if (isUnwritable && !execution.isTransactional) rawResponse.flushHeaders();
   if (exchange.isUnfinished()) {
@@ -196,7 +197,7 @@ function watchSource(execution: HttpExecution, value: unknown, exchange: HttpExc
   execution.source = source;
   source.once('error', () => {
     // Before its first byte, Nest's whole response follows, as after a serializer that fails, unless the client has left.
-    const isFollowed = !exchange.isUnfinished() && !exchange.rawResponse.destroyed;
+    const isFollowed = !exchange.isUnfinished() && !isGone(exchange.rawResponse);
     if (execution.isTransactional || !isFollowed) execution.onSourceError();
   });
 }

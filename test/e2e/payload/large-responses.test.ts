@@ -28,6 +28,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { BlobUnavailableError, type BlobStore } from 'nestjs-idempotency/store';
 import { ALICE } from '../../support/http/callers.guard.js';
 import { platforms, type Platform } from '../../support/http/combinations.js';
+import { Http2Client, reset } from '../../support/http/wire/http2-client.js';
 import { takeRaw, type FastifyReply, type Reply } from '../../support/http/reply.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import type { OutcomeOptions } from '../../support/internals/core.js';
@@ -140,10 +141,11 @@ type Options = Pick<IdempotencyModuleOptions, 'outcome' | 'secrets' | 'duplicate
   readonly blobs?: BlobStore;
 };
 
-async function start(platform: Platform, options: Options = {}): Promise<Started> {
+async function start(platform: Platform, options: Options = {}, http2 = false): Promise<Started> {
   const { outcome, ...others } = options;
   const app = await startApp({
     platform,
+    http2,
     controllers: [Files],
     store: memoryStore(),
     guard: ALICE,
@@ -388,6 +390,42 @@ describe.each(platforms)('On %s, a client that leaves while a large body is stor
   );
 });
 
+it.each(['file', 'send'])(
+  'Over HTTP/2, a client that leaves while a large body is stored finds the outcome of /%s later, and nothing stays open',
+  async (path) => {
+    const { blobs: store, gate, arrived } = gated();
+    const opened = openedOf(store);
+    const { app, events } = await start('fastify', { blobs: store }, true);
+    const client = await Http2Client.connect(app.port);
+    const lost = client.openBodiless(`/${path}`, { 'idempotency-key': 'k' });
+    await arrived.pass();
+    await reset(lost);
+    gate.open();
+    await until(() => events.some(({ type }) => type === 'ended'));
+    await until(() => opened.length === 1 && opened.every(({ destroyed }) => destroyed));
+    const retry = await client.post(`/${path}`, { 'idempotency-key': 'k' });
+    expect(retry).toMatchObject({ status: 201, replayed: true });
+    expect(createHash('sha256').update(retry.body).digest('hex')).toBe(digestOf(1));
+    expect(executions).toBe(1);
+    client.close();
+  },
+);
+
+/** What is read back from a store, which is watched. */
+function openedOf(store: BlobStore): readonly Readable[] {
+  const opened: Readable[] = [];
+  const get = store.get.bind(store);
+  Object.defineProperty(store, 'get', {
+    value: async (...args: Parameters<BlobStore['get']>) => {
+      const stream = await get(...args);
+      const isOfStart = args[0].includes('/probe/');
+      if (stream !== undefined && !isOfStart) opened.push(stream);
+      return stream;
+    },
+  });
+  return opened;
+}
+
 function connectionsOf({ nest }: TestApp): Promise<number> {
   return new Promise((resolve, reject) => {
     nest.getHttpServer().getConnections((error: Error | null, count: number) => {
@@ -480,22 +518,15 @@ describe.each(platforms)('On %s, the blob of a large body', (platform) => {
   });
 
   it('is no longer read when its reader has left', async () => {
-    const opened: Readable[] = [];
     const files = fileBlobs({ directory, fsync: false });
-    const get: BlobStore['get'] = async (...args) => {
-      const stream = await files.get(...args);
-      if (stream !== undefined) opened.push(stream);
-      return stream;
-    };
-    const { app, send } = await start(platform, {
-      blobs: Object.create(files, { get: { value: get } }) as BlobStore,
-    });
+    const opened = openedOf(files);
+    const { app, send } = await start(platform, { blobs: files });
     await send('file');
-    opened.length = 0;
+    const before = opened.length;
     const replay = ask(app.port, 'file', 'k').end();
     const [response] = (await once(replay, 'response')) as [IncomingMessage];
     await once(response, 'readable');
     replay.destroy();
-    await until(() => opened.length === 1 && opened.every(({ destroyed }) => destroyed));
+    await until(() => opened.length > before && opened.every(({ destroyed }) => destroyed));
   });
 });

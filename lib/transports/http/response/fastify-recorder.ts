@@ -3,7 +3,7 @@ import { PassThrough, pipeline, Readable } from 'node:stream';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { asBuffer } from '../../../core/util/as-buffer.js';
 import { SymbolSlot } from '../../../core/util/symbol-slot.js';
-import { holdClose } from './held-close.js';
+import { holdClose, isGone } from './held-close.js';
 import type { RecordedResponse } from './http-response.js';
 import { isOtherLength, RawRecorder } from './raw-recorder.js';
 import type { ResponseRecording, ResponseSink, Spool } from './response-sink.js';
@@ -167,7 +167,7 @@ export class FastifyRecorder implements ResponseRecording {
       (decided) => {
         this.release(() => {
           this.apply(decided);
-          done(null, decided.payload);
+          done(null, this.wanted(decided.payload));
         });
       },
       (error: unknown) => {
@@ -199,6 +199,13 @@ export class FastifyRecorder implements ResponseRecording {
     });
   }
 
+  /** A stream that nobody gets is closed here: over HTTP/2, Fastify would leave it open. */
+  private wanted(payload: unknown): unknown {
+    if (!(payload instanceof Readable) || !isGone(this.reply.raw)) return payload;
+    payload.destroy();
+    return null;
+  }
+
   private recordAgain(): void {
     this.isReplaced = false;
     this.raw = new RawRecorder(this.reply.raw, this.sink);
@@ -222,7 +229,7 @@ export class FastifyRecorder implements ResponseRecording {
     if (buffered.kind === 'broken') {
       // As after a serializer that fails. Where the handler sends it, the error would count as its failure; and a client
       // that has left destroys the source.
-      if (!sink.isOfHandler && !reply.raw.destroyed) {
+      if (!sink.isOfHandler && !isGone(reply.raw)) {
         this.isReplaced = true;
         throw buffered.error;
       }
@@ -251,7 +258,7 @@ export class FastifyRecorder implements ResponseRecording {
   private beyondBuffer(chunks: readonly Uint8Array[]): Spool | undefined {
     const { reply, sink } = this;
     const { raw } = reply;
-    const spool = raw.destroyed ? undefined : sink.spool(reply.statusCode, chunks);
+    const spool = isGone(raw) ? undefined : sink.spool(reply.statusCode, chunks);
     if (spool === undefined) return undefined;
     this.releaseClose = holdClose(raw, () => {
       spool.fail(new Error('The response was destroyed.'));

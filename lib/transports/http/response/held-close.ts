@@ -1,6 +1,12 @@
 import type { ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 
+/** Whether nothing can be sent any more. A response over HTTP/2 does not say so itself: its stream does. */
+export function isGone(response: ServerResponse): boolean {
+  const { destroyed, stream } = response as ServerResponse & { stream?: { destroyed: boolean } };
+  return destroyed || stream?.destroyed === true;
+}
+
 /** How a stream shows that its connection has gone; over HTTP/2 it also says that it has finished. */
 const OF_CONNECTION: ReadonlySet<unknown> = new Set(['close', 'finish']);
 

@@ -8,7 +8,7 @@ import {
   type RecordedPhase,
   type ResponseRecorder,
 } from './response-patch.js';
-import { holdClose } from './held-close.js';
+import { holdClose, isGone } from './held-close.js';
 import type { ResponseRecording, ResponseSink, Spool } from './response-sink.js';
 import {
   checkStatusLine,
@@ -326,7 +326,7 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
   /** @returns whether the body is stored while it is written. */
   private startSpool(chunks: readonly Uint8Array[]): boolean {
     const { response, sink, existingListeners } = this;
-    const spool = response.destroyed ? undefined : sink.spool(response.statusCode, chunks);
+    const spool = isGone(response) ? undefined : sink.spool(response.statusCode, chunks);
     if (spool === undefined) return false;
     const release = holdClose(response, () => {
       sink.onSourceError();
@@ -394,7 +394,7 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
         }
         if (state.phase === 'complete') response.end(endCallback);
         // A destroyed response never drains.
-        if (mayGoOn || response.destroyed) this.emitDrainSoon();
+        if (mayGoOn || isGone(response)) this.emitDrainSoon();
         else setImmediate(() => this.drainListeners?.callBack());
       } else {
         sendReplacement(response, replacement, sink, endCallback);

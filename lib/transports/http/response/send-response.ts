@@ -3,6 +3,7 @@ import { Logger } from '@nestjs/common';
 import { asBuffer } from '../../../core/util/as-buffer.js';
 import type { LargeBody } from '../../../core/record/record.js';
 import type { RecordedResponse } from './http-response.js';
+import { isGone } from './held-close.js';
 import { endsAsNode, type HeaderFields } from './response-patch.js';
 import type { ResponseSink } from './response-sink.js';
 
@@ -92,7 +93,7 @@ export function sendLarge(
     .once('end', () => response.end())
     // Who reads the body has reported it.
     .once('error', () => response.destroy());
-  if (response.destroyed) stream.destroy();
+  if (isGone(response)) stream.destroy();
 }
 
 /** Describe chunks. */

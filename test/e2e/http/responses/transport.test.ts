@@ -49,6 +49,7 @@ import { useServer } from '../../../support/servers/use-server.js';
 import { type FaultyStore, unavailable } from '../../../support/stores/faulty-store.js';
 import { slowStore } from '../../../support/stores/slow-store.js';
 import { Tally } from '../../../support/waiting/tally.js';
+import { until } from '../../../support/waiting/until.js';
 
 describe('back pressure', () => {
   const CHUNK = Buffer.alloc(20_000, 'x');
@@ -433,6 +434,17 @@ describe('HTTP/2 on fastify', () => {
       return new StreamableFile(Readable.from([execution, CHUNK, CHUNK]), { type: 'text/csv' });
     }
 
+    @Post('dripping')
+    @Idempotent()
+    dripping(@InScenario() scenario: Scenario) {
+      const source = async function* () {
+        yield 'begun;';
+        yield String(await scenario.run());
+      };
+      dripping = Readable.from(source());
+      return new StreamableFile(dripping);
+    }
+
     @Post('too-large')
     @Idempotent({ outcome: { maxBytes: 1_000 } })
     async tooLarge(@InScenario() scenario: Scenario) {
@@ -462,6 +474,7 @@ describe('HTTP/2 on fastify', () => {
 
   const JSON_TYPE = { 'content-type': 'application/json' };
 
+  let dripping: Readable;
   let client: Http2Client;
   let scenario: Scenario;
 
@@ -551,6 +564,18 @@ describe('HTTP/2 on fastify', () => {
     scenario.gate.open();
     const retry = await onceSettled(() => post('/things'));
     expect(retry).toMatchObject({ status: 201, replayed: true, json: { execution: 1 } });
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('does not tell the retry of a client that reset its stream midway through the response of an error', async () => {
+    scenario.gate.close();
+    const stream = client.openBodiless('/dripping', fields());
+    await scenario.started.reached(1);
+    await reset(stream);
+    // By Nest.
+    await until(() => dripping.destroyed);
+    scenario.gate.open();
+    expectProblem(await onceSettled(() => post('/dripping')), 'response-not-kept');
     expect(scenario.executions).toBe(1);
   });
 
