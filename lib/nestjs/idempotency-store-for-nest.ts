@@ -169,6 +169,7 @@ export class IdempotencyStoreForNest implements NestStore, OnModuleInit, OnAppli
     fingerprint: string,
     lockTtl: number,
   ): Promise<NestAcquireResult> {
+    const lockMs = wholeMs('lockTtl', lockTtl);
     const recordKey = recordKeyOf(key);
     const token = newOwnerToken(nodeClock);
     const attempt = { recordKey, token, fence: UNKNOWN_FENCE, lockedUntil: 0 };
@@ -176,9 +177,9 @@ export class IdempotencyStoreForNest implements NestStore, OnModuleInit, OnAppli
     const id = idOf(key, owner);
     const isRepeated = this.attempts.has(id);
     // Before the reply: without one, the module releases what it may have got.
-    if (!isRepeated) this.remember(id, attempt, lockTtl);
+    if (!isRepeated) this.remember(id, attempt, lockMs);
     for (let looks = 0; looks < MAX_LOOKS; looks += 1) {
-      const reply = await this.begin(attempt, content, lockTtl);
+      const reply = await this.begin(attempt, content, lockMs);
       if ('fence' in reply && reply.kind !== 'abandoned') {
         if (isRepeated) this.attempts.set(id, attempt);
         attempt.fence = reply.fence;
@@ -199,14 +200,20 @@ export class IdempotencyStoreForNest implements NestStore, OnModuleInit, OnAppli
    * @param ttl - milliseconds.
    * @returns whether `owner` held the lock.
    */
-  complete(key: string, owner: string, response: NestStoredPayload, ttl: number): Promise<boolean> {
+  async complete(
+    key: string,
+    owner: string,
+    response: NestStoredPayload,
+    ttl: number,
+  ): Promise<boolean> {
+    const retentionMs = wholeMs('ttl', ttl);
     const outcome = { header: HEADER, body: Buffer.from(JSON.stringify(response)) };
     return this.end(key, owner, async (lease) => {
       const { kind } = await this.store.complete(lease, {
         // Whatever it is: a success would also be stored where a later attempt has released the key.
         state: 'failed',
         outcome,
-        retentionMs: ttl,
+        retentionMs,
         fingerprint: NOT_COMPARED,
         whenGone: 'report',
         timeoutMs: this.timeoutMs,
@@ -230,15 +237,16 @@ export class IdempotencyStoreForNest implements NestStore, OnModuleInit, OnAppli
    * @returns whether `owner` held it.
    */
   async extend(key: string, owner: string, lockTtl: number): Promise<boolean> {
+    const lockMs = wholeMs('lockTtl', lockTtl);
     const attempt = this.attempts.get(idOf(key, owner));
     if (attempt === undefined) return false;
     const { kind } = await this.store.extend(attempt, {
-      leaseMs: lockTtl,
-      recordRetentionMs: lockTtl,
+      leaseMs: lockMs,
+      recordRetentionMs: lockMs,
       timeoutMs: this.timeoutMs,
     });
     if (kind !== 'ok') return false;
-    attempt.lockedUntil = nodeClock.now() + lockTtl;
+    attempt.lockedUntil = nodeClock.now() + lockMs;
     return true;
   }
 
@@ -331,6 +339,14 @@ function recordKeyOf(key: string): RecordKey {
 
 function idOf(key: string, owner: string): string {
   return `${owner} ${key}`;
+}
+
+/** A fraction is rounded up: databases count whole milliseconds. */
+function wholeMs(name: string, ms: number): number {
+  if (Number.isFinite(ms) && ms > 0) return Math.ceil(ms);
+  throw new IdempotencyOptionsError(
+    `IdempotencyStoreForNest: "${name}" must be a positive number of milliseconds, but it is ${String(ms)}. Check the option of this name of @nestjs/idempotency.`,
+  );
 }
 
 const SHA256 = /^[0-9a-f]{64}$/;

@@ -193,6 +193,29 @@ describe.each(STORES.map((store) => [store.name, store] as const))(
       expect(await acquire('b')).toEqual(completed('of a'));
     });
 
+    it('takes a fraction of a millisecond, and names the option whose time is none', async () => {
+      expect(await acquire('a', 'of a', store, LOCK + 0.5)).toEqual(ACQUIRED);
+      expect(await store.extend(key, 'a', LOCK + 0.5)).toBe(true);
+      for (const none of [0, -1, Number.NaN, Infinity]) {
+        await expect(acquire('b', 'of b', store, none)).rejects.toThrow('"lockTtl" must be');
+        await expect(store.extend(key, 'a', none)).rejects.toThrow('"lockTtl" must be');
+        await expect(store.complete(key, 'a', RESPONSE, none)).rejects.toThrow('"ttl" must be');
+      }
+      expect(await store.complete(key, 'a', RESPONSE, KEPT + 0.5)).toBe(true);
+      expect(await acquire('b')).toEqual(completed('of a'));
+    });
+
+    it('rejects a payload that is no JSON, and still holds the lock', async () => {
+      await acquire('a');
+      const unstorable = { ...RESPONSE, body: 1n } as NestStoredPayload;
+      const completing = store
+        .complete(key, 'a', unstorable, KEPT)
+        .catch((error: unknown) => error);
+      expect(await completing).toBeInstanceOf(TypeError);
+      expect(await acquire('b')).toEqual(inFlight('of a'));
+      expect(await store.release(key, 'a')).toBe(true);
+    });
+
     it('keeps similar and long keys, and fingerprints, apart', async () => {
       const long = 'x'.repeat(4_000);
       const texts = [
