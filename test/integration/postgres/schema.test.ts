@@ -101,7 +101,7 @@ describe('migrations', () => {
       const reader = new URL(url);
       [reader.username, reader.password] = ['reader', 'reader'];
       await expect(migrate({ url: reader.href })).rejects.toThrow(
-        /Cannot run the migrations: permission denied/,
+        /Cannot run the migrations: permission denied .*\. Run them as a user that owns the table/,
       );
       await migrate({ url });
       const store = ownStore(reader.href);
@@ -375,7 +375,12 @@ describe('migrations', () => {
     });
 
     it.each([
-      ['that does not listen', 'idempotency_store_unavailable', /ECONNREFUSED/, freePort],
+      [
+        'that does not listen',
+        'idempotency_store_unavailable',
+        /ECONNREFUSED .*\. Check host and port, and whether the server runs\./,
+        freePort,
+      ],
       [
         'that knows no such user',
         'idempotency_store_misconfigured',
@@ -390,6 +395,9 @@ describe('migrations', () => {
           const failure = await cli(args, url);
           expect(failure).toMatchObject({ code: 2, stdout: '' });
           expect(failure.stderr).toMatch(reason);
+          const task =
+            args[0] === 'migrate' ? /migrations were run:|run the migrations:/ : /^Cannot read/;
+          expect(failure.stderr).toMatch(task);
           expect(failure.stderr.trim().split('\n').length).toBe(1);
           expect(failure.stderr).toContain(`[${code}]`);
           expect(failure.stderr).not.toContain(SECRET);

@@ -5,10 +5,12 @@ import {
 } from '../../../core/errors/errors.js';
 import {
   isExecutor,
+  NoConnectionError,
   type PostgresConnection,
   type PostgresConnections,
   type PostgresResult,
 } from '../../../transactions/shared/connections.js';
+import { isServerError } from '../../../transactions/shared/sql-state.js';
 import { classifyFailure, describeFailure } from '../connection/error-classification.js';
 import { checkOut } from '../connection/query-with-timeout.js';
 import type { TableName } from '../sql/table-name.js';
@@ -31,7 +33,7 @@ export async function runMigrations(
   table: TableName,
 ): Promise<readonly number[]> {
   if (isExecutor(pool) && pool.kind === 'statement') throw withoutConnections(pool.name, table);
-  return onConnection(pool, table, 'Not all migrations were run', async (connection) => {
+  return onConnection(pool, table, RUNS, async (connection) => {
     const done: number[] = [];
     for (;;) {
       const id = await runNext(connection, table);
@@ -55,7 +57,7 @@ export async function readSchema(
   pool: PostgresConnections,
   table: TableName,
 ): Promise<SchemaState> {
-  const history = await onConnection(pool, table, 'Cannot read the history', (connection) =>
+  const history = await onConnection(pool, table, READS, (connection) =>
     readHistory(connection, table),
   );
   const known = history ?? new Set();
@@ -68,11 +70,30 @@ export async function readSchema(
   };
 }
 
-/** @param failed - begins the message when the server cannot be reached. */
+/** How the message of a failure begins. */
+interface Task {
+  /** When the server cannot be reached. */
+  readonly failed: string;
+  readonly refused: string;
+  /** When a right is missing: by default, those of the application's user are named. */
+  readonly missingRight?: string;
+}
+
+const RUNS: Task = {
+  failed: 'Not all migrations were run',
+  refused: 'Cannot run the migrations',
+  missingRight: 'Run them as a user that owns the table, or may create it in its schema.',
+};
+
+const READS: Task = {
+  failed: 'Cannot read the history of the migrations',
+  refused: 'Cannot read the history of the migrations',
+};
+
 async function onConnection<Result>(
   pool: PostgresConnections,
   table: TableName,
-  failed: string,
+  task: Task,
   use: (connection: PostgresConnection) => Promise<Result>,
 ): Promise<Result> {
   try {
@@ -87,7 +108,7 @@ async function onConnection<Result>(
       throw error;
     }
   } catch (error) {
-    throw asStoreError(error, table, failed);
+    throw asStoreError(error, table, task);
   }
 }
 
@@ -150,10 +171,18 @@ function withoutConnections(executor: string, { commandOptions }: TableName): Er
   );
 }
 
-function asStoreError(error: unknown, table: TableName, failed: string): Error {
-  const failure = classifyFailure(error);
+function asStoreError(error: unknown, table: TableName, task: Task): Error {
+  const { failed, refused, missingRight } = task;
   const cause = describeFailure(error, table);
-  return failure === 'misconfigured'
-    ? new StoreConfigurationError(`Cannot run the migrations: ${cause}`)
-    : new StoreUnavailableError(`${failed}: ${cause}`);
+  if (classifyFailure(error) !== 'misconfigured') {
+    const isUnreachable = error instanceof NoConnectionError && !isServerError(error.cause);
+    const remedy = isUnreachable ? '. Check host and port, and whether the server runs.' : '';
+    return new StoreUnavailableError(`${failed}: ${cause}${remedy}`);
+  }
+  const isOfRight = isServerError(error) && error.code === '42501';
+  return new StoreConfigurationError(
+    isOfRight && missingRight !== undefined
+      ? `${refused}: ${error.message}. ${missingRight}`
+      : `${refused}: ${cause}`,
+  );
 }
