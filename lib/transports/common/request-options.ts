@@ -293,13 +293,11 @@ function checkKeySource(option: string, value: unknown, context?: ContextName): 
     checkFieldName(option, value);
     return;
   }
-  const header = context === 'ws' ? '' : 'the name of a header field, ';
-  const each = context === undefined ? `, or ${ONE_EACH}` : '';
-  throwOptionError(
-    option,
-    `${header}one path ({ payload: 'meta.eventId' }), a function${each}`,
-    value,
-  );
+  const choices = ["one path ({ payload: 'meta.eventId' })", 'a function'];
+  if (context !== 'ws') choices.unshift('the name of a header field');
+  if (context === undefined) choices.push(ONE_EACH);
+  const last = choices.pop() ?? '';
+  throwOptionError(option, `${choices.join(', ')}, or ${last}`, value);
 }
 
 /** Only GraphQL's arguments have names: elsewhere, every request would have no key. */

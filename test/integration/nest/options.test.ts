@@ -276,6 +276,11 @@ describe('an unknown name', () => {
       '"cli" is not an option of "caller.scope". Valid options: http, graphql, rpc, ws.',
     ],
     ['of a source', { key: { from: { header: 'X-Key' } } }, "Give the header's name itself"],
+    [
+      'of two sources',
+      { key: { from: { rpc: { payload: 'id', arg: 'id' } } } },
+      "must be the name of a header field, one path ({ payload: 'meta.eventId' }), or a function, but",
+    ],
     ['of a store', { keyPrefix: 'x' }, 'It is an option of the store: redisStore('],
     [
       'of the module',
