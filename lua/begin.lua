@@ -11,7 +11,7 @@ ARGV[5]  '<lease> <max execution> <retention> <origin>', durations in ms; origin
 ARGV[6]  notAfter, ms of this server's clock; 0 = no limit
 ARGV[7]  bytes above which a record is large, of which the reply has the beginning alone: GET reads it; '0' for none
 ARGV[8]  if another attempt's lease has expired: 'takeover', the default, or 'deny'
-ARGV[9]  note, if any
+ARGV[9]  note, if any; after one that ends in "<" is written which attempt it replaces
 
 Replies, each after the nonce; a note after the fields, if the record has one
   acquired, fence                               there was no record; at the fence's instant, first attempt, no takeovers
@@ -30,7 +30,7 @@ Replies, each after the nonce; a note after the fields, if the record has one
 The first write is a SET: without free memory Redis rejects it, and with it the whole step.
 
 A record is two lines of text, then the outcome:
-  2p|c|f|r<fence> <token> <attempt> <takeovers> <fingerprint>[ <note>]\n
+  2p|c|f|r<fence> <token> <attempt> <takeovers> <fingerprint>[ <note><\127 ...>]\n
   <since> <lease> <max execution> <retention> <origin>\n                  in progress
   <expires at>\n<outcome header>\n<outcome body>                         completed or failed
   <expires at>\n                                                         released
@@ -50,7 +50,7 @@ if value == '' then
 end
 
 -- Finished, as for nearly every retry: the head decides, and only a replay reads on.
-local finished, content, mark, expires = string.match(value, '^2([cf])%d+ %S+ %d+ %d+ (%S+)( ?%S*)\n(%d+)\n')
+local finished, content, mark, expires = string.match(value, '^2([cf])%d+ %S+ %d+ %d+ (%S+)( ?[!-~]*)\127*\n(%d+)\n')
 if finished and now < tonumber(expires) then
   if content ~= ARGV[3] then return nonce .. ' mismatch' end
   if #value == 512 then
@@ -95,8 +95,12 @@ else
 end
 
 if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end
+local written = ARGV[9] and ' ' .. ARGV[9] or note
+if ARGV[9] and state and string.sub(written, -1) == '<' then
+  written = string.sub(written .. string.sub(fence, 1, -4) .. (state == 'r' and 'r' or 'i') .. string.match(note, '^ ?([^;]*)')
+    .. (string.match(note, '<.*$') or ''), 1, 241)
+end
 fence = string.format('%.0f', math.max((fence or 0) + 1, nowUs))
-local record = '2p' .. fence .. ' ' .. ARGV[2] .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. ARGV[3]
-  .. (ARGV[9] and ' ' .. ARGV[9] or note) .. '\n' .. string.format('%.0f', nowUs) .. ' ' .. ARGV[5] .. '\n'
+local record = '2p' .. fence .. ' ' .. ARGV[2] .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. ARGV[3] .. written .. '\n' .. string.format('%.0f', nowUs) .. ' ' .. ARGV[5] .. '\n'
 redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4])
 return nonce .. kind .. fence .. counters() .. (kind == ' takeover ' and note or '')

@@ -11,7 +11,8 @@ ARGV[5]  '<fingerprint> <restore | report>': fingerprint of the outcome's reques
          released; when the record is gone, restore it, for a success alone, or report
 ARGV[6]  outcome header, one line
 ARGV[7]  outcome body
-ARGV[8]  how to notify waiters of the record, if at all: PUBLISH or SPUBLISH
+ARGV[8]  how to notify waiters of the record: PUBLISH or SPUBLISH; empty or omitted for not at all
+ARGV[9]  text in front of the note of a record in progress, if any
 
 Replies, each after the nonce
   ok                                       stored
@@ -66,6 +67,10 @@ if not line then
   end
 end
 
+if ARGV[9] and kind ~= ' restored' and string.sub(value, 2, 2) == 'p' then
+  local head, note = string.match(line, '^(%S+ %S+ %S+ %S+ %S+) ?(%S*)\n')
+  line = head .. ' ' .. string.sub(ARGV[9] .. note, 1, 240) .. '\n'
+end
 -- In two halves, which cost less than "%.0f".
 local at = now + ARGV[4]
 at = string.format('%d%06d', at / 1000000, at % 1000000)
@@ -73,5 +78,5 @@ local record = '2' .. ARGV[3] .. line .. at .. '\n' .. ARGV[6] .. '\n' .. ARGV[7
 redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
 -- The write is done: a failing PUBLISH must not fail it.
-if ARGV[8] then redis.pcall(ARGV[8], KEYS[1], '') end
+if ARGV[8] and ARGV[8] ~= '' then redis.pcall(ARGV[8], KEYS[1], '') end
 return nonce .. kind

@@ -6,7 +6,8 @@ KEYS[1]  the record
 ARGV[1]  nonce of this send
 ARGV[2]  '2p<fence> <token> ', as the record begins while in progress; fence 0 to compare the token alone
 ARGV[3]  how long the tombstone is kept, ms
-ARGV[4]  how to notify waiters of the record, if at all: PUBLISH or SPUBLISH
+ARGV[4]  how to notify waiters of the record: PUBLISH or SPUBLISH; empty or omitted for not at all
+ARGV[5]  text in front of the record's note, if any
 
 Replies, each after the nonce
   ok                   released
@@ -27,9 +28,10 @@ if state ~= 'p' then return nonce .. (state == 'r' and ' already' or ' not_in_pr
 if not held then return nonce .. ' lost' end
 
 local at = string.format('%.0f', now + ARGV[3])
-local record = '2r' .. string.sub(value, 3, rest - 1) .. at .. '\n'
+if ARGV[5] then note = ' ' .. string.sub(ARGV[5] .. string.sub(note, 2), 1, 240) end
+local record = '2r' .. fence .. ' ' .. token .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. fingerprint .. note .. '\n' .. at .. '\n'
 redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
 -- The write is done: a failing PUBLISH must not fail it.
-if ARGV[4] then redis.pcall(ARGV[4], KEYS[1], '') end
+if ARGV[4] and ARGV[4] ~= '' then redis.pcall(ARGV[4], KEYS[1], '') end
 return nonce .. ' ok'

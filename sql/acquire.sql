@@ -46,7 +46,15 @@ taken AS (
     deadline = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
     expires_at = date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond',
     origin = $8::text,
-    note = coalesce($9::text, CASE WHEN how <> 'expired' THEN earlier_note END),
+    note = CASE
+      WHEN how <> 'expired' AND right($9::text, 1) = '<' THEN left(
+        concat(
+          $9::text, left(record.fence::text, -3), left(record.state, 1), split_part(earlier_note, ';', 1),
+          substring(earlier_note FROM '<.*$')
+        ), 240
+      )
+      ELSE coalesce($9::text, CASE WHEN how <> 'expired' THEN earlier_note END)
+    END,
     outcome_header = NULL,
     outcome_body = NULL
   FROM found

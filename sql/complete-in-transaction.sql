@@ -3,8 +3,8 @@
 --
 -- An insert with a conflict, for the reason given in lock.sql.
 --
--- $1 to $7 as in complete.sql
--- $8  nonce
+-- $1 to $8 as in complete.sql
+-- $9  nonce
 --
 -- After the nonce: a word if the outcome was stored. Nothing, and then the transaction must be rolled back: it is another one, or
 -- the record is gone, and a tombstone was inserted in its place.
@@ -19,10 +19,11 @@ WITH stored AS (
     state = $4::text,
     expires_at = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
     origin = NULL,
+    note = coalesce(left($8::text || coalesce(record.note, ''), 240), record.note),
     outcome_header = $6::bytea,
     outcome_body = $7::bytea
   WHERE record.expires_at > date_trunc('milliseconds', statement_timestamp())
     AND record.state = 'in_progress' AND record.token = $2::text AND record.fence = $3::bigint
   RETURNING record.state
 )
-SELECT concat_ws(' ', $8::text, (SELECT 'stored' FROM stored WHERE state = $4::text)) AS reply
+SELECT concat_ws(' ', $9::text, (SELECT 'stored' FROM stored WHERE state = $4::text)) AS reply

@@ -7,8 +7,9 @@
 -- $5  retention of the outcome, ms
 -- $6  outcome header
 -- $7  outcome body
--- $8  whether the lease may have expired
--- $9  nonce
+-- $8  text in front of the record's note; null to leave that
+-- $9  whether the lease may have expired
+-- $10 nonce
 --
 -- After the nonce: a word if the outcome was stored. Nothing: the record is not this attempt's, or is no longer in
 -- progress.
@@ -18,11 +19,12 @@ WITH stored AS (
     state = $4::text,
     expires_at = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
     origin = NULL,
+    note = coalesce(left($8::text || coalesce(note, ''), 240), note),
     outcome_header = $6::bytea,
     outcome_body = $7::bytea
   WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
     AND state = 'in_progress' AND token = $2::text AND ($3::bigint = 0 OR fence = $3::bigint)
-    AND ($8::boolean OR lease_until > date_trunc('milliseconds', statement_timestamp()))
-  RETURNING concat_ws(' ', $9::text, 'stored') AS reply
+    AND ($9::boolean OR lease_until > date_trunc('milliseconds', statement_timestamp()))
+  RETURNING concat_ws(' ', $10::text, 'stored') AS reply
 )
-SELECT coalesce((SELECT reply FROM stored), $9::text) AS reply
+SELECT coalesce((SELECT reply FROM stored), $10::text) AS reply

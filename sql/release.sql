@@ -4,7 +4,8 @@
 -- $2  owner token
 -- $3  fence, or 0 to compare the token alone
 -- $4  how long the tombstone is kept, ms
--- $5  nonce
+-- $5  text in front of the record's note; null to leave that
+-- $6  nonce
 --
 -- After the nonce: a word if the record was released. Nothing: the record has changed.
 WITH released AS (
@@ -15,9 +16,10 @@ WITH released AS (
     lease_ms = NULL,
     deadline = NULL,
     expires_at = date_trunc('milliseconds', statement_timestamp()) + $4::bigint * interval '1 millisecond',
-    origin = NULL
+    origin = NULL,
+    note = coalesce(left($5::text || coalesce(note, ''), 240), note)
   WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
     AND state = 'in_progress' AND token = $2::text AND ($3::bigint = 0 OR fence = $3::bigint)
-  RETURNING concat_ws(' ', $5::text, 'released') AS reply
+  RETURNING concat_ws(' ', $6::text, 'released') AS reply
 )
-SELECT coalesce((SELECT reply FROM released), $5::text) AS reply
+SELECT coalesce((SELECT reply FROM released), $6::text) AS reply

@@ -2,10 +2,11 @@
 local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
 local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 local function readAll() value = redis.call('GET', KEYS[1]) end
--- Reads the first line, of which a note includes the space before it, and the second line's first word.
+-- Reads the first line, of which a note includes the space before it, and the second line's first word. What a large record
+-- has left of its room for a note is filled with \127.
 local function readHead()
   state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space =
-    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\n()(%S+)(%s)')
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?[!-~]*)\127*\n()(%S+)(%s)')
 end
 readHead()
 -- An empty value is not an absent one, and an origin may be long.

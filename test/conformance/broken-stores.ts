@@ -125,6 +125,21 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
     altered({ begin: (begin) => ({ ...begin, note: begin.note?.slice(0, 100) }) }),
   ),
   broken(
+    'does not write what a begin replaces',
+    'writes which attempts it replaces after a note that ends in <',
+    altered({ begin: (begin) => ({ ...begin, note: begin.note?.replace(/<$/, '') }) }),
+  ),
+  broken(
+    'writes no note with an outcome',
+    'writes its note in front of that of begin, and cuts the end',
+    altered({ complete: (complete) => ({ ...complete, note: undefined }) }),
+  ),
+  broken(
+    'writes no note with a release',
+    'leaves a note in front of that of begin',
+    altered({ release: (release) => ({ ...release, note: undefined }) }),
+  ),
+  broken(
     'loses the earlier note at a begin without one',
     'keeps the note of a released record unless the next attempt has one',
     altered({ begin: (begin) => ({ ...begin, note: begin.note ?? '-' }) }),

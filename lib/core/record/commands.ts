@@ -32,8 +32,12 @@ export interface Begin extends TimedCommand {
    */
   readonly origin?: string | undefined;
   /**
-   * Opaque, kept with the record over takeover, completion and release, for example the trace of the execution: 1–120
-   * printable ASCII characters without white space. A takeover without a note keeps the earlier one.
+   * Kept with the record over takeover, completion and release, for example the trace of the execution: 1–240 printable
+   * ASCII characters without white space. A takeover without a note keeps the earlier one. Opaque, but for its last
+   * character: after one that ends in `<`, the store writes what it replaces, in the same step. That is the instant at
+   * which the earlier attempt began, in milliseconds; `i` if its lease has expired, `r` if it was released; of its note
+   * the part before the first `;`, and the part from the first `<`, which are attempts before that. The whole is cut to
+   * 240 characters.
    * @defaultValue no note
    */
   readonly note?: string | undefined;
@@ -62,6 +66,12 @@ export interface Complete extends TimedCommand {
    */
   readonly whenGone: 'restore' | 'report';
   /**
+   * Written in front of the record's note, whose end is cut to 240 characters: `;` and `<` excepted, as in
+   * {@link Begin.note}. Only if the record was this attempt's, and in progress.
+   * @defaultValue the record's note stays
+   */
+  readonly note?: string | undefined;
+  /**
    * Whether to notify watchers of the record.
    * @defaultValue false
    */
@@ -72,6 +82,8 @@ export interface Complete extends TimedCommand {
 export interface Release extends TimedCommand {
   /** Milliseconds that the tombstone of the released record is kept. */
   readonly tombstoneMs: number;
+  /** As in {@link Complete.note}. */
+  readonly note?: string | undefined;
   /** As in {@link Complete.notify}. */
   readonly notify?: boolean | undefined;
 }

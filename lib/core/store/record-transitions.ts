@@ -118,7 +118,7 @@ export function complete(
       const base = { token, fence, fingerprint: own, attempt, takeovers, expiresAt };
       const after = { state, ...base, outcome };
       const kind = now >= leaseUntil ? 'ok_late' : 'ok';
-      return { reply: { kind }, record: withNote(after, note) };
+      return { reply: { kind }, record: withNote(after, inFront(command.note, note)) };
     }
     case 'released': {
       // That attempt released the record, and this effect did happen. A late failure could hide another's effect.
@@ -159,7 +159,7 @@ export function release(
     const expiresAt = now + command.tombstoneMs;
     const counters = { token, fence, fingerprint, attempt, takeovers, expiresAt };
     const after: ReleasedRecord = { state: 'released', ...counters };
-    return { reply: { kind: 'ok' }, record: withNote(after, note) };
+    return { reply: { kind: 'ok' }, record: withNote(after, inFront(command.note, note)) };
   }
   if (record.token !== lease.token) return unchanged('lost');
   return unchanged(record.state === 'released' ? 'already' : 'not_in_progress');
@@ -344,8 +344,33 @@ function acquire(
   };
   return {
     reply: kind === 'takeover' ? withNote(reply, earlierNote) : reply,
-    record: withNote(record, command.note ?? earlierNote),
+    record: withNote(record, begunNote(command.note, attempt === 1 ? undefined : previous)),
   };
+}
+
+/** In characters. What a store adds is cut to it. */
+export const MAX_NOTE = 240;
+
+/** What a command may give as a note. */
+export const NOTE = /^[!-~]{1,240}$/;
+
+/** A note that ends in `<` asks for what it replaces: see {@link Store.Begin.note}. */
+function begunNote(
+  note: string | undefined,
+  previous: StoredRecord | undefined,
+): string | undefined {
+  if (previous === undefined || note === undefined) return note ?? previous?.note;
+  if (!note.endsWith('<')) return note;
+  const { fence, state, note: earlier = '' } = previous;
+  const [ofAttempt = ''] = earlier.split(';', 1);
+  const before = earlier.includes('<') ? earlier.slice(earlier.indexOf('<')) : '';
+  const how = state === 'released' ? 'r' : 'i';
+  const began = String(fence).slice(0, -3);
+  return `${note}${began}${how}${ofAttempt}${before}`.slice(0, MAX_NOTE);
+}
+
+function inFront(given: string | undefined, note: string | undefined): string | undefined {
+  return given === undefined ? note : `${given}${note ?? ''}`.slice(0, MAX_NOTE);
 }
 
 /** Without a note nothing is added: such a record costs nothing more. */

@@ -27,6 +27,8 @@ export interface TransactionalRecords {
       readonly outcome: Outcome;
       /** Milliseconds from now. */
       readonly retentionMs: number;
+      /** As in {@link Complete.note}. */
+      readonly note?: string | undefined;
     },
   ): Promise<boolean>;
 

@@ -27,6 +27,8 @@ const MUST_OCCUR = [
     ['a failure that is gone although restore was requested'],
     ['a fence of previous + 1', 'a command with fence 0'],
     ['a takeover without a note of a record with one', 'complete ok of a record with a note'],
+    ['a takeover that writes what it replaces', 'an acquisition that does so after a release'],
+    ['complete ok with a note', 'release ok with a note'],
     ['complete ok of an extended record', 'complete ok of a record past its hard deadline'],
   );
 
@@ -79,6 +81,14 @@ export class Coverage {
       // A record that has not been extended counts from its fence.
       const since = before.leaseUntil - before.leaseMs;
       if (since > Math.floor(before.fence / 1000)) this.count('complete ok of an extended record');
+    }
+    if (kind.startsWith('ok') && (step.operation === 'complete' || step.operation === 'release')) {
+      const isOwn = before.state === 'in_progress' && step.command.note !== undefined;
+      if (isOwn) this.count(`${step.operation} ok with a note`);
+    }
+    if (step.operation === 'begin' && !expired && step.command.note?.endsWith('<') === true) {
+      if (kind === 'takeover') this.count('a takeover that writes what it replaces');
+      if (kind === 'acquired') this.count('an acquisition that does so after a release');
     }
     if (kind === 'takeover' && step.operation === 'begin') {
       const keepsNote = before.note !== undefined && step.command.note === undefined;

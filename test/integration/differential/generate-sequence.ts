@@ -20,7 +20,16 @@ const STATES: readonly RecordState[] = ['in_progress', 'completed', 'failed', 'r
 // Of the long ones, the scripts of Redis read only a part at first.
 const FINGERPRINTS = ['fA_', '-', 'other'.repeat(120)] as Fingerprint[];
 const ORIGINS = [undefined, undefined, 'eyJrIjoiMSJ9', '-x', 'o'.repeat(512)];
-const NOTES = [undefined, undefined, 'trace', '#'.repeat(120)];
+const NOTES = [
+  undefined,
+  undefined,
+  'trace',
+  '#'.repeat(240),
+  '~h1;~o2<',
+  ';<',
+  `~h${'3'.repeat(200)};<`,
+];
+const IN_FRONT = [undefined, undefined, '~d5', '~d'.repeat(110)];
 const DURATIONS = [1, 2, 10, 1_000, 10_000, 60_000];
 const HEADERS = ['', '{"status":201}', '"Zoë" — 😀 \\n %s', '2c1 2 3 4 5'];
 const BODIES = ['b'.repeat(600), '', '\n', 'plain', '\0\r\n\xff\xfe', '2p9 a 1 0 b\n= 9 9 9 c\n'];
@@ -134,6 +143,7 @@ class SequenceGenerator {
         // Often with a fingerprint that differs from the record's.
         fingerprint: random.chance(0.5) ? this.fingerprint() : random.pick(FINGERPRINTS),
         whenGone: random.chance(0.65) ? 'restore' : 'report',
+        note: random.pick(IN_FRONT),
       },
     };
   }
@@ -142,7 +152,7 @@ class SequenceGenerator {
     return {
       operation: 'release',
       lease: this.lease(),
-      command: { tombstoneMs: this.duration() },
+      command: { tombstoneMs: this.duration(), note: this.random.pick(IN_FRONT) },
     };
   }
 

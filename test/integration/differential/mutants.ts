@@ -97,13 +97,32 @@ export const LUA_MISTAKES: readonly LuaMistake[] = [
     "'\\n= ' .. string.match(ARGV[5], '^.* ') .. '-'",
   ]),
   lua('begin', 'a takeover without a note loses the earlier one', [
-    'ARGV[9] or note)',
-    "ARGV[9] or '')",
+    'ARGV[9] or note\n',
+    "ARGV[9] or ''\n",
   ]),
   lua('begin', 'an expired record leaves its note behind', [
     "attempt, takeovers, note = '1', '0', ''",
     "attempt, takeovers, note = '1', '0', note or ''",
   ]),
+  lua('begin', 'what it replaces is not written', [
+    "if ARGV[9] and state and string.sub(written, -1) == '<'",
+    'if false',
+  ]),
+  lua('begin', 'what a first attempt replaces is written', [
+    'ARGV[9] and state and',
+    'ARGV[9] and fence and',
+  ]),
+  lua('begin', 'a note that asks for nothing gets what it replaces', [
+    "string.sub(written, -1) == '<'",
+    'true',
+  ]),
+  lua('begin', 'a released attempt looks like one that was taken over', [
+    "(state == 'r' and 'r' or 'i')",
+    "'i'",
+  ]),
+  lua('begin', 'the attempts before that are lost', ["(string.match(note, '<.*$') or '')", "''"]),
+  lua('begin', 'the whole note of what it replaces is written', ["'^ ?([^;]*)'", "'^ ?(.*)'"]),
+  lua('begin', 'a note is cut too late', ['1, 241', '1, 242']),
   lua('begin', 'a takeover does not reply the earlier note', [
     "(kind == ' takeover ' and note or '')",
     "''",
@@ -174,6 +193,14 @@ export const LUA_MISTAKES: readonly LuaMistake[] = [
   lua('complete', 'its fast path writes over an expired record', ["%d%d%d%d+ %S'", "%d+ %S'"]),
   lua('complete', 'its fast path counts an extended lease from the fence', ['= %d', '%S+ %d']),
   lua('complete', 'its fast path loses the note', ['kind = first', `kind = ${WITHOUT_NOTE}`]),
+  lua('complete', 'its own note is lost', ["ARGV[9] and kind ~= ' restored'", 'false']),
+  lua('complete', 'its own note replaces that of begin', ['(ARGV[9] .. note, 1', '(ARGV[9], 1']),
+  lua('complete', 'a restored record gets its own note', ["kind ~= ' restored' and ", '']),
+  lua('complete', "another attempt's tombstone gets its own note", [
+    "string.sub(value, 2, 2) == 'p' then\n  local",
+    'true then\n  local',
+  ]),
+  lua('complete', 'a note is cut too late', ['1, 240', '1, 241']),
   lua('complete', 'the owner is not compared', ['if not held', 'if false']),
   lua('complete', 'the fence is not compared', HELD_BY_TOKEN),
   lua('complete', 'an attempt without a fence is never on time', [
@@ -216,9 +243,15 @@ export const LUA_MISTAKES: readonly LuaMistake[] = [
     "redis.call('EXISTS', KEYS[2]) == 0",
   ]),
   large('complete-large', 'only the first letter of the record is compared', [
-    "'^2p((%d+)[^\\n]*\\n)([=%d]%d*) (%d+) (%-?%d+) (%d+) %S'",
-    "'^2.((%d+)[^\\n]*\\n)([=%d]%d*) ?(%d*) ?(%-?%d*) ?(%d*)'",
+    "'^2p(((%d+) %S+ %S+ %S+ %S+) ?(%S*)\\n)([=%d]%d*) (%d+) (%-?%d+) (%d+) %S'",
+    "'^2.(((%d+) %S+ %S+ %S+ %S+) ?(%S*)\\n)([=%d]%d*) ?(%d*) ?(%-?%d*) ?(%d*)'",
   ]),
+  large('complete-large', 'its own note is lost', [
+    "if ARGV[4] then redis.call('SETRANGE'",
+    "if false then redis.call('SETRANGE'",
+  ]),
+  large('complete-large', 'the note of begin is lost', ['ARGV[4] .. note', 'ARGV[4]']),
+  large('complete-large', 'its own note stands a byte too late', ['#head + 3', '#head + 4']),
   large('complete-large', 'it writes over an expired record', [
     'now >= since + retention',
     'false',
@@ -263,7 +296,9 @@ export const LUA_MISTAKES: readonly LuaMistake[] = [
     'held = held or not mine',
   ]),
   lua('release', 'the fence is not compared', HELD_BY_TOKEN),
-  lua('release', 'the note is lost', ['string.sub(value, 3, rest - 1)', WITHOUT_NOTE]),
+  lua('release', 'the note is lost', ["fingerprint .. note .. '\\n'", "fingerprint .. '\\n'"]),
+  lua('release', 'its own note is lost', ['if ARGV[5] then', 'if false then']),
+  lua('release', 'its own note replaces that of begin', [' .. string.sub(note, 2)', '']),
   ...rejectedWithoutMemory('release'),
   lua('inspect', 'an outcome that it returns is the head of a longer record', [
     'if #value == 512 then readAll() end\n',
@@ -336,6 +371,19 @@ export const SQL_MISTAKES: readonly Mistake[] = [
     `'expired' THEN NULL`,
   ]),
   sql('acquire', 'the note of an expired record is carried over', [`<> 'expired'`, `<> 'never'`]),
+  sql('acquire', 'what it replaces is not written', [`right($9::text, 1) = '<'`, 'false']),
+  sql('acquire', 'what an expired record was is written', [
+    `WHEN how <> 'expired' AND right`,
+    'WHEN right',
+  ]),
+  sql('acquire', 'the attempts before that are lost', [
+    `substring(earlier_note FROM '<.*$')`,
+    'NULL',
+  ]),
+  sql('acquire', 'the whole note of what it replaces is written', [
+    `split_part(earlier_note, ';', 1)`,
+    'earlier_note',
+  ]),
   sql('acquire', 'a takeover returns its own note', [
     `'abandoned' THEN earlier_note`,
     `'abandoned' THEN record.note`,
@@ -356,7 +404,11 @@ export const SQL_MISTAKES: readonly Mistake[] = [
   ]),
   sql('complete', 'an outcome is replaced', ["state = 'in_progress'", "state <> 'released'"]),
   sql('complete', "the outcome's retention is ignored", ['$5::bigint *', '($5::bigint + 1) *']),
-  sql('complete', 'the note is lost', ['origin = NULL', 'origin = NULL, note = NULL']),
+  sql('complete', 'the note is lost', ['coalesce(left($8', 'nullif(left($8']),
+  sql('complete', 'its own note is lost', [
+    `coalesce(left($8::text || coalesce(note, ''), 240), note)`,
+    'note',
+  ]),
   sql('complete-released', 'a late success lowers the fence', [
     'greatest(fence, $3::bigint)',
     '$3::bigint',
@@ -372,7 +424,8 @@ export const SQL_MISTAKES: readonly Mistake[] = [
   ]),
   sql('restore', 'the note of an expired record is kept', ['note = NULL', 'note = record.note']),
   sql('release', 'an outcome can be released', ["state = 'in_progress'", 'true']),
-  sql('release', 'the note is lost', ['origin = NULL', 'origin = NULL, note = NULL']),
+  sql('release', 'the note is lost', ['coalesce(left($5', 'nullif(left($5']),
+  sql('release', 'its own note replaces that of begin', ["|| coalesce(note, '')", "|| ''"]),
   sql('release', 'another attempt can release', ['token = $2::text', 'true']),
   sql('release', 'the fence is not compared', ['fence = $3::bigint', 'true']),
   sql('read', 'it returns no note', [`'#' || note`, 'NULL']),

@@ -7,7 +7,7 @@ const STATES: Readonly<Record<string, StoredRecord['state']>> = {
   r: 'released',
 };
 
-const FIRST_LINE = /^2([pcfr])(\d+) (\S+) (\d+) (\d+) (\S+)(?: (\S+))?\n/;
+const FIRST_LINE = /^2([pcfr])(\d+) (\S+) (\d+) (\d+) (\S+)(?: ([!-~]+)\x7f*)?\n/;
 const DURATIONS = /^(=|\d+) (\d+) (-?\d+) (\d+) (\S+)\n$/;
 const FINISHED = /^(\d+)\n([^\n]*)\n([^]*)$/;
 const RELEASED = /^(\d+)\n$/;

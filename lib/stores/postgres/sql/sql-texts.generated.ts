@@ -77,7 +77,15 @@ taken AS (
     deadline = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
     expires_at = date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond',
     origin = $8::text,
-    note = coalesce($9::text, CASE WHEN how <> 'expired' THEN earlier_note END),
+    note = CASE
+      WHEN how <> 'expired' AND right($9::text, 1) = '<' THEN left(
+        concat(
+          $9::text, left(record.fence::text, -3), left(record.state, 1), split_part(earlier_note, ';', 1),
+          substring(earlier_note FROM '<.*$')
+        ), 240
+      )
+      ELSE coalesce($9::text, CASE WHEN how <> 'expired' THEN earlier_note END)
+    END,
     outcome_header = NULL,
     outcome_body = NULL
   FROM found
@@ -174,13 +182,14 @@ SELECT $3::text AS reply
     state = $4::text,
     expires_at = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
     origin = NULL,
+    note = coalesce(left($8::text || coalesce(record.note, ''), 240), record.note),
     outcome_header = $6::bytea,
     outcome_body = $7::bytea
   WHERE record.expires_at > date_trunc('milliseconds', statement_timestamp())
     AND record.state = 'in_progress' AND record.token = $2::text AND record.fence = $3::bigint
   RETURNING record.state
 )
-SELECT concat_ws(' ', $8::text, (SELECT 'stored' FROM stored WHERE state = $4::text)) AS reply
+SELECT concat_ws(' ', $9::text, (SELECT 'stored' FROM stored WHERE state = $4::text)) AS reply
 `,
   'complete-released': `WITH stored AS (
   UPDATE idempotency_records
@@ -204,14 +213,15 @@ SELECT coalesce((SELECT reply FROM stored), $8::text) AS reply
     state = $4::text,
     expires_at = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
     origin = NULL,
+    note = coalesce(left($8::text || coalesce(note, ''), 240), note),
     outcome_header = $6::bytea,
     outcome_body = $7::bytea
   WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
     AND state = 'in_progress' AND token = $2::text AND ($3::bigint = 0 OR fence = $3::bigint)
-    AND ($8::boolean OR lease_until > date_trunc('milliseconds', statement_timestamp()))
-  RETURNING concat_ws(' ', $9::text, 'stored') AS reply
+    AND ($9::boolean OR lease_until > date_trunc('milliseconds', statement_timestamp()))
+  RETURNING concat_ws(' ', $10::text, 'stored') AS reply
 )
-SELECT coalesce((SELECT reply FROM stored), $9::text) AS reply
+SELECT coalesce((SELECT reply FROM stored), $10::text) AS reply
 `,
   'confirm': `WITH locked AS (
   SELECT $2::text AS reply FROM idempotency_records WHERE record_key = $1::bytea FOR UPDATE
@@ -359,12 +369,13 @@ FROM (SELECT $1::bytea AS requested_key) AS request LEFT JOIN idempotency_record
     lease_ms = NULL,
     deadline = NULL,
     expires_at = date_trunc('milliseconds', statement_timestamp()) + $4::bigint * interval '1 millisecond',
-    origin = NULL
+    origin = NULL,
+    note = coalesce(left($5::text || coalesce(note, ''), 240), note)
   WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
     AND state = 'in_progress' AND token = $2::text AND ($3::bigint = 0 OR fence = $3::bigint)
-  RETURNING concat_ws(' ', $5::text, 'released') AS reply
+  RETURNING concat_ws(' ', $6::text, 'released') AS reply
 )
-SELECT coalesce((SELECT reply FROM released), $5::text) AS reply
+SELECT coalesce((SELECT reply FROM released), $6::text) AS reply
 `,
   'renew': `WITH renewed AS (
   UPDATE idempotency_records

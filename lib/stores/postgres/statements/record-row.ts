@@ -9,7 +9,7 @@ import type {
   StoredRecord,
 } from '../../../core/record/record.js';
 import type { RecordSnapshot } from '../../../core/store/compare-and-set.js';
-import { withNote } from '../../../core/store/record-transitions.js';
+import { NOTE, withNote } from '../../../core/store/record-transitions.js';
 import { asBuffer } from '../../../core/util/as-buffer.js';
 import { ValueNotStorableError } from '../../../core/errors/errors.js';
 
@@ -94,9 +94,9 @@ export function originWord(origin: string | undefined): string | null {
 
 export function noteWord(note: string | undefined): string | null {
   if (note === undefined) return null;
-  if (!/^[!-~]{1,120}$/.test(note)) {
+  if (!NOTE.test(note)) {
     throw new ValueNotStorableError(
-      'A note must be 1 to 120 printable ASCII characters without white space.',
+      'A note must be 1 to 240 printable ASCII characters without white space.',
     );
   }
   return note;
@@ -106,12 +106,20 @@ export function leaseValues({ recordKey, token, fence }: Lease): [Buffer, string
   return [recordKeyBytes(recordKey), token, fence];
 }
 
+interface Completion {
+  readonly state: FinishedState;
+  readonly retentionMs: number;
+  readonly outcome: Outcome;
+  readonly note?: string | undefined;
+}
+
 /** The values of `complete`, except whether the lease may be over. */
 export function completionValues(
   lease: Lease,
-  { state, retentionMs, outcome }: { state: FinishedState; retentionMs: number; outcome: Outcome },
-): (Buffer | string | number)[] {
-  return [...leaseValues(lease), state, retentionMs, ...outcomeValues(outcome)];
+  { state, retentionMs, outcome, note }: Completion,
+): (Buffer | string | number | null)[] {
+  const values = [...leaseValues(lease), state, retentionMs, ...outcomeValues(outcome)];
+  return [...values, noteWord(note)];
 }
 
 export function outcomeValues({ header, body }: Outcome): [Buffer, Buffer] {

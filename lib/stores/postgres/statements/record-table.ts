@@ -195,8 +195,12 @@ export class RecordTable {
   }
 
   /** @returns whether it released a record. */
-  release(lease: Lease, { tombstoneMs }: Store.Release, deadline: Deadline): Promise<boolean> {
-    return this.does('release', [...leaseValues(lease), tombstoneMs], deadline);
+  release(
+    lease: Lease,
+    { tombstoneMs, note }: Store.Release,
+    deadline: Deadline,
+  ): Promise<boolean> {
+    return this.does('release', [...leaseValues(lease), tombstoneMs, noteWord(note)], deadline);
   }
 
   async notify(channel: string, recordKey: RecordKey, deadline: Deadline): Promise<void> {

@@ -1,3 +1,4 @@
+import { MAX_NOTE } from '../../../core/store/record-transitions.js';
 import { nodeClock } from '../../../core/util/clock.js';
 import type { RedisLink, ReplyReceiver } from '../link/redis-link.js';
 import type { LinkFailure } from '../link/send-failure.js';
@@ -19,6 +20,9 @@ const LONGEST_START = 256;
 
 /** As long as an instant in ms is until the year 2286. */
 const NO_INSTANT = '0'.repeat(13);
+
+/** What the script writes the note over, which only the record in progress has in full. */
+const ROOM_FOR_NOTE = ` ${'\x7f'.repeat(MAX_NOTE)}`;
 
 /**
  * Stores and reads large records by SET and GET: a script would copy the body several times. Both require two commands
@@ -71,22 +75,23 @@ export class LargeRecords {
 }
 
 /**
- * The record that lua/complete.lua would write for a first attempt without a note, with zeros for the instant of its
- * expiry.
+ * The record that lua/complete.lua would write for a first attempt, with zeros for the instant of its expiry. With room
+ * for a note if the command gives one: else for a record without a note.
  * @param args - of that script.
  * @returns undefined if it has at most `largest` bytes.
  */
 function stagedRecord(args: ScriptArguments, largest: number): StagedRecord | undefined {
-  const [, start, letter, retention, content, header, body, ...publish] = args as CompleteArguments;
+  const [, start, letter, retention, content, header, body, ...last] = args as CompleteArguments;
+  const [, note] = last;
   if (header.length + body.length + LONGEST_START < largest) return undefined;
   const [fence = '', token = ''] = start.slice(2).split(' ');
   const [fingerprint = ''] = content.split(' ', 1);
   const head = Buffer.from(
-    `2${letter}${fence} ${token} 1 0 ${fingerprint}\n${NO_INSTANT}\n${header}\n`,
+    `2${letter}${fence} ${token} 1 0 ${fingerprint}${note === undefined ? '' : ROOM_FOR_NOTE}\n${NO_INSTANT}\n${header}\n`,
   );
   if (head.length + body.length <= largest) return undefined;
   const parts = [head, typeof body === 'string' ? Buffer.from(body) : body];
-  return { token, parts, args: [retention, ...publish] };
+  return { token, parts, args: [retention, ...last] };
 }
 
 /**

@@ -12,7 +12,7 @@ local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 local function readAll() value = redis.call('GET', KEYS[1]) end
 local function readHead()
   state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space =
-    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?[!-~]*)\\127*\\n()(%S+)(%s)')
 end
 readHead()
 if value == '' or #value == 512 and (not state or state == 'p') then
@@ -55,7 +55,7 @@ local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 local function readAll() value = redis.call('GET', KEYS[1]) end
 local function readHead()
   state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space =
-    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?[!-~]*)\\127*\\n()(%S+)(%s)')
 end
 readHead()
 if value == '' or #value == 512 and (not state or state == 'p') then
@@ -128,7 +128,7 @@ if value == '' then
     .. '\\n= ' .. ARGV[5] .. '\\n'
   if redis.call('SET', KEYS[1], record, 'PX', ARGV[4], 'NX') then return nonce .. ' acquired ' .. time[1] .. us end
 end
-local finished, content, mark, expires = string.match(value, '^2([cf])%d+ %S+ %d+ %d+ (%S+)( ?%S*)\\n(%d+)\\n')
+local finished, content, mark, expires = string.match(value, '^2([cf])%d+ %S+ %d+ %d+ (%S+)( ?[!-~]*)\\127*\\n(%d+)\\n')
 if finished and now < tonumber(expires) then
   if content ~= ARGV[3] then return nonce .. ' mismatch' end
   if #value == 512 then
@@ -142,7 +142,7 @@ local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 local function readAll() value = redis.call('GET', KEYS[1]) end
 local function readHead()
   state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space =
-    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?[!-~]*)\\127*\\n()(%S+)(%s)')
 end
 readHead()
 if value == '' or #value == 512 and (not state or state == 'p') then
@@ -194,9 +194,13 @@ else
   kind, attempt, takeovers = ' takeover ', attempt + 1, takeovers + 1
 end
 if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end
+local written = ARGV[9] and ' ' .. ARGV[9] or note
+if ARGV[9] and state and string.sub(written, -1) == '<' then
+  written = string.sub(written .. string.sub(fence, 1, -4) .. (state == 'r' and 'r' or 'i') .. string.match(note, '^ ?([^;]*)')
+    .. (string.match(note, '<.*$') or ''), 1, 241)
+end
 fence = string.format('%.0f', math.max((fence or 0) + 1, nowUs))
-local record = '2p' .. fence .. ' ' .. ARGV[2] .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. ARGV[3]
-  .. (ARGV[9] and ' ' .. ARGV[9] or note) .. '\\n' .. string.format('%.0f', nowUs) .. ' ' .. ARGV[5] .. '\\n'
+local record = '2p' .. fence .. ' ' .. ARGV[2] .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. ARGV[3] .. written .. '\\n' .. string.format('%.0f', nowUs) .. ' ' .. ARGV[5] .. '\\n'
 redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4])
 return nonce .. kind .. fence .. counters() .. (kind == ' takeover ' and note or '')
 `,
@@ -205,15 +209,17 @@ local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
 local value = redis.call('GETRANGE', KEYS[1], '0', '511')
-local line, fence, since, lease, maxExecution, retention =
-  string.match(value, '^2p((%d+)[^\\n]*\\n)([=%d]%d*) (%d+) (%-?%d+) (%d+) %S')
+local line, head, fence, note, since, lease, maxExecution, retention =
+  string.match(value, '^2p(((%d+) %S+ %S+ %S+ %S+) ?(%S*)\\n)([=%d]%d*) (%d+) (%-?%d+) (%d+) %S')
 since = line and math.floor((since == '=' and fence or since) / 1000)
+if line and ARGV[4] then line = head .. ' ' .. string.rep('\\127', 240) .. '\\n' end
 if not line or now >= since + retention
   or string.sub(redis.call('GETRANGE', KEYS[2], 0, #line + 15), 3) ~= line .. '0000000000000\\n' then
   redis.call('UNLINK', KEYS[2])
   return nonce .. ' other'
 end
 local at = string.format('%013.0f', now + ARGV[2])
+if ARGV[4] then redis.call('SETRANGE', KEYS[2], #head + 3, string.sub(ARGV[4] .. note, 1, 240)) end
 redis.call('SETRANGE', KEYS[2], #line + 2, at)
 redis.call('PEXPIREAT', KEYS[2], at)
 local renamed = redis.pcall('RENAME', KEYS[2], KEYS[1])
@@ -221,7 +227,7 @@ if renamed.err then
   redis.call('PEXPIREAT', KEYS[2], now)
   return renamed
 end
-if ARGV[3] then redis.pcall(ARGV[3], KEYS[1], '') end
+if ARGV[3] and ARGV[3] ~= '' then redis.pcall(ARGV[3], KEYS[1], '') end
 return nonce .. (now < since + math.min(lease, maxExecution) and ' ok' or ' ok_late')
 `,
   'complete': `local nonce = ARGV[1]
@@ -240,7 +246,7 @@ local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 local function readAll() value = redis.call('GET', KEYS[1]) end
 local function readHead()
   state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space =
-    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?[!-~]*)\\127*\\n()(%S+)(%s)')
 end
 readHead()
 if value == '' or #value == 512 and (not state or state == 'p') then
@@ -287,12 +293,16 @@ local held = mine and (ownFence == '0' or fence == ownFence)
     return { nonce .. ' superseded ' .. finished, value }
   end
 end
+if ARGV[9] and kind ~= ' restored' and string.sub(value, 2, 2) == 'p' then
+  local head, note = string.match(line, '^(%S+ %S+ %S+ %S+ %S+) ?(%S*)\\n')
+  line = head .. ' ' .. string.sub(ARGV[9] .. note, 1, 240) .. '\\n'
+end
 local at = now + ARGV[4]
 at = string.format('%d%06d', at / 1000000, at % 1000000)
 local record = '2' .. ARGV[3] .. line .. at .. '\\n' .. ARGV[6] .. '\\n' .. ARGV[7]
 redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
-if ARGV[8] then redis.pcall(ARGV[8], KEYS[1], '') end
+if ARGV[8] and ARGV[8] ~= '' then redis.pcall(ARGV[8], KEYS[1], '') end
 return nonce .. kind
 `,
   'extend': `local nonce = ARGV[1]
@@ -305,7 +315,7 @@ local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 local function readAll() value = redis.call('GET', KEYS[1]) end
 local function readHead()
   state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space =
-    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?[!-~]*)\\127*\\n()(%S+)(%s)')
 end
 readHead()
 if value == '' or #value == 512 and (not state or state == 'p') then
@@ -350,7 +360,7 @@ local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 local function readAll() value = redis.call('GET', KEYS[1]) end
 local function readHead()
   state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space =
-    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?[!-~]*)\\127*\\n()(%S+)(%s)')
 end
 readHead()
 if value == '' or #value == 512 and (not state or state == 'p') then
@@ -391,7 +401,7 @@ local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 local function readAll() value = redis.call('GET', KEYS[1]) end
 local function readHead()
   state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space =
-    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?%S*)\\n()(%S+)(%s)')
+    string.match(value, '^2([pcfr])(%d+) (%S+) (%d+) (%d+) (%S+)( ?[!-~]*)\\127*\\n()(%S+)(%s)')
 end
 readHead()
 if value == '' or #value == 512 and (not state or state == 'p') then
@@ -418,10 +428,11 @@ if not mine then return nonce .. ' lost' end
 if state ~= 'p' then return nonce .. (state == 'r' and ' already' or ' not_in_progress') end
 if not held then return nonce .. ' lost' end
 local at = string.format('%.0f', now + ARGV[3])
-local record = '2r' .. string.sub(value, 3, rest - 1) .. at .. '\\n'
+if ARGV[5] then note = ' ' .. string.sub(ARGV[5] .. string.sub(note, 2), 1, 240) end
+local record = '2r' .. fence .. ' ' .. token .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. fingerprint .. note .. '\\n' .. at .. '\\n'
 redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
-if ARGV[4] then redis.pcall(ARGV[4], KEYS[1], '') end
+if ARGV[4] and ARGV[4] ~= '' then redis.pcall(ARGV[4], KEYS[1], '') end
 return nonce .. ' ok'
 `,
 };

@@ -2,6 +2,7 @@ import { isAscii } from 'node:buffer';
 import type { Lease } from '../../../core/record/record.js';
 import type * as Store from '../../../core/record/commands.js';
 import { asBuffer } from '../../../core/util/as-buffer.js';
+import { NOTE } from '../../../core/store/record-transitions.js';
 import { ValueNotStorableError } from '../../../core/errors/errors.js';
 import type { RedisArgument } from '../link/redis-link.js';
 
@@ -46,11 +47,11 @@ export function extendArguments(
 
 export function completeArguments(
   lease: Lease,
-  { state, retentionMs, fingerprint, whenGone, outcome }: Store.Complete,
+  { state, retentionMs, fingerprint, whenGone, outcome, note }: Store.Complete,
   publish: Publish,
 ): CompleteArguments | ValueNotStorableError {
   const { header } = outcome;
-  const invalid = invalidHeader(header);
+  const invalid = invalidHeader(header) ?? invalidNote(note);
   if (invalid !== undefined) return invalid;
   const args: CompleteArguments = [
     NONCE,
@@ -60,9 +61,15 @@ export function completeArguments(
     `${fingerprint} ${whenGone}`,
     header,
     bodyArgument(outcome.body),
+    ...lastArguments(publish, note),
   ];
-  if (publish !== undefined) args.push(publish);
   return args;
+}
+
+/** How to notify waiters, and what to write in front of the note: as many as are given. */
+function lastArguments(publish: Publish, note: string | undefined): string[] {
+  if (note !== undefined) return [publish ?? '', note];
+  return publish === undefined ? [] : [publish];
 }
 
 export type CompleteArguments = [
@@ -73,17 +80,16 @@ export type CompleteArguments = [
   content: string,
   header: string,
   body: RedisArgument,
-  ...publish: string[],
+  ...publishAndNote: string[],
 ];
 
 export function releaseArguments(
   lease: Lease,
-  { tombstoneMs }: Store.Release,
+  { tombstoneMs, note }: Store.Release,
   publish: Publish,
-): ScriptArguments {
-  const args: ScriptArguments = [NONCE, ownStart(lease), String(tombstoneMs)];
-  if (publish !== undefined) args.push(publish);
-  return args;
+): ScriptArguments | ValueNotStorableError {
+  const last = lastArguments(publish, note);
+  return invalidNote(note) ?? [NONCE, ownStart(lease), String(tombstoneMs), ...last];
 }
 
 /** @param isHead - without the outcome. */
@@ -142,9 +148,9 @@ function invalidHeader(header: string): ValueNotStorableError | undefined {
 
 /** The note is the last word of the record's first line, which must stay within the first bytes that a script reads. */
 function invalidNote(note: string | undefined): ValueNotStorableError | undefined {
-  if (note === undefined || /^[!-~]{1,120}$/.test(note)) return undefined;
+  if (note === undefined || NOTE.test(note)) return undefined;
   return new ValueNotStorableError(
-    'A note must have 1 to 120 printable ASCII characters, without white space.',
+    'A note must have 1 to 240 printable ASCII characters, without white space.',
   );
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { Lease } from '../../../core/record/record.js';
 import { casesOf } from '../kit/conformance-case.js';
 import {
   LEASE_MS,
@@ -148,6 +149,31 @@ export const beginTakesOver = casesOf('begin', (it) => {
       assert.equal((await takenOver({ note: 'the-third' })).note, NOTE);
       assert.equal((await takenOver({})).note, 'the-third');
       assert.equal((await record.present()).note, 'the-third');
+    },
+  );
+
+  it.timed(
+    'writes which attempts it replaces after a note that ends in <',
+    async (record, clock) => {
+      const note = async () => (await record.present()).note;
+      const began = ({ fence }: Lease) => String(Math.floor(fence / 1000));
+      const first = await record.begun({ note: '~first;~record<' });
+      assert.equal(await note(), '~first;~record<');
+      await clock.step(LEASE_MS);
+      const second = await record.begun({ note: '~second;~record<' });
+      const history = `<${began(first)}i~first<`;
+      assert.equal(await note(), `~second;~record${history}`);
+      await record.release(second);
+      await record.begun({ note: ';<' });
+      assert.equal(await note(), `;<${began(second)}r~second${history}`);
+      await clock.step(LEASE_MS);
+      await record.begun({ note: 'for-itself' });
+      assert.equal(await note(), 'for-itself');
+      await clock.step(LEASE_MS);
+      // Only as much as there is room for.
+      const longest = `${NOTE.slice(3)}~;<`;
+      await record.begun({ note: longest });
+      assert.equal(await note(), longest);
     },
   );
 

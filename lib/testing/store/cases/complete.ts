@@ -4,6 +4,7 @@ import {
   FAILURE,
   LEASE_MS,
   MAX_EXECUTION_MS,
+  NOTE,
   OTHER_SUCCESS,
   RETENTION_MS,
   SUCCESS,
@@ -23,6 +24,19 @@ export const complete = casesOf('complete', (it) => {
     assert.equal(shown.leaseLeftMs, undefined);
     assert.equal(shown.origin, undefined);
     assertOutcome(shown.outcome, SUCCESS);
+  });
+
+  it('writes its note in front of that of begin, and cuts the end', async (record) => {
+    const bare = record.neighbour();
+    for (const [one, note, written] of [
+      [record, NOTE, `~d5${NOTE.slice(0, -3)}`],
+      [bare, undefined, '~d5'],
+    ] as const) {
+      const attempt = await one.begun({ note });
+      assert.equal((await one.complete(attempt, { note: '~d5' })).kind, 'ok');
+      assert.equal((await one.complete(attempt, { note: '~d5' })).kind, 'already');
+      assert.equal((await one.present()).note, written);
+    }
   });
 
   it('stores the outcome of a failure', async (record) => {

@@ -62,7 +62,24 @@ export const outcomeBytes = casesOf('outcome', (it) => {
     ] as const) {
       const attempt = await one.begun({ note });
       assert.equal((await one.complete(attempt, { outcome: expected })).kind, 'ok');
+      assert.equal((await one.present()).note, note);
       assert.equal((await one.complete(attempt, { outcome: expected })).kind, 'already');
+      await assertKept(one, expected);
+    }
+  });
+
+  it('keeps a body of 64 KB with a note in front of that of begin', async (record) => {
+    const expected = outcome(HEADER, randomBytes(65_536));
+    const bare = record.neighbour();
+    for (const [one, note, written] of [
+      [record, NOTE, `~d5${NOTE.slice(0, -3)}`],
+      [bare, undefined, '~d5'],
+    ] as const) {
+      const attempt = await one.begun({ note });
+      assert.equal((await one.complete(attempt, { outcome: expected, note: '~d5' })).kind, 'ok');
+      assert.equal((await one.present()).note, written);
+      const replay = await one.begin(one.attempt());
+      assert.equal('note' in replay && replay.note, written);
       await assertKept(one, expected);
     }
   });

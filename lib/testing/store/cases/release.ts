@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { casesOf } from '../kit/conformance-case.js';
-import { FAILURE, LEASE_MS, MAX_EXECUTION_MS, TOMBSTONE_MS } from '../kit/test-record.js';
+import { FAILURE, LEASE_MS, MAX_EXECUTION_MS, NOTE, TOMBSTONE_MS } from '../kit/test-record.js';
 
 export const release = casesOf('release', (it) => {
   it('leaves a tombstone that keeps fence, counters and fingerprint', async (record) => {
@@ -15,6 +15,13 @@ export const release = casesOf('release', (it) => {
     assert.equal(shown.leaseLeftMs, undefined);
     assert.equal(shown.origin, undefined);
     assert.equal(shown.outcome, undefined);
+  });
+
+  it('leaves a note in front of that of begin', async (record) => {
+    const attempt = await record.begun({ note: NOTE });
+    assert.equal((await record.release(attempt, { note: '~d5' })).kind, 'ok');
+    assert.equal((await record.release(attempt, { note: '~d5' })).kind, 'already');
+    assert.equal((await record.present()).note, `~d5${NOTE.slice(0, -3)}`);
   });
 
   it('checks only the owner token when the fence is 0', async (record) => {

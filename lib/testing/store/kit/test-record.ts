@@ -25,7 +25,7 @@ export const FAILURE = outcome('{"status":402}', 'card declined');
 
 /** The longest note, of every character that a note may have. */
 export const NOTE = String.fromCharCode(
-  ...Array.from({ length: 120 }, (_, index) => 33 + (index % 94)),
+  ...Array.from({ length: 240 }, (_, index) => 33 + (index % 94)),
 );
 
 /** Drives one record of the store under test, with the defaults above. */

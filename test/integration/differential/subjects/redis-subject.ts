@@ -169,17 +169,18 @@ return { step(), redis.call('GET', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1]),
 
 const OPERATIONS = ['begin', 'extend', 'complete', 'release', 'inspect', 'amend'] as const;
 
-/** What a client does before complete: it stages the record that a first attempt without a note would leave. */
+/** What a client does before complete: it stages the record that a first attempt would leave, with room for a note. */
 function stagedFirst(shipped: LuaScripts, mutate: Mutation): string {
   const text = mutate('complete-large', shipped['complete-large'].text);
   return `local fence, token = string.match(ARGV[2], '^2p(%d+) (%S+) $')
 local line = fence .. ' ' .. token .. ' 1 0 ' .. string.match(ARGV[5], '^%S+')
+if ARGV[9] then line = line .. ' ' .. string.rep('\\127', 240) end
 local record = '2' .. ARGV[3] .. line .. '\\n0000000000000\\n' .. ARGV[6] .. '\\n' .. ARGV[7]
 redis.call('SET', KEYS[4], record, 'PX', 60000)
 local function large(KEYS, ARGV)
 ${withClock(text, 'clock')}
 end
-local reply = large({ KEYS[1], KEYS[4] }, { ARGV[1], ARGV[4] })
+local reply = large({ KEYS[1], KEYS[4] }, { ARGV[1], ARGV[4], ARGV[8], ARGV[9] })
 if reply ~= ARGV[1] .. ' other' then return reply end`;
 }
 
@@ -209,14 +210,15 @@ function ownArguments(step: Sent, largest: number): (string | Buffer)[] {
         ...[step.command.leaseMs, step.command.recordRetentionMs].map(String),
       ];
     case 'complete': {
-      const { state, outcome, retentionMs, fingerprint, whenGone } = step.command;
+      const { state, outcome, retentionMs, fingerprint, whenGone, note } = step.command;
       const letter = state === 'completed' ? 'c' : 'f';
       const content = `${fingerprint} ${whenGone}`;
       const { header, body } = outcome;
-      return [ownStart(step), letter, String(retentionMs), content, header, Buffer.from(body)];
+      const written = [letter, String(retentionMs), content, header, Buffer.from(body)];
+      return [ownStart(step), ...written, ...inFront(note)];
     }
     case 'release':
-      return [ownStart(step), String(step.command.tombstoneMs)];
+      return [ownStart(step), String(step.command.tombstoneMs), ...inFront(step.command.note)];
     case 'inspect':
       return [];
     case 'list':
@@ -234,6 +236,11 @@ function ownArguments(step: Sent, largest: number): (string | Buffer)[] {
       return [...args, letter, String(retentionMs), ...written];
     }
   }
+}
+
+/** After no notification. */
+function inFront(note: string | undefined): string[] {
+  return note === undefined ? [] : ['', note];
 }
 
 function ownStart({ lease }: Extract<Sent, { readonly lease: object }>): string {
