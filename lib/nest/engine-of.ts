@@ -3,6 +3,7 @@ import { errorTypeOf } from '../core/errors/errors.js';
 import type { IdempotencyMeter } from '../core/meter/idempotency-meter.js';
 import { OutcomeTransform } from '../core/payload/outcome-transform.js';
 import { protectionOf } from '../core/payload/protect-digests.js';
+import { Annotations } from '../core/record/annotations.js';
 import type { IdempotencyEvents } from '../core/record/idempotency-events.js';
 import { Telemetries } from '../core/telemetry/telemetries.js';
 import type { Clock } from '../core/util/clock.js';
@@ -18,7 +19,7 @@ export function engineOf(
   meter: IdempotencyMeter,
   clock: Clock,
 ): IdempotencyEngine {
-  const { limits, service, secrets, protectDigests, blobs, outcome } =
+  const { limits, service, secrets, protectDigests, blobs, outcome, annotate } =
     resolveModuleOptions(options);
   const { store, unitOfWork, telemetry = [] } = options;
   const keysStale = (error: unknown) => {
@@ -26,6 +27,9 @@ export function engineOf(
   };
   const { dictionaries } = outcome;
   const outcomes = new OutcomeTransform(secrets, clock, keysStale, dictionaries, blobs, meter);
+  const traceFailed = (error: Error) => {
+    events.telemetryFailed('traceOf', error);
+  };
   const engine = new IdempotencyEngine(
     store,
     events,
@@ -36,6 +40,7 @@ export function engineOf(
     service,
     outcomes,
     protectionOf(protectDigests, outcomes.ring),
+    annotate === false ? undefined : new Annotations(annotate, service, traceFailed),
   );
   meter.readFrom(engine);
   return engine;

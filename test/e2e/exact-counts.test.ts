@@ -7,7 +7,7 @@ import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-ex
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
-import { IdempotencyModule, Idempotent } from 'nestjs-idempotency';
+import { IdempotencyModule, Idempotent, type IdempotencyModuleOptions } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { platforms, type Platform } from '../support/http/combinations.js';
 import { SERVICE } from '../support/stores/named-for.js';
@@ -90,13 +90,18 @@ class Payments {
 @Module({})
 class AppModule {}
 
-async function start(platform: Platform, store: ReturnType<typeof redisStore>) {
+async function start(
+  platform: Platform,
+  store: ReturnType<typeof redisStore>,
+  annotate: IdempotencyModuleOptions['annotate'] = false,
+) {
   const module = {
     module: AppModule,
     imports: [
       IdempotencyModule.forRoot({
         service: SERVICE,
         store,
+        annotate,
         storeErrors: { commandTimeout: 5_000 },
       }),
     ],
@@ -309,13 +314,16 @@ describe.each(platforms)('on %s with Redis', (platform) => {
     expect(live.size).toBeLessThanOrEqual(2);
   });
 
-  describe('on a connection of its own, the store sends', () => {
+  describe.each([
+    ['', false],
+    [' of annotated records', { tags: { secret: 's'.repeat(32) } }],
+  ] as const)('on a connection of its own, the store%s sends', (_, annotate) => {
     let own: Awaited<ReturnType<typeof start>>;
     let connection: KeepAliveConnection;
     const ask = (path: string, key: string, body?: string) => post(path, key, body, connection);
 
     beforeAll(async () => {
-      own = await start(platform, redisStore({ url: redis.url, keyPrefix: 'own' }));
+      own = await start(platform, redisStore({ url: redis.url, keyPrefix: 'own' }), annotate);
       connection = new KeepAliveConnection(own.port);
       const key = newKey();
       await ask('/large', key);

@@ -1,3 +1,4 @@
+import type { Annotations } from '../record/annotations.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import type { OutcomeTransform } from '../payload/outcome-transform.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';
@@ -13,4 +14,6 @@ export interface AttemptServices {
   readonly deadlines: DeadlineTimer;
   readonly attempts: LocalAttempts;
   readonly outcomes: OutcomeTransform;
+  /** `undefined`: records are not annotated. */
+  readonly annotations: Annotations | undefined;
 }

@@ -12,6 +12,7 @@ import type {
   IdempotencyEvent,
   LeaseLossReason,
 } from '../record/events.js';
+import { noteOfEnd } from '../record/annotations.js';
 import { FRAME_HEADER } from '../payload/outcome-transform.js';
 import { isOffloaded } from '../payload/pack-options.js';
 import { bytesOf, type FinishedState, type Lease, type Outcome } from '../record/record.js';
@@ -112,6 +113,11 @@ export class EngineAttempt implements KeptAttempt {
 
   get elapsedMs(): number {
     return this.services.clock.now() - this.startedAt;
+  }
+
+  /** What its last command writes in front of the record's note. */
+  get noteOfEnd(): string | undefined {
+    return this.services.annotations === undefined ? undefined : noteOfEnd(this.elapsedMs);
   }
 
   get leaseLeftMs(): number | undefined {

@@ -2,6 +2,7 @@ import type { Attempt } from '../operation/attempt.js';
 import { originOf, type OperationRequest } from '../operation/operation-request.js';
 import { inProgressRetentionMs, unfinishedRetentionMs } from '../operation/options.js';
 import { FRAME_HEADER } from '../payload/outcome-transform.js';
+import { traceIn } from '../record/annotations.js';
 import type { RejectionReason } from '../record/events.js';
 import {
   UNKNOWN_FENCE,
@@ -141,7 +142,8 @@ export class BeginProtocol {
       }
       case 'completed':
       case 'failed': {
-        const { kind: state, note: trace, retentionLeftMs } = reply;
+        const { kind: state, retentionLeftMs } = reply;
+        const trace = traceIn(reply.note);
         let outcome: ReadableOutcome = reply.outcome;
         if (outcome.header === FRAME_HEADER) {
           const content = await unpacked(this.services, request, state, outcome, retentionLeftMs);
@@ -155,10 +157,10 @@ export class BeginProtocol {
           ? this.reportUnavailable(request, elsewhere.error)
           : rejectDecision('mismatch');
       case 'in_progress':
-        return rejectDecision('in_progress', reply.note);
+        return rejectDecision('in_progress', traceIn(reply.note));
       case 'abandoned': {
         if (attempts.mayOwn(recordKey, recovers, reply.fence)) {
-          return rejectDecision('in_progress', reply.note);
+          return rejectDecision('in_progress', traceIn(reply.note));
         }
         const requested = expiredLeaseAction(request);
         // Another process has taken the record over, or this one's attempt has reached its hard deadline.
@@ -214,7 +216,7 @@ export class BeginProtocol {
     services.attempts.keep(attempt, sentAt);
     // A takeover also if the record was released since: the outcome of the earlier attempt is still unknown.
     if (attempt.isTakeover) {
-      events.emit({ type: 'takeover', ...attempt.subject, trace: reply.note });
+      events.emit({ type: 'takeover', ...attempt.subject, trace: traceIn(reply.note) });
     } else if (events.wants('acquired')) {
       events.emit({ type: 'acquired', ...attempt.subject });
     }
@@ -291,9 +293,15 @@ export class BeginProtocol {
       notAfter: this.serverClock.notAfter(commandTimeoutMs, now),
       onExpiredLease,
       origin,
-      note: this.telemetry.traceOf?.(),
+      note: this.noteOf(request),
       timeoutMs: commandTimeoutMs,
     });
+  }
+
+  private noteOf({ operation, key }: OperationRequest): string | undefined {
+    const { annotations } = this.services;
+    const trace = this.telemetry.traceOf?.();
+    return annotations === undefined ? trace : annotations.noteOf(operation, key, trace);
   }
 
   private originOf(request: OperationRequest): string {

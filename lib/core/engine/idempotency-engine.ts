@@ -6,6 +6,7 @@ import {
   type ReceivedRequest,
 } from '../operation/operation-request.js';
 import type { ResolvedLimits } from '../operation/options.js';
+import type { Annotations } from '../record/annotations.js';
 import { invalidRequestReason, type Transport, type UnprotectedReason } from '../record/events.js';
 import type { IdempotencyEvents } from '../record/idempotency-events.js';
 import { UNKNOWN_FENCE, type Outcome, type OwnerToken, type RecordKey } from '../record/record.js';
@@ -63,11 +64,12 @@ export class IdempotencyEngine {
     readonly service?: string,
     readonly outcomes = new OutcomeTransform(undefined, clock),
     protection?: DigestProtection,
+    readonly annotations?: Annotations,
   ) {
     this.digests = new Digests(service, protection);
     const attempts = new LocalAttempts(limits, clock);
     const deadlines = new DeadlineTimer(clock);
-    this.services = { store, events, clock, deadlines, attempts, outcomes };
+    this.services = { store, events, clock, deadlines, attempts, outcomes, annotations };
     this.tokens = new OwnerTokens(clock);
     const transactions = { unitOfWork, records: store.transactional };
     this.protocol = new BeginProtocol(this.services, transactions, telemetry, service);

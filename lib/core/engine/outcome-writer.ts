@@ -18,6 +18,8 @@ interface Writer {
   readonly services: AttemptServices;
   readonly request: OperationRequest;
   readonly lease: Lease;
+  /** Anew for each command that is sent. */
+  readonly noteOfEnd: string | undefined;
 }
 
 /**
@@ -40,6 +42,7 @@ export function sendComplete(
       retentionMs,
       fingerprint,
       whenGone: 'restore',
+      note: writer.noteOfEnd,
       notify,
       timeoutMs,
     });
@@ -70,7 +73,12 @@ export function sendRelease(writer: Writer, giveUpAt: number): Promise<ReleaseRe
   const tombstoneMs = unfinishedRetentionMs(options);
   const notify = options.duplicates.mode === 'wait';
   const send = (timeoutMs: number) =>
-    writer.services.store.release(writer.lease, { tombstoneMs, notify, timeoutMs });
+    writer.services.store.release(writer.lease, {
+      tombstoneMs,
+      note: writer.noteOfEnd,
+      notify,
+      timeoutMs,
+    });
   return untilReplied(writer, 'release', giveUpAt, send);
 }
 

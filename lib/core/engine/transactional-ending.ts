@@ -179,8 +179,9 @@ export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
   }
 
   private async store(transaction: OpenTransaction, final: FinalOutcome): Promise<void> {
-    const { services, lease } = this.attempt;
-    const complete = () => this.records.complete(transaction, lease, final);
+    const { services, lease, noteOfEnd: note } = this.attempt;
+    const command = { ...final, note };
+    const complete = () => this.records.complete(transaction, lease, command);
     if (!(await services.events.counted('transaction_complete', complete))) {
       throw new Error(
         'The outcome could not be stored in the transaction: the record is no longer in progress, or the transaction is a different one.',

@@ -24,6 +24,11 @@ import {
   type ProtectDigestsOptions,
   type ResolvedProtectDigests,
 } from '../../core/payload/protect-digests.js';
+import {
+  ANNOTATE,
+  type AnnotateOptions,
+  type ResolvedAnnotateOptions,
+} from '../../core/record/annotations.js';
 import { checkSecretKeys, type SecretKeys } from '../../core/payload/secret-keys.js';
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type { Telemetry } from '../../core/telemetry/telemetry.js';
@@ -121,6 +126,12 @@ export interface IdempotencyModuleOptions extends Omit<IdempotencyOptions, 'oper
   /** How operators act on records, with {@link IdempotencyRecords}. */
   readonly operator?: OperatorOptions;
   /**
+   * What each record says of its attempts, for operators: the operation, the process, how long the attempt took, and which
+   * attempts it has replaced; for some 100 bytes a record, and no further command. `true` for its defaults.
+   * @defaultValue false
+   */
+  readonly annotate?: boolean | AnnotateOptions;
+  /**
    * Where metrics and traces go: `openTelemetry()` of nestjs-idempotency/opentelemetry, `prometheus()` of
    * nestjs-idempotency/prometheus, or objects of your own; one or several.
    * @defaultValue none
@@ -141,6 +152,7 @@ export interface ResolvedOptions extends ResolvedHttpOptions {
   readonly breaker: false | ResolvedBreakerOptions;
   readonly reconcile: false | ResolvedReconcileOptions;
   readonly operator: ResolvedOperatorOptions;
+  readonly annotate: false | ResolvedAnnotateOptions;
   readonly protectDigests: false | ResolvedProtectDigests;
   readonly limits: ResolvedLimits;
   readonly service?: string;
@@ -201,6 +213,7 @@ export const OPTIONS: Schema<IdempotencyOptions & IdempotencyModuleOptions, Reso
   breaker: BREAKER,
   reconcile: RECONCILE,
   operator: OPERATOR,
+  annotate: ANNOTATE,
   telemetry: {
     defaultText: 'none',
     places: ['module'],

@@ -102,12 +102,16 @@ describe('a span of a request', () => {
     store.sent.length = 0;
   });
 
-  async function open(options: OpenTelemetryOptions = {}, isTraced = true): Promise<TestApp> {
+  async function open(
+    options: OpenTelemetryOptions = {},
+    isTraced = true,
+    annotate = false,
+  ): Promise<TestApp> {
     return startApp({
       platform: 'express',
       store,
       controllers: [Payments],
-      options: { telemetry: openTelemetry(options), caller: { scope: () => 'tester' } },
+      options: { telemetry: openTelemetry(options), annotate, caller: { scope: () => 'tester' } },
       configure: (nest) => {
         if (isTraced) traceRequests(nest);
       },
@@ -196,13 +200,16 @@ describe('a span of a request', () => {
     expect(spans.every(isUnset)).toBe(true);
   });
 
-  it('a takeover links to the attempt before it, and a replay to the takeover', async () => {
+  it.each([
+    ['', false],
+    [', of an annotated record', true],
+  ])('a takeover links to the attempt before it, and a replay to the takeover%s', async (_, on) => {
     const scenario = app.scenario();
     scenario.gate.close();
-    const late = scenario.post('/payments');
+    const late = scenario.post('/payments', { port: (await start({}, true, on)).port });
     await scenario.started.reached(1);
     now += LEASE_MS + 1;
-    const { port } = await start();
+    const { port } = await start({}, true, on);
     const takingOver = scenario.post('/payments', { port });
     await scenario.started.reached(2);
     scenario.gate.open();

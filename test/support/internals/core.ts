@@ -142,6 +142,12 @@ export {
   type DigestProtection,
   type RecordName,
 } from '../../../lib/core/record/digests.js';
+export {
+  Annotations,
+  annotationsIn,
+  noteOfEnd,
+  traceIn,
+} from '../../../lib/core/record/annotations.js';
 export { IdempotencyEngine } from '../../../lib/core/engine/idempotency-engine.js';
 export { LeaseKeeper } from '../../../lib/core/engine/lease-keeper.js';
 export { entryOf, type Entry } from '../../../lib/core/engine/run-operation.js';

@@ -31,6 +31,7 @@ const FILES = [
   'core/operation/options',
   'core/payload/pack-options',
   'core/payload/protect-digests',
+  'core/record/annotations',
   'core/recovery/reconcile',
   'core/operator/operator-options',
   'transports/common/request-options',
