@@ -105,7 +105,7 @@ function prepared(command: OperatorCommand, given: Given, terminal: Terminal): R
   }
 }
 
-function findOf({ key, scope = [], service, operation, json }: Given, terminal: Terminal): Run {
+function findOf({ key, scope, service, operation, json }: Given, terminal: Terminal): Run {
   required(
     service,
     'service',
@@ -116,30 +116,43 @@ function findOf({ key, scope = [], service, operation, json }: Given, terminal: 
     'key',
     'the key as the client sent it, or - to read it from the input',
   );
-  return async ({ records, isProtected }) => {
+  return async ({ records, isProtected, hasTags }) => {
     // Other processes of the machine can see the arguments.
     const own = given === '-' ? withoutLineEnd(await terminal.readInput()) : given;
     if (own === '') throw new UsageError('The input has no key.');
-    const found = await records.find({ key: own, scope });
-    for (const sheet of found)
+    let isFound = false;
+    const show = (sheet: RecordSheet) => {
+      isFound = true;
       terminal.print(json === true ? lineOf(jsonOf(sheet)) : `${sheetText(sheet)}\n`);
-    if (found.length > 0) return DONE;
+    };
+    for (const sheet of await records.find({ key: own, scope: scope ?? [] })) show(sheet);
+    if (!isFound && scope === undefined && hasTags) {
+      const filter = { key: own, operation: operation?.length === 1 ? operation[0] : undefined };
+      for await (const sheet of all(records, filter, terminal)) show(sheet);
+    }
+    if (isFound) return DONE;
     const narrow =
       operation === undefined
         ? ' --operation was not given: only a key that is unique for its caller was looked up.'
+        : '';
+    const unknown =
+      scope === undefined && !hasTags
+        ? ' --scope was not given: only a request of nobody was looked up. Set IDEMPOTENCY_TAG_SECRETS to find the key of anybody, if the application has "annotate.tags".'
         : '';
     const plain = isProtected
       ? ''
       : ' IDEMPOTENCY_DIGEST_KEYS is not set: an application with "protectDigests" has other names.';
     terminal.note(
-      `No record: it never began, has expired, or has another caller, operation or service.${narrow}${plain}\n`,
+      `No record: it never began, has expired, or has another caller, operation or service.${narrow}${unknown}${plain}\n`,
     );
     return NOT_DONE;
   };
 }
 
 function listOf(given: Given, terminal: Terminal): Run {
-  const { state, lease, json, scope } = given;
+  const { state, lease, json, scope, operation: [operation, ...others] = [] } = given;
+  if (others.length > 0)
+    throw new UsageError('Pass --operation once: a list is of one operation, or of all.');
   const states: RecordState[] | undefined = state?.map((each) =>
     oneOf(each, 'state', RECORD_STATES),
   );
@@ -148,6 +161,7 @@ function listOf(given: Given, terminal: Terminal): Run {
     lease: lease === undefined ? undefined : oneOf(lease, 'lease', ['running', 'over'] as const),
     minAge: given['min-age'] as Duration | undefined,
     scope: scope === undefined ? undefined : scopeOf(given, terminal),
+    operation,
   };
   const limit = wholeNumber(given.limit, 'limit', 1_000_000) ?? 100;
   return async ({ records }) => {

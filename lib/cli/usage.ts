@@ -43,7 +43,7 @@ reads and deletes a blob. Exits with 0 if all is ok, with 1 after a warning or a
 
 export const OPERATOR_USAGE = `Usage: nestjs-idempotency find    STORE --service NAME --key KEY [--operation NAME]... [--scope PART]...
        nestjs-idempotency list    STORE [--state STATE]... [--lease running|over] [--min-age TIME] [--limit NUMBER]
-                                        [--service NAME --scope PART...]
+                                        [--operation NAME] [--service NAME --scope PART...]
        nestjs-idempotency show    STORE --record=RECORD
        nestjs-idempotency release|complete|reopen|redact|retain|delete
                                   STORE --record=RECORD --expect=STATE:FENCE --actor NAME --reason TEXT
@@ -57,8 +57,10 @@ wrong, 3 without a reply of the store or the audit; then look with show what bec
                      --postgres URL [--schema NAME] [--table NAME] [--no-prepared-statements]; or IDEMPOTENCY_STORE_URL
   --service          the module option "service" of the application
   --key              the client's key; - reads it from the input, so that no list of processes shows it
-  --operation        the name of an operation, such as PaymentsController.charge; once for each candidate
-  --scope            the caller, once for each part, the most general first; of a message with its consumer first for find
+  --operation        the name of an operation, such as PaymentsController.charge; once for each candidate of find; list needs
+                     records that say it, by the module option "annotate"
+  --scope            the caller, once for each part, the most general first; of a message with its consumer first for find.
+                     Without it, find looks for a request of nobody, and then for the key's tag in all records
   --scope-tag-parts  as the option of protectDigests                        (all)
   --state            in_progress, completed, failed or released
   --min-age          how long ago the attempt began, at least, such as 10m
@@ -75,5 +77,6 @@ wrong, 3 without a reply of the store or the audit; then look with show what bec
                      idempotency:audit; or IDEMPOTENCY_AUDIT_URL     (lines in the error output)
   --json             prints a JSON object for each record or result
 
+  IDEMPOTENCY_TAG_SECRETS  the secrets of "annotate.tags", separated by commas
   IDEMPOTENCY_DIGEST_KEYS  the keys of "digestKeys", in base64, in their order, separated by commas; none for a name without a key
 `;

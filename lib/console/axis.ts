@@ -1,4 +1,5 @@
-import type { RecordSheet } from '../core/operator/record-sheet.js';
+import { agoOf, type RecordSheet } from '../core/operator/record-sheet.js';
+import type { AttemptAnnotations } from '../core/record/annotations.js';
 import { textOfMs } from '../core/operator/text-of-ms.js';
 import { html, type Html, type HtmlValue } from './html.js';
 import type { SeenEvent } from './recent-events.js';
@@ -23,7 +24,7 @@ interface Span {
 const WIDTH = 1_000;
 const ROW = 24;
 
-/** Attempts that this process has seen are drawn as well, as many as a page can show. */
+/** As many attempts as a page can show. */
 const MAX_ROWS = 12;
 
 const ENDS: readonly SeenEvent['type'][] = [
@@ -35,24 +36,50 @@ const ENDS: readonly SeenEvent['type'][] = [
 ];
 
 /**
- * The life of a record on one line of time: what the store says of its latest attempt, and what this process has seen. A
- * heartbeat is no event: it moves the end of the lease.
+ * The life of a record on one line of time: what the store says of its attempts, and what this process has seen. A heartbeat
+ * is no event: it moves the end of the lease.
  * @param now - by the process' clock, as those of the events.
  */
-export function axis({ record }: RecordSheet, events: readonly SeenEvent[], now: number): Html {
+export function axis(
+  { record, annotations }: RecordSheet,
+  events: readonly SeenEvent[],
+  now: number,
+): Html {
   const { state, attempt, ageMs, leaseLeftMs, retentionLeftMs } = record;
+  const { tookMs } = annotations;
   const began = now - ageMs;
   const leaseEnd = leaseLeftMs === undefined ? undefined : now + leaseLeftMs;
   const current = {
     attempt,
     from: began,
-    to: leaseEnd === undefined ? endOf(attempt, events, began) : Math.min(now, leaseEnd),
+    to:
+      leaseEnd !== undefined
+        ? Math.min(now, leaseEnd)
+        : tookMs === undefined
+          ? endOf(attempt, events, began)
+          : began + tookMs,
   };
-  const spans = [...earlier(events, attempt), current].slice(-MAX_ROWS);
+  const told = annotations.earlier.map((each, at) => ({
+    ...each,
+    attempt: attempt - 1 - at,
+    from: now - agoOf(record, each.beganAt),
+  }));
+  const areTold = new Set(told.map((each) => each.attempt));
+  const spans = [
+    ...told.map((each) => ({ ...each, to: each.from + (each.tookMs ?? 0) })),
+    ...earlier(events, attempt).filter((each) => !areTold.has(each.attempt)),
+    current,
+  ]
+    .sort((one, other) => one.attempt - other.attempt)
+    .slice(-MAX_ROWS);
   const marks: readonly Mark[] = [
-    { at: began, kind: 'began' as const, says: `attempt ${String(attempt)} began` },
+    ...[...told, { ...annotations, attempt, from: began, end: undefined }].flatMap(marksOf),
     ...events
-      .filter((event) => event.type !== 'acquired' || event.attempt !== attempt)
+      .filter(
+        (event) =>
+          event.type !== 'acquired' ||
+          (event.attempt !== attempt && !areTold.has(event.attempt ?? 0)),
+      )
       .map((event) => ({ at: event.at.getTime(), kind: 'event' as const, says: wordsOf(event) })),
     ...(leaseEnd === undefined
       ? []
@@ -90,13 +117,36 @@ export function axis({ record }: RecordSheet, events: readonly SeenEvent[], now:
         ${marks.map(({ at, kind }) => html`<line class="${kind}" x1="${x(at)}" x2="${x(at)}" y1="0" y2="${height}"></line>`)}
       </svg>
       <figcaption>
-        Each bar is an attempt while it had the record. Of earlier attempts and of events, this
-        process shows what it has seen itself.
+        Each bar is an attempt while it is known to have had the record. Earlier attempts are those
+        that the record tells of, and those that this process has seen, as are events.
       </figcaption>
     </figure>
     <ol class="times">
       ${marks.map(({ at, kind, says }) => html`<li class="${kind}">${time(new Date(at))} ${says}</li>`)}
     </ol>`;
+}
+
+/** Of an attempt that the record tells of. */
+function marksOf({
+  attempt,
+  from,
+  holder,
+  tookMs,
+  end,
+}: AttemptAnnotations &
+  Pick<Span, 'attempt' | 'from'> & { readonly end?: string | undefined }): Mark[] {
+  const who = `attempt ${String(attempt)}`;
+  const began = [
+    `${who} began`,
+    holder !== undefined && html` in <bdi>${holder}</bdi>`,
+    end === 'expired' && ', and its lease ended without an outcome',
+  ];
+  const marks: Mark[] = [{ at: from, kind: 'began', says: began }];
+  if (tookMs !== undefined) {
+    const says = `${who}: ${end === undefined ? 'ended' : 'released'} after ${textOfMs(tookMs)}`;
+    marks.push({ at: from + tookMs, kind: 'event', says });
+  }
+  return marks;
 }
 
 function leaseWords(now: number, leaseEnd: number): string {

@@ -81,7 +81,11 @@ class ConsoleController {
     const parts = scope.split(/\r?\n/).filter((part) => part !== '');
     let status = 200;
     const found = await this.records
-      .find({ key, scope: parts, operation: operation === '' ? undefined : operation })
+      .find({
+        key,
+        scope: parts.length === 0 ? undefined : parts,
+        operation: operation === '' ? undefined : operation,
+      })
       .catch((error: unknown) => {
         const refusal = refusalOf(error);
         status = refusal.status;

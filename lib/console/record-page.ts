@@ -1,6 +1,7 @@
 import type { ActionResult } from '../core/operator/operator.js';
 import type { OperatorAction } from '../core/operator/operator-options.js';
 import type { PossibleAction, RecordSheet } from '../core/operator/record-sheet.js';
+import { textOfMs } from '../core/operator/text-of-ms.js';
 import { DROPPING, LABELS, TYPED } from './actions.js';
 import type { ConsolePermission } from './console-options.js';
 import { html, type Html } from './html.js';
@@ -59,8 +60,10 @@ export function about(
   offered: Offered | undefined,
   now: number,
 ): Html {
-  const { recordKey, record, happened, retry, actions } = sheet;
-  const operation = events.find((event) => event.operation !== undefined)?.operation;
+  const { recordKey, record, annotations, happened, retry, actions } = sheet;
+  const { holder, tookMs } = annotations;
+  const operation =
+    annotations.operation ?? events.find((event) => event.operation !== undefined)?.operation;
   const facts: Facts = [
     ['Record', html`<code>${recordKey}</code>`],
     ['State', stateOf(sheet)],
@@ -68,9 +71,11 @@ export function about(
       'Operation',
       operation === undefined ? 'not seen by this process' : html`<bdi>${operation}</bdi>`,
     ],
+    ['Process', holder === undefined ? 'unknown' : html`<bdi>${holder}</bdi>`],
     ['Attempts', record.attempt],
     ['Takeovers', record.takeovers],
     ['Began', ago(record.ageMs)],
+    ['Took', tookMs === undefined ? 'unknown' : textOfMs(tookMs)],
     ['Fencing token', record.fence],
     ['Note', record.note === undefined ? 'none' : html`<bdi>${record.note}</bdi>`],
   ];

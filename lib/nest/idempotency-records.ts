@@ -2,6 +2,7 @@ import type { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import { IdempotencyOptionsError } from '../core/errors/errors.js';
 import type { Duration } from '../core/options/duration.js';
 import { checkDuration, throwOptionError } from '../core/options/option-checks.js';
+import { isText } from '../core/options/option-schema.js';
 import {
   Operator,
   type ActionOptions,
@@ -24,7 +25,10 @@ import type { OperationNames } from './registry/operation-names.js';
 export interface RecordQuery {
   /** As the client sent it; the value of the header field may be quoted. */
   readonly key: string;
-  /** The caller, as `caller.scope` or `scope` gives it; of a message with its consumer first. @defaultValue none */
+  /**
+   * The caller, as `caller.scope` or `scope` gives it; of a message with its consumer first; `[]` for requests of nobody.
+   * @defaultValue unknown: searched by the tag of the key
+   */
   readonly scope?: ScopePart | readonly ScopePart[] | undefined;
   /** @defaultValue each operation of this application */
   readonly operation?: string | undefined;
@@ -40,6 +44,10 @@ export interface RecordFilter {
   readonly minAge?: Duration | undefined;
   /** Only records of this scope, and of those within it. Needs `protectDigests`. */
   readonly scope?: ScopePart | readonly ScopePart[] | undefined;
+  /** Only records of this operation. Needs `annotate`. */
+  readonly operation?: string | undefined;
+  /** Only records of this key of a client, whoever sent it. Needs `annotate.tags`. */
+  readonly key?: string | undefined;
 }
 
 /** Where a list goes on. */
@@ -83,6 +91,8 @@ const WOULD_BE: Pick<ActionResult, 'kind' | 'body'> = { kind: 'ok' };
 
 const MAX_LOOKUPS = 500;
 const MAX_SCANNED = 2_000;
+/** For a key whose caller is unknown: a list goes on. */
+const MAX_SEARCHED = 20_000;
 const MAX_PLAN = 1_000;
 const MAX_PER_SECOND = 1_000;
 
@@ -113,11 +123,45 @@ export class IdempotencyRecords {
   }
 
   /**
-   * The records of a key: it is looked up under each name that it may have, and nothing is searched.
-   * @throws {@link IdempotencyOptionsError} for an invalid scope, and for more operations than can be looked up.
+   * The records of a key: it is looked up under each name that it may have. Nothing is searched but a key without `scope`
+   * that is none of a request of nobody: by its tag, among 20,000 records at most. `list({ key })` goes further.
+   * @throws {@link IdempotencyOptionsError} for an invalid scope, for more operations than can be looked up, and if the key of
+   * an unknown caller was not found though there are more records, or without `annotate.tags`.
    */
-  async find({ key, scope = [], operation }: RecordQuery): Promise<readonly RecordSheet[]> {
-    if (typeof key !== 'string' || key === '') throwOptionError('key', 'a text', typeof key);
+  async find({ key, scope, operation }: RecordQuery): Promise<readonly RecordSheet[]> {
+    checkKey(key);
+    const found = await this.lookUp(key, scope ?? [], operation);
+    return scope === undefined && found.length === 0 ? this.search(key, operation) : found;
+  }
+
+  private async search(key: string, operation: string | undefined): Promise<RecordSheet[]> {
+    // Records that do not say their operation may be of it.
+    const isSaid =
+      operation !== undefined && this.engine.annotations?.textOfOperation(operation) !== undefined;
+    const filter = { key, operation: isSaid ? operation : undefined };
+    const found = new Map<RecordKey, RecordSheet>();
+    let scanned = 0;
+    let cursor: string | undefined;
+    do {
+      const page = await this.list(filter, { cursor, limit: 500 });
+      for (const sheet of page.records) found.set(sheet.recordKey, sheet);
+      scanned += page.scanned;
+      cursor = page.cursor;
+    } while (cursor !== undefined && scanned < MAX_SEARCHED);
+    if (cursor !== undefined && found.size === 0) {
+      throw new IdempotencyOptionsError(
+        `IdempotencyRecords.find() has looked at ${String(scanned)} records without the key, and there are more. Give the "scope", or go on with list({ key }).`,
+      );
+    }
+    const sheets = await Promise.all([...found.keys()].map((recordKey) => this.explain(recordKey)));
+    return sheets.filter((sheet) => sheet !== undefined);
+  }
+
+  private async lookUp(
+    key: string,
+    scope: ScopePart | readonly ScopePart[],
+    operation: string | undefined,
+  ): Promise<readonly RecordSheet[]> {
     const parts = givenScope(readScope(scope, true));
     // Without an operation: `key.uniqueFor: 'principal'`.
     const operations = [...(operation === undefined ? this.names.all() : [operation]), undefined];
@@ -147,14 +191,16 @@ export class IdempotencyRecords {
 
   /**
    * A page of records, in no order. It may be empty although more follow: the store looks at a limited number for each.
-   * @throws {@link IdempotencyOptionsError} if the store cannot list records.
+   * @throws {@link IdempotencyOptionsError} if the store cannot list records, or if they do not say what is asked for.
    */
   async list(filter: RecordFilter = {}, position: ListPosition = {}): Promise<RecordList> {
     const { limit = 100, cursor = '' } = position;
     if (!Number.isInteger(limit) || limit < 1 || limit > 500) {
       throwOptionError('limit', 'an integer from 1 to 500', limit);
     }
-    const { scope, states, lease, minAge } = filter;
+    const { scope, states, lease, minAge, operation, key } = filter;
+    const ofOperation = operation === undefined ? undefined : this.textOfOperation(operation);
+    const ofKey = key === undefined ? undefined : this.textsOfKey(key);
     const prefixes = scope === undefined ? [''] : this.prefixesOf(scope);
     // Of several digest keys, one prefix after the other.
     const at = cursor === '' ? 0 : Number(cursor.slice(0, cursor.indexOf(' ')));
@@ -163,13 +209,18 @@ export class IdempotencyRecords {
       keyPrefix: prefixes[at] ?? throwOptionError('cursor', 'one of this list', 'another'),
       states,
       lease,
+      notes: ofKey ?? (ofOperation === undefined ? undefined : [ofOperation]),
       minAgeMs: minAge === undefined ? undefined : checkDuration('minAge', minAge, '0ms', '365d'),
       limit,
       maxScanned: MAX_SCANNED,
       cursor: within === '' ? undefined : within,
     });
     // Of the store's own notes and probes, none is a request's.
-    const own = page.records.filter(({ recordKey }) => recordKey.length === RECORD_KEY_LENGTH);
+    const own = page.records.filter(
+      ({ recordKey, note = '' }) =>
+        recordKey.length === RECORD_KEY_LENGTH &&
+        (ofOperation === undefined || note.includes(ofOperation)),
+    );
     const records = own.map(({ recordKey, ...record }) => sheetOf(recordKey, record, undefined));
     const { scanned } = page;
     if (page.cursor !== undefined) {
@@ -313,6 +364,26 @@ export class IdempotencyRecords {
     } while (cursor !== undefined);
   }
 
+  private textOfOperation(operation: string): string {
+    if (!isText(operation)) throwOptionError('operation', 'a text', typeof operation);
+    const text = this.engine.annotations?.textOfOperation(operation);
+    if (text !== undefined) return text;
+    throw new IdempotencyOptionsError(
+      'The records of an operation cannot be listed: without the module option "annotate", or with its "operation" false, a record does not say which operation it is of. Set "annotate" to true; records that began before then stay without.',
+    );
+  }
+
+  private textsOfKey(key: string): string[] {
+    checkKey(key);
+    const { annotations } = this.engine;
+    if (annotations?.hasTags === true) {
+      return [...new Set([key, unquoted(key)])].flatMap((text) => annotations.textsOfKey(text));
+    }
+    throw new IdempotencyOptionsError(
+      'A key cannot be found without its caller: the name of a record is a digest of scope, operation and key together. Give the "scope", or set the module option "annotate.tags" to { secret }; records that began before then stay without a tag.',
+    );
+  }
+
   private prefixesOf(scope: ScopePart | readonly ScopePart[]): string[] {
     const readings = readingsOf(givenScope(readScope(scope)));
     const prefixes = readings.flatMap((reading) => this.engine.scopePrefixes(reading));
@@ -321,6 +392,10 @@ export class IdempotencyRecords {
       'The records of a scope cannot be found: without the module option "protectDigests" the name of a record is a digest of scope, operation and key together. With it, a tag of the scope stands in front.',
     );
   }
+}
+
+function checkKey(key: unknown): void {
+  if (!isText(key)) throwOptionError('key', 'a text', typeof key);
 }
 
 const QUOTED = /^"(.*)"$/s;

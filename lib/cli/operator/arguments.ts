@@ -30,7 +30,15 @@ const FRESHNESS = { 'max-execution': text, 'settled-for': text };
 
 const OPTIONS = {
   find: { ...STORE, ...OF_SCOPE, operation: texts, key: text },
-  list: { ...STORE, ...OF_SCOPE, state: texts, lease: text, 'min-age': text, limit: text },
+  list: {
+    ...STORE,
+    ...OF_SCOPE,
+    operation: texts,
+    state: texts,
+    lease: text,
+    'min-age': text,
+    limit: text,
+  },
   show: { ...STORE, record: text },
   release: { ...STORE, ...OF_RECORD, 'nothing-happened': flag },
   complete: { ...STORE, ...OF_RECORD, retention: text },

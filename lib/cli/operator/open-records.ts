@@ -4,6 +4,8 @@ import { IdempotencyMeter } from '../../core/meter/idempotency-meter.js';
 import type { AuditEntry } from '../../core/operator/operator-options.js';
 import type { Duration } from '../../core/options/duration.js';
 import { staticKeys, type KeyMaterial } from '../../core/payload/secret-keys.js';
+import { ANNOTATE, type AnnotateOptions } from '../../core/record/annotations.js';
+import { resolveGroup } from '../../core/options/option-schema.js';
 import { IdempotencyEvents } from '../../core/record/idempotency-events.js';
 import { nodeClock } from '../../core/util/clock.js';
 import { engineOf } from '../../nest/engine-of.js';
@@ -20,6 +22,8 @@ export interface OpenedRecords {
   readonly records: IdempotencyRecords;
   /** Whether names are looked up by digest keys. */
   readonly isProtected: boolean;
+  /** Whether a key is found without its caller. */
+  readonly hasTags: boolean;
   readonly address: ServerAddress;
   readonly close: () => Promise<void>;
 }
@@ -44,6 +48,7 @@ export async function openRecords(
   const url = urlOf(given, environment);
   const { service = NO_SERVICE, schema, table, sentinel, operation = [] } = given;
   const protection = protectionOf(given, environment);
+  const tags = tagsOf(environment);
   const opened = await openStore(url, {
     schema,
     table,
@@ -56,6 +61,7 @@ export async function openRecords(
     store,
     service,
     ...protection,
+    annotate: tags === undefined || { tags },
     operator: { audit, ...defined({ settledFor: given['settled-for'] as Duration | undefined }) },
     lease: defined({ maxExecution: given['max-execution'] as Duration | undefined }),
     storeErrors: { commandTimeout: TIMEOUT, saveTimeout: TIMEOUT },
@@ -69,7 +75,8 @@ export async function openRecords(
       await engine.outcomes.close();
       await opened.close();
     };
-    return { records, isProtected: protection !== undefined, address, close };
+    const [isProtected, hasTags] = [protection !== undefined, tags !== undefined];
+    return { records, isProtected, hasTags, address, close };
   } catch (error) {
     await opened.close();
     throw error;
@@ -118,6 +125,18 @@ function protectionOf(
   } catch (error) {
     throw new UsageError(`IDEMPOTENCY_DIGEST_KEYS: ${asError(error).message}`);
   }
+}
+
+/** Of `annotate.tags`. */
+function tagsOf({ IDEMPOTENCY_TAG_SECRETS: list }: Environment): AnnotateOptions['tags'] {
+  if (list === undefined || list === '') return undefined;
+  const secret = list.split(',').map((each) => each.trim());
+  try {
+    resolveGroup('annotate', ANNOTATE, { tags: { secret } });
+  } catch (error) {
+    throw new UsageError(`IDEMPOTENCY_TAG_SECRETS: ${asError(error).message}`);
+  }
+  return { secret };
 }
 
 export const DIGEST_KEYS =

@@ -8,13 +8,14 @@ export function jsonOf({
   recordKey,
   expected,
   record,
+  annotations,
   happened,
   retry,
   actions,
 }: RecordSheet): object {
   const { state, attempt, takeovers, ageMs, leaseLeftMs, retentionLeftMs } = record;
   const facts = { state, attempt, takeovers, ageMs, leaseLeftMs, retentionLeftMs };
-  return { recordKey, expected, ...facts, happened, retry, actions };
+  return { recordKey, expected, ...facts, ...annotations, happened, retry, actions };
 }
 
 export function lineOf(value: object): string {
@@ -22,8 +23,16 @@ export function lineOf(value: object): string {
 }
 
 /** A record in sentences, and the options of an act on it. */
-export function sheetText({ recordKey, expected, happened, retry, actions }: RecordSheet): string {
+export function sheetText({
+  recordKey,
+  expected,
+  annotations: { operation },
+  happened,
+  retry,
+  actions,
+}: RecordSheet): string {
   const rows = [
+    ...(operation === undefined ? [] : [['operation', operation]]),
     ['state', expected.state],
     ['happened', happened],
     ['retry', retry],
@@ -35,14 +44,18 @@ export function sheetText({ recordKey, expected, happened, retry, actions }: Rec
   return `${recordKey}\n${lines.join('')}${options}`;
 }
 
-const COLUMNS = ['record', 'state', 'attempt', 'began', 'lease', 'kept for'] as const;
+const COLUMNS = ['record', 'state', 'attempt', 'began', 'lease', 'kept for', 'operation'] as const;
 
 /** Wide enough for each value, so that a page can be printed before the next one is there. */
-const WIDTHS = [43, 11, 7, 10, 14];
+const WIDTHS = [43, 11, 7, 10, 14, 10];
 
 export const TABLE_HEAD = rowOf(COLUMNS.map((name) => name.toUpperCase()));
 
-export function tableRow({ recordKey, record }: RecordSheet): string {
+export function tableRow({
+  recordKey,
+  record,
+  annotations: { operation = '-' },
+}: RecordSheet): string {
   const { state, attempt, ageMs, leaseLeftMs, retentionLeftMs } = record;
   const lease =
     leaseLeftMs === undefined
@@ -51,7 +64,15 @@ export function tableRow({ recordKey, record }: RecordSheet): string {
         ? `${textOfMs(leaseLeftMs)} left`
         : `over ${textOfMs(-leaseLeftMs)}`;
   const began = `${textOfMs(ageMs)} ago`;
-  return rowOf([recordKey, state, String(attempt), began, lease, textOfMs(retentionLeftMs)]);
+  return rowOf([
+    recordKey,
+    state,
+    String(attempt),
+    began,
+    lease,
+    textOfMs(retentionLeftMs),
+    operation,
+  ]);
 }
 
 function rowOf(cells: readonly string[]): string {

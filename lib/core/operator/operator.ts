@@ -5,6 +5,7 @@ import { AuditUnavailableError, IdempotencyOptionsError } from '../errors/errors
 import { checkDuration, throwOptionError } from '../options/option-checks.js';
 import type { Duration } from '../options/duration.js';
 import type { AmendedRecord, IdempotencyRecord, List, RecordPage } from '../record/commands.js';
+import { annotationsIn } from '../record/annotations.js';
 import { NOT_KEPT, type RecordKey } from '../record/record.js';
 import { newOwnerToken } from '../record/record-key.js';
 import type { AuditEntry, OperatorAction, ResolvedOperatorOptions } from './operator-options.js';
@@ -101,9 +102,8 @@ export class Operator {
     const change = this.changeOf(action, options);
     const { state, fence } = expected;
     const isApplicable = ALLOWED[action].includes(state);
-    const deleteBody = isApplicable
-      ? await this.bodyDeletion(action, { recordKey, expected })
-      : undefined;
+    const seen = isApplicable ? await this.seenBefore(action, { recordKey, expected }) : undefined;
+    const deleteBody = seen && this.bodyDeletion(recordKey, seen);
     const entry = { action, recordKey, expected: { state, fence }, actor, reason, evenIfRunning };
     try {
       await this.audit({ phase: 'intent', ...entry });
@@ -129,7 +129,7 @@ export class Operator {
       expected: { state, fence },
       change,
       evenIfRunning,
-      notBefore: evenIfRunning ? 0 : this.notBefore(action, fence),
+      notBefore: evenIfRunning ? 0 : this.notBefore(action, fence, seen?.note),
       notify: true,
       timeoutMs: this.protocol.storeErrors.saveTimeout,
     };
@@ -177,17 +177,23 @@ export class Operator {
     }
   }
 
-  /** Only once the record no longer points to it: a retry would find none. */
-  private async bodyDeletion(
+  /** @returns `undefined` where nothing of it matters, or will be done: the record has changed. */
+  private async seenBefore(
     action: OperatorAction,
     { recordKey, expected }: RecordRef,
-  ): Promise<(() => Promise<'deleted' | 'left'>) | undefined> {
+  ): Promise<IdempotencyRecord | undefined> {
     if (!DROPS_OUTCOME.has(action)) return undefined;
-    const { outcome, state, fence, fingerprint } = (await this.inspect(recordKey)) ?? {};
-    // Otherwise the record has changed, and nothing will be done.
-    const isExpected = state === expected.state && fence === expected.fence;
-    if (!isExpected || outcome === undefined || fingerprint === undefined) return undefined;
-    if (state !== 'completed' && state !== 'failed') return undefined;
+    const seen = await this.inspect(recordKey);
+    const isExpected = seen?.state === expected.state && seen.fence === expected.fence;
+    return isExpected ? seen : undefined;
+  }
+
+  /** Only once the record no longer points to it: a retry would find none. */
+  private bodyDeletion(
+    recordKey: RecordKey,
+    { outcome, state, fingerprint }: IdempotencyRecord,
+  ): (() => Promise<'deleted' | 'left'>) | undefined {
+    if (outcome === undefined || (state !== 'completed' && state !== 'failed')) return undefined;
     const binding = { recordKey, state, fingerprint };
     const deletion = this.engine.outcomes.bodyDeletion(outcome, binding);
     return (
@@ -200,11 +206,15 @@ export class Operator {
     );
   }
 
-  /** When an outcome was stored is not known: at the latest, and as a rule long before, at the attempt's hard deadline. */
-  private notBefore(action: OperatorAction, fence: number): number {
+  /**
+   * Unless the record says how long its attempt took, when it was settled is not known: at the latest, and as a rule long
+   * before, at the attempt's hard deadline.
+   */
+  private notBefore(action: OperatorAction, fence: number, note: string | undefined): number {
     if (action !== 'reopen' && action !== 'delete') return 0;
     const beganAt = Math.floor(fence / 1_000);
-    return beganAt + this.protocol.lease.maxExecution + this.operator.settledFor;
+    const { tookMs = this.protocol.lease.maxExecution } = annotationsIn(note);
+    return beganAt + tookMs + this.operator.settledFor;
   }
 
   private async audit(entry: Omit<AuditEntry, 'at'>): Promise<void> {

@@ -1,4 +1,5 @@
 import type { IdempotencyRecord } from '../record/commands.js';
+import { annotationsIn, type RecordAnnotations } from '../record/annotations.js';
 import { NOT_KEPT, type RecordKey, type RecordState } from '../record/record.js';
 import { textOfMs } from './text-of-ms.js';
 import type { OperatorAction } from './operator-options.js';
@@ -21,6 +22,8 @@ export interface PossibleAction {
 /** A record in sentences: what happened, what a retry gets now, what each action would do. */
 export interface RecordSheet extends RecordRef {
   readonly record: Omit<IdempotencyRecord, 'outcome'>;
+  /** Of the module option `annotate`. */
+  readonly annotations: RecordAnnotations;
   readonly happened: string;
   readonly retry: string;
   /** Those that the record's state allows. */
@@ -34,11 +37,13 @@ export function sheetOf(
   isKept = outcome && outcome.header !== NOT_KEPT.header,
 ): RecordSheet {
   const { state, fence } = record;
+  const annotations = annotationsIn(record.note);
   return {
     recordKey,
     expected: { state, fence },
     record,
-    happened: happenedTo(record, isKept),
+    annotations,
+    happened: `${happenedTo(record, annotations, isKept)}${earlierThan(record, annotations)}`,
     retry: retryOf(record, isKept),
     actions: actionsOn(record),
   };
@@ -50,9 +55,38 @@ function isRunning({ leaseLeftMs = 0 }: Seen): boolean {
   return leaseLeftMs > 0;
 }
 
-function happenedTo(record: Seen, isKept: boolean | undefined): string {
+/** When an attempt that the record tells of began, in milliseconds before now. */
+export function agoOf({ fence, ageMs }: Seen, beganAt: number): number {
+  return Math.floor(fence / 1_000) + ageMs - beganAt;
+}
+
+function earlierThan(record: Seen, { earlier }: RecordAnnotations): string {
+  const sentences = earlier.map(({ beganAt, end, holder, tookMs }, at) => {
+    const began = `attempt ${String(record.attempt - 1 - at)} began ${textOfMs(agoOf(record, beganAt))} ago${by(holder)}`;
+    const ended =
+      end === 'released'
+        ? `the key was released${after(tookMs)}`
+        : 'its lease ended without an outcome';
+    return ` Before it, ${began}, and ${ended}.`;
+  });
+  return sentences.join('');
+}
+
+function by(holder: string | undefined): string {
+  return holder === undefined ? '' : ` in ${holder}`;
+}
+
+function after(tookMs: number | undefined): string {
+  return tookMs === undefined ? '' : ` after ${textOfMs(tookMs)}`;
+}
+
+function happenedTo(
+  record: Seen,
+  { holder, tookMs }: RecordAnnotations,
+  isKept: boolean | undefined,
+): string {
   const { state, attempt, ageMs, leaseLeftMs = 0, retentionLeftMs, takeovers } = record;
-  const began = `Attempt ${String(attempt)} began ${textOfMs(ageMs)} ago`;
+  const began = `Attempt ${String(attempt)} began ${textOfMs(ageMs)} ago${by(holder)}`;
   switch (state) {
     case 'in_progress':
       return isRunning(record)
@@ -63,11 +97,11 @@ function happenedTo(record: Seen, isKept: boolean | undefined): string {
       const how = state === 'completed' ? 'succeeded' : 'failed';
       const kept =
         isKept === false ? 'That it is done is kept, its response is not' : 'Its outcome is kept';
-      return `${began} and ${how}. ${kept}, for another ${textOfMs(retentionLeftMs)}.`;
+      return `${began} and ${how}${after(tookMs)}. ${kept}, for another ${textOfMs(retentionLeftMs)}.`;
     }
     case 'released': {
       const earlier = takeovers > 0 ? ' Whether an earlier attempt had its effect is unknown.' : '';
-      return `${began}, and the key was released.${earlier}`;
+      return `${began}, and the key was released${after(tookMs)}.${earlier}`;
     }
   }
 }

@@ -63,9 +63,9 @@ describe.each<Platform>(['express', 'fastify'])('Forged requests on %s', (platfo
     const after = await app!.stored(recordKey);
     if (acts) expect(after).toMatchObject({ state: 'completed' });
     else expect(after).toEqual(before);
-    expect((await post(`${app!.url}/find`, all, { key: 'k', operation: 'o' })).status).toBe(
-      acts ? 200 : 403,
-    );
+    expect(
+      (await post(`${app!.url}/find`, all, { key: 'k', scope: 's', operation: 'o' })).status,
+    ).toBe(acts ? 200 : 403);
   });
 });
 
@@ -81,6 +81,9 @@ describe('What comes from outside', () => {
     const dead = await abandon(store, operation, mark('key'), LEASE_MS, {
       note: mark('note').replaceAll(' ', '_'),
     });
+    const annotated = (name: string) => encodeURIComponent(mark(name));
+    const history = `~h${annotated('holder')};~o${annotated('named')}~<1i~h${annotated('earlier')}`;
+    const { lease } = await abandon(store, operation, 'other', LEASE_MS, { note: history });
     app!.pass(LEASE_MS);
     const as = { ...AS_ALL, 'x-actor': mark('actor') };
     const { recordKey } = dead.lease;
@@ -93,6 +96,7 @@ describe('What comes from outside', () => {
       abandoned: await get('/abandoned'),
       cursor: await get(`/abandoned?cursor=${encodeURIComponent(mark('cursor'))}`),
       record: await get(`/records/${recordKey}`),
+      annotated: await get(`/records/${lease.recordKey}`),
       missing: await get(`/records/${encodeURIComponent(mark('path'))}`),
       found: await (await post(`${app!.url}/find`, as, found)).text(),
       refused: await (await post(act, as, { ...form, fence: mark('fence') })).text(),
@@ -109,6 +113,9 @@ describe('What comes from outside', () => {
     expect(pages.now).toContain(escaped('operation'));
     expect(pages.found).toContain(escaped('operation'));
     expect(pages.record).toContain('&amp;note');
+    for (const name of ['holder', 'named', 'earlier']) {
+      expect(pages.annotated).toContain(escaped(name));
+    }
     expect(pages.audit).toContain(escaped('actor'));
     expect(pages.found).toContain('completed');
   });

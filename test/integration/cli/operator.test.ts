@@ -104,6 +104,35 @@ describe.each(PLACES)('On %s, an operator at a terminal', (_, open) => {
     expect(ran).toEqual([]);
   });
 
+  it('finds the key of an unknown caller by its tag, and lists the records of an operation', async () => {
+    const secret = randomUUID();
+    const annotate = { holder: 'pod-1', tags: { secret } };
+    const environment = { IDEMPOTENCY_TAG_SECRETS: `${'n'.repeat(32)},${secret}` };
+    const { call, terminal } = await beside(await open(), { annotate }, environment);
+    const [key, other] = [randomUUID(), randomUUID()];
+    await call(key);
+    await call(other);
+    const find = (...more: string[]) =>
+      terminal.run('find', ['--service', SERVICE, '--key', '-', ...more], `${key}\n`);
+    const found = await find();
+    expect(found.code).toBe(0);
+    expect(found.text).toMatch(/^ {2}operation settle$/m);
+    expect(found.text).toMatch(/began .* ago in pod-1 and succeeded after /);
+    expect(found.text).not.toContain(key);
+    const [sheet, ...others] = (await find('--operation', 'settle', '--json')).objects();
+    expect(others).toEqual([]);
+    expect(sheet).toMatchObject({ operation: 'settle', holder: 'pod-1', earlier: [] });
+    expect(await find('--operation', 'refund')).toMatchObject({ code: 1, text: '' });
+    const list = (operation: string) => terminal.run('list', ['--operation', operation, '--json']);
+    const listed = (await list('settle')).objects().map(({ recordKey }) => recordKey);
+    expect(listed).toContain(sheet!.recordKey);
+    expect((await list('sett')).text).toBe('');
+    const without = new OperatorTerminal(terminal.storeUrl);
+    const missed = await without.run('find', ['--service', SERVICE, '--key', key]);
+    expect(missed).toMatchObject({ code: 1, text: '' });
+    expect(missed.notes).toContain('IDEMPOTENCY_TAG_SECRETS');
+  });
+
   it('lists what is abandoned, and releases it: one retry runs it', async () => {
     const place = await open();
     const { call, ran, terminal } = await beside(place);
@@ -191,9 +220,11 @@ describe('A command for operators', () => {
     for (const key of ['1', '2', '3']) await call(key);
     const { text, notes } = await terminal.run('list', ['--state', 'completed', '--limit', '2']);
     expect(text.split('\n').slice(0, -1)).toEqual([
-      expect.stringMatching(/^RECORD {39}STATE {8}ATTEMPT {2}BEGAN {7}LEASE {11}KEPT FOR$/),
+      expect.stringMatching(
+        /^RECORD {39}STATE {8}ATTEMPT {2}BEGAN {7}LEASE {11}KEPT FOR {4}OPERATION$/,
+      ),
       ...Array<unknown>(2).fill(
-        expect.stringMatching(/^[-\w]{43} {2}completed {4}1 +\d+ \w+ ago +- +\d+ \w+$/),
+        expect.stringMatching(/^[-\w]{43} {2}completed {4}1 +\d+ \w+ ago +- +\d+ \w+ +-$/),
       ),
     ]);
     expect(notes).toContain('more than 2');

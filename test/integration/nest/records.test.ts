@@ -55,6 +55,11 @@ async function started(options: Partial<IdempotencyModuleOptions>) {
   };
 }
 
+const one = (sheets: readonly RecordSheet[]): RecordSheet => {
+  expect(sheets).toHaveLength(1);
+  return sheets[0]!;
+};
+
 describe('IdempotencyRecords', () => {
   let now: number;
   let store: MemoryIdempotencyStore;
@@ -63,11 +68,6 @@ describe('IdempotencyRecords', () => {
     now = Date.UTC(2026, 0, 1);
     store = memoryStore({ now: () => now });
   });
-
-  const one = (sheets: readonly RecordSheet[]): RecordSheet => {
-    expect(sheets).toHaveLength(1);
-    return sheets[0]!;
-  };
 
   /** A call whose process died, and a retry of it that counts its executions. */
   async function withDeadCall(options: Partial<IdempotencyModuleOptions> = {}) {
@@ -151,6 +151,33 @@ describe('IdempotencyRecords', () => {
     expect(await records.reopen(sheet, OPERATOR)).toMatchObject({ kind: 'ok' });
     await charges.make('k-1');
     expect(charges.made).toEqual(['k-1', 'k-1']);
+  });
+
+  it('drops it sooner where the record says how long its attempt took', async () => {
+    const operator = { settledFor: '30s' } as const;
+    const { records, charges } = await started({ store, operator, annotate: true });
+    await charges.make('k-1');
+    const sheet = one(await records.find({ key: 'k-1', scope: 7 }));
+    const { tookMs = NaN } = sheet.annotations;
+    now += 30_000 + tookMs - 1;
+    expect(await records.delete(sheet, OPERATOR)).toMatchObject({ kind: 'too_fresh' });
+    now += 1;
+    expect(await records.delete(sheet, OPERATOR)).toMatchObject({ kind: 'ok' });
+  });
+
+  it('finds no key of an unknown caller without "annotate.tags", and says why', async () => {
+    const { records, charges } = await started({ store, annotate: true });
+    await charges.make('k-1');
+    const finding = records.find({ key: 'k-1' });
+    expect((await rejection(finding)).message).toContain('"annotate.tags"');
+    expect((await rejection(records.list({ key: 'k-1' }))).message).toContain('"annotate.tags"');
+    expect(await records.find({ key: 'k-1', scope: [] })).toEqual([]);
+  });
+
+  it('lists no records by their operation without "annotate", and says why', async () => {
+    const { records } = await started({ store });
+    const listing = records.list({ operation: 'charges.make' });
+    expect((await rejection(listing)).message).toContain('"annotate"');
   });
 
   it('tells the audit before and after, and raises an event, without key and caller', async () => {
@@ -274,7 +301,7 @@ const SECRETS = staticKeys({
 /** A number: its text finds its records, too. */
 const OTHERS = [7, ...Array.from({ length: 20 }, (_, at) => `caller-${String(at)}`)];
 
-describe.each<[string, () => Promise<IdempotencyStore>]>([
+const STORES: [string, () => Promise<IdempotencyStore>][] = [
   ['memory', () => Promise.resolve(memoryStore())],
   ['Redis', () => Promise.resolve(redisStore({ url: redis.url }))],
   [
@@ -293,7 +320,103 @@ describe.each<[string, () => Promise<IdempotencyStore>]>([
       return store;
     },
   ],
-])('A scope on %s', (_, open) => {
+];
+
+describe.each(STORES)('An annotated record on %s', (_, open) => {
+  const [OLD, NEW] = ['o'.repeat(32), 'n'.repeat(32)];
+
+  async function annotated() {
+    const [store, service] = [await open(), randomUUID()];
+    const app = (secret: string | string[], holder = 'live:2') =>
+      started({ store, service, annotate: { holder, tags: { secret } } });
+    const all = async (records: IdempotencyRecords, filter: Parameters<typeof records.list>[0]) => {
+      const found: string[] = [];
+      let cursor: string | undefined;
+      do {
+        const page = await records.list(filter, { cursor });
+        found.push(...page.records.map(({ recordKey }) => recordKey));
+        cursor = page.cursor;
+      } while (cursor !== undefined);
+      return [...new Set(found)];
+    };
+    return { store, service, app, all };
+  }
+
+  it('says which attempts it had, and is found by its operation and by its key alone', async () => {
+    const { store, service, app, all } = await annotated();
+    const note = '~hdead:1;~osettle%2fit~<';
+    const dead = await abandon(store, 'settle/it', 'k-1', 1, { service, note });
+    const { recordKey } = dead.lease;
+    const { records, service: calls } = await app(OLD);
+    await untilSettled(async () => {
+      const { record } = (await records.explain(recordKey))!;
+      return record.leaseLeftMs !== undefined && record.leaseLeftMs <= 0;
+    });
+    const call = (run: () => Promise<string>) =>
+      calls.run({ operation: 'settle/it', key: 'k-1', scope: 'alice' }, run);
+    await rejection(call(() => Promise.reject(new Error('no connection'))));
+    expect(await call(() => Promise.resolve('settled'))).toBe('settled');
+    const others = ['k-2', 'k-1 '].map((key) =>
+      calls.run({ operation: 'settle', key, scope: 'alice' }, () => Promise.resolve('other')),
+    );
+    await Promise.all(others);
+
+    const sheet = one(await records.find({ key: 'k-1' }));
+    expect(sheet.recordKey).toBe(recordKey);
+    expect(sheet.annotations).toEqual({
+      operation: 'settle/it',
+      holder: 'live:2',
+      tookMs: expect.any(Number),
+      earlier: [
+        {
+          holder: 'live:2',
+          tookMs: expect.any(Number),
+          end: 'released',
+          beganAt: expect.any(Number),
+        },
+        { holder: 'dead:1', end: 'expired', beganAt: Math.floor(dead.lease.fence / 1_000) },
+      ],
+    });
+    expect(sheet.happened).toMatch(
+      /^Attempt 3 began .* ago in live:2 and succeeded after .*\. Before it, attempt 2 began .* in live:2, and the key was released after .*\. Before it, attempt 1 began .* in dead:1, and its lease ended without an outcome\.$/,
+    );
+    expect(await all(records, { operation: 'settle/it' })).toEqual([recordKey]);
+    expect(await all(records, { operation: 'settle' })).toHaveLength(2);
+    expect(await all(records, { operation: 'settl' })).toEqual([]);
+    expect(await all(records, { operation: 'settle', key: 'k-1' })).toEqual([]);
+    expect(await all(records, { operation: 'settle', key: 'k-2' })).toHaveLength(1);
+    expect(sheet.record.note).not.toMatch(/k-1|alice/);
+  });
+
+  it('is found by its key through a rotation of the secret, and by no other secret', async () => {
+    const { app } = await annotated();
+    const first = await app(OLD);
+    const call = (calls: IdempotencyService, key: string) =>
+      calls.run({ operation: 'settle', key, scope: 'alice' }, () => Promise.resolve('settled'));
+    await call(first.service, 'k-1');
+    const second = await app([NEW, OLD]);
+    await call(second.service, 'k-2');
+    expect(await second.records.find({ key: 'k-1' })).toHaveLength(1);
+    expect(await second.records.find({ key: 'k-2' })).toHaveLength(1);
+    expect(await first.records.find({ key: 'k-2' })).toEqual([]);
+  });
+
+  it('of 64 KB is stored as one that is not, and says how long it took', async () => {
+    const { app } = await annotated();
+    const { records, service: calls } = await app(OLD);
+    const large = 'x'.repeat(65_536);
+    const call = () =>
+      calls.run({ operation: 'large', key: 'k-1', scope: 'alice' }, () => Promise.resolve(large));
+    expect(await call()).toBe(large);
+    expect(await call()).toBe(large);
+    const { annotations } = one(
+      await records.find({ key: 'k-1', scope: 'alice', operation: 'large' }),
+    );
+    expect(annotations).toMatchObject({ operation: 'large', tookMs: expect.any(Number) });
+  });
+});
+
+describe.each(STORES)('A scope on %s', (_, open) => {
   const directory = mkdtempSync(join(tmpdir(), 'idempotency-erase-'));
   const blobs = fileBlobs({ directory });
   afterAll(() => {

@@ -17,7 +17,7 @@ export class OperatorTerminal {
   readonly progress: string[] = [];
 
   constructor(
-    private readonly storeUrl: string,
+    readonly storeUrl: string,
     private readonly environment: Readonly<Record<string, string>> = {},
   ) {}
 
