@@ -27,6 +27,7 @@ Replies, each after the nonce
 Without free memory Redis allows the SET after a PEXPIREAT, or where the script says allow-oom.
 ]]
 -- include: value
+-- include: journal
 -- include: record
 -- Also of a record that this command has made expire.
 if token == ARGV[2] then return nonce .. ' already' end
@@ -70,6 +71,7 @@ local record = '2' .. change .. fence .. ' ' .. token .. ' ' .. attempt .. ' ' .
   .. '\n' .. at .. '\n' .. outcome
 redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
+journal('settled', record, ARGV[8] == 'k' and ARGV[2], math.max(at - now, 1)) -- journal
 -- The write is done: a failing PUBLISH must not fail it.
 if ARGV[7] ~= '' then redis.pcall(ARGV[7], KEYS[1], '') end
 return nonce .. ' ok ' .. fence

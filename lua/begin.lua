@@ -38,6 +38,7 @@ A record is two lines of text, then the outcome:
 in ms. The leading 2 is the version of the format.
 ]]
 -- include: value
+-- include: journal
 if value == '' then
   -- Absent, as for nearly every first request: the server's own words are fence and instant.
   if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end
@@ -46,7 +47,10 @@ if value == '' then
   local record = '2p' .. time[1] .. us .. ' ' .. ARGV[2] .. ' 1 0 ' .. ARGV[3] .. (ARGV[9] and ' ' .. ARGV[9] or '')
     .. '\n= ' .. ARGV[5] .. '\n'
   -- An empty value is not an absent one.
-  if redis.call('SET', KEYS[1], record, 'PX', ARGV[4], 'NX') then return nonce .. ' acquired ' .. time[1] .. us end
+  if redis.call('SET', KEYS[1], record, 'PX', ARGV[4], 'NX') then
+    journal('acquired', record) -- journal
+    return nonce .. ' acquired ' .. time[1] .. us
+  end
 end
 
 -- Finished, as for nearly every retry: the head decides, and only a replay reads on.
@@ -103,4 +107,5 @@ end
 fence = string.format('%.0f', math.max((fence or 0) + 1, nowUs))
 local record = '2p' .. fence .. ' ' .. ARGV[2] .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. ARGV[3] .. written .. '\n' .. string.format('%.0f', nowUs) .. ' ' .. ARGV[5] .. '\n'
 redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4])
+journal(string.sub(kind, 2, -2), record) -- journal
 return nonce .. kind .. fence .. counters() .. (kind == ' takeover ' and note or '')

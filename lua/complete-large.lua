@@ -18,6 +18,7 @@ Replies, each after the nonce
            missing; lua/complete.lua decides
 ]]
 -- include: value
+-- include: journal
 local line, head, fence, note, since, lease, maxExecution, retention =
   string.match(value, '^2p(((%d+) %S+ %S+ %S+ %S+) ?(%S*)\n)([=%d]%d*) (%d+) (%-?%d+) (%d+) %S')
 since = line and math.floor((since == '=' and fence or since) / 1000)
@@ -39,6 +40,7 @@ if renamed.err then
   redis.call('PEXPIREAT', KEYS[2], now)
   return renamed
 end
+journal('completed', redis.call('GETRANGE', KEYS[1], 0, #line + 1)) -- journal
 -- The write is done: a failing PUBLISH must not fail it.
 if ARGV[3] and ARGV[3] ~= '' then redis.pcall(ARGV[3], KEYS[1], '') end
 return nonce .. (now < since + math.min(lease, maxExecution) and ' ok' or ' ok_late')

@@ -28,6 +28,7 @@ Replies, each after the nonce
 Without free memory Redis allows the SET after a PEXPIREAT, or where the script says allow-oom.
 ]]
 -- include: value
+-- include: journal
 local line, kind
 if string.sub(value, 1, #ARGV[2]) == ARGV[2] then
   -- In progress and this attempt's, within its first second, as nearly always: no duration of four digits is over. The
@@ -63,6 +64,7 @@ if not line then
     local finished = state == 'c' and 'completed' or 'failed'
     if fingerprint ~= content then return nonce .. ' lost ' .. finished .. ' ' .. fence end
     if #value == 512 then readAll() end
+    journal('superseded', '2' .. state .. ownFence .. ' - ' .. attempt .. ' 0 ' .. content .. note .. '\n', ownToken, ARGV[4]) -- journal
     return { nonce .. ' superseded ' .. finished, value }
   end
 end
@@ -77,6 +79,7 @@ at = string.format('%d%06d', at / 1000000, at % 1000000)
 local record = '2' .. ARGV[3] .. line .. at .. '\n' .. ARGV[6] .. '\n' .. ARGV[7]
 redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
+journal(kind == ' restored' and 'restored' or 'completed', record) -- journal
 -- The write is done: a failing PUBLISH must not fail it.
 if ARGV[8] and ARGV[8] ~= '' then redis.pcall(ARGV[8], KEYS[1], '') end
 return nonce .. kind

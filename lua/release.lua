@@ -20,6 +20,7 @@ Replies, each after the nonce
 Without free memory Redis allows the SET after a PEXPIREAT, or where the script says allow-oom.
 ]]
 -- include: value
+-- include: journal
 -- include: record
 -- include: owner
 if not state then return nonce .. ' gone' end
@@ -32,6 +33,7 @@ if ARGV[5] then note = ' ' .. string.sub(ARGV[5] .. string.sub(note, 2), 1, 240)
 local record = '2r' .. fence .. ' ' .. token .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. fingerprint .. note .. '\n' .. at .. '\n'
 redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
+journal('released', record) -- journal
 -- The write is done: a failing PUBLISH must not fail it.
 if ARGV[4] and ARGV[4] ~= '' then redis.pcall(ARGV[4], KEYS[1], '') end
 return nonce .. ' ok'

@@ -63,5 +63,7 @@ taken AS (
     ' ', $11::text, how, extract(epoch FROM statement_timestamp()), record.fence, record.attempt, record.takeovers,
     CASE how WHEN 'abandoned' THEN earlier_note END
   ) AS reply
+    , how, record.state, record.fence, record.attempt, record.fingerprint, record.note -- journal
 )
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, $2::text, CASE how WHEN 'abandoned' THEN 'takeover' ELSE 'acquired' END, statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM taken ON CONFLICT DO NOTHING) -- journal
 SELECT coalesce((SELECT reply FROM taken), $11::text) AS reply

@@ -48,5 +48,7 @@ amended AS (
   FROM found
   WHERE record.record_key = found.record_key
   RETURNING concat_ws(' ', $14::text, record.fence) AS reply
+    , record.state, record.fence, record.attempt, record.fingerprint, record.note -- journal
 )
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, $2::text, 'settled', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM amended ON CONFLICT DO NOTHING) -- journal
 SELECT coalesce((SELECT reply FROM amended), $14::text) AS reply

@@ -48,5 +48,7 @@ inserted AS (
   WHERE NOT EXISTS (SELECT 1 FROM found) AND statement_timestamp() < to_timestamp($7::double precision)
   ON CONFLICT (record_key) DO NOTHING
   RETURNING concat_ws(' ', $10::text, fence) AS reply
+    , state, fence, attempt, fingerprint, note -- journal
 )
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, $2::text, 'acquired', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM inserted ON CONFLICT DO NOTHING) -- journal
 SELECT coalesce((SELECT reply FROM found), (SELECT reply FROM inserted), $10::text) AS reply

@@ -25,5 +25,7 @@ WITH stored AS (
   WHERE record.expires_at > date_trunc('milliseconds', statement_timestamp())
     AND record.state = 'in_progress' AND record.token = $2::text AND record.fence = $3::bigint
   RETURNING record.state
+    , record.fence, record.attempt, record.fingerprint, record.note -- journal
 )
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, $2::text, 'completed', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM stored WHERE state = $4::text ON CONFLICT DO NOTHING) -- journal
 SELECT concat_ws(' ', $9::text, (SELECT 'stored' FROM stored WHERE state = $4::text)) AS reply

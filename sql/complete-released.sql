@@ -24,5 +24,7 @@ WITH stored AS (
   WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
     AND state = 'released' AND token <> $2::text
   RETURNING concat_ws(' ', $8::text, 'stored') AS reply
+    , state, fence, attempt, fingerprint, note -- journal
 )
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, $2::text, 'completed', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM stored ON CONFLICT DO NOTHING) -- journal
 SELECT coalesce((SELECT reply FROM stored), $8::text) AS reply

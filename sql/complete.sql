@@ -26,5 +26,7 @@ WITH stored AS (
     AND state = 'in_progress' AND token = $2::text AND ($3::bigint = 0 OR fence = $3::bigint)
     AND ($9::boolean OR lease_until > date_trunc('milliseconds', statement_timestamp()))
   RETURNING concat_ws(' ', $10::text, 'stored') AS reply
+    , state, fence, attempt, fingerprint, note -- journal
 )
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, $2::text, 'completed', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM stored ON CONFLICT DO NOTHING) -- journal
 SELECT coalesce((SELECT reply FROM stored), $10::text) AS reply

@@ -21,5 +21,7 @@ WITH released AS (
   WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
     AND state = 'in_progress' AND token = $2::text AND ($3::bigint = 0 OR fence = $3::bigint)
   RETURNING concat_ws(' ', $6::text, 'released') AS reply
+    , state, fence, attempt, fingerprint, note -- journal
 )
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, $2::text, 'released', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM released ON CONFLICT DO NOTHING) -- journal
 SELECT coalesce((SELECT reply FROM released), $6::text) AS reply

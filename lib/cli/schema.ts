@@ -75,6 +75,7 @@ function valuesOf(args: string[], isSql = false) {
       url: { type: 'string' },
       blobs: { type: 'boolean' },
       audit: { type: 'boolean' },
+      journal: { type: 'boolean' },
       schema: { type: 'string' },
       table: { type: 'string' },
       from: { type: 'string' },
@@ -90,11 +91,13 @@ function valuesOf(args: string[], isSql = false) {
   return values;
 }
 
-function tableOf({ blobs, audit, schema, table }: Values): TableName {
-  if (blobs === true && audit === true) throw new UsageError('Pass either --blobs or --audit.');
-  const kind = blobs === true ? 'blobs' : audit === true ? 'audit' : 'records';
+function tableOf({ schema, table, ...values }: Values): TableName {
+  const [kind = 'records', ...others] = OTHER_KINDS.filter((each) => values[each] === true);
+  if (others.length > 0) throw new UsageError('Pass one of --blobs, --audit and --journal.');
   return new TableName({ schema, table }, kind);
 }
+
+const OTHER_KINDS = ['blobs', 'audit', 'journal'] as const;
 
 interface OpenedTable {
   readonly table: TableName;

@@ -39,6 +39,9 @@ export class IdempotencyLifecycle
     replyMismatched: (error) => {
       this.events.emit({ type: 'reply_mismatched', error });
     },
+    entryMissed: (recordKey, reason) => {
+      this.events.emit({ type: 'journal_incomplete', recordKey, reason });
+    },
     warned: ({ code, message }) => {
       this.health.warned(code);
       this.logger.warn(`${message} [${code}]`);

@@ -78,6 +78,21 @@ export class PostgresHarness {
     };
   }
 
+  /** The same, with a journal. */
+  get withJournal(): StoreUnderTest {
+    return {
+      name: `PostgresIdempotencyStore on ${this.version.name} with a journal`,
+      hasSteppableClock: false,
+      create: async () => {
+        const client = await this.#opened();
+        const journal = { service: 'kit', version: '1' };
+        const store = new PostgresIdempotencyStore({ client, journal });
+        await store.migrate();
+        return { store, dispose: () => store.close() };
+      },
+    };
+  }
+
   async close(): Promise<void> {
     await (await this.#lent)?.close();
     await (await this.#pool)?.end();

@@ -68,6 +68,16 @@ export const redisWithoutOwnCommands: StoreUnderTest = {
   },
 };
 
+/** With a journal, and on the server's own clock. */
+export const redisWithJournal: StoreUnderTest = {
+  name: 'RedisIdempotencyStore with a journal',
+  hasSteppableClock: false,
+  create: async () => {
+    const store = redisStore({ client: openClient(), journal: { service: 'kit', version: '1' } });
+    return { store, dispose: () => store.close() };
+  },
+};
+
 /** Runs the shipped scripts: for the cases that do not need a driven clock. */
 export const redisOnItsOwnClock: StoreUnderTest = {
   name: "RedisIdempotencyStore on the server's own clock",

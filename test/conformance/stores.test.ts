@@ -9,6 +9,7 @@ import {
   redisOnItsOwnClock,
   redisOnOwnConnection,
   redisUnderTest,
+  redisWithJournal,
   redisWithLargeRecords,
   redisWithoutOwnCommands,
 } from './redis-under-test.js';
@@ -22,7 +23,8 @@ const STORES = isTestAll
       redisOnItsOwnClock,
       redisWithoutOwnCommands,
       redisWithLargeRecords,
-      ...postgres.flatMap(({ underTest, onItsOwnClock }) => [underTest, onItsOwnClock]),
+      redisWithJournal,
+      ...postgres.flatMap((each) => [each.underTest, each.onItsOwnClock, each.withJournal]),
     ]
   : [
       ...[memoryUnderTest, redisUnderTest, redisOnOwnConnection],

@@ -52,6 +52,7 @@ export interface MeterSource {
     readonly system: string;
     readonly breaker: BreakerState | undefined;
     readonly deletedRecords: number | undefined;
+    readonly missedEntries: number | undefined;
   };
 }
 
@@ -180,6 +181,7 @@ export class IdempotencyMeter {
       case 'reply_mismatched':
       case 'keys_stale':
       case 'operator_action':
+      case 'journal_incomplete':
       // The store has the state itself.
       case 'breaker_opened':
       case 'breaker_half_open':
@@ -313,12 +315,13 @@ export class IdempotencyMeter {
 
   private readStore(): StoreReading {
     const { lastFailure } = this;
-    const { system, breaker, deletedRecords } = this.source?.store ?? NO_STORE;
+    const { system, breaker, deletedRecords, missedEntries } = this.source?.store ?? NO_STORE;
     return {
       system,
       commands: this.readCommands(),
       ...(breaker !== undefined && { breaker }),
       ...(deletedRecords !== undefined && { deletedRecords }),
+      ...(missedEntries !== undefined && { missedEntries }),
       ...(lastFailure !== undefined && { lastFailure }),
     };
   }
@@ -339,6 +342,7 @@ const NO_STORE: MeterSource['store'] = {
   system: 'custom',
   breaker: undefined,
   deletedRecords: undefined,
+  missedEntries: undefined,
 };
 
 /** What the duration of an attempt counts as; not that of an operation that did not start. */

@@ -183,6 +183,15 @@ export const PROCESS_INSTRUMENTS = {
     read: ({ store: { deletedRecords } }) =>
       deletedRecords === undefined ? [] : [{ attributes: {}, value: deletedRecords }],
   },
+  missedEntries: {
+    name: 'idempotency.journal.missed',
+    kind: 'counter',
+    unit: '{entry}',
+    description: 'Entries that the journal of the store lacks, of changes that this process made.',
+    attributes: [],
+    read: ({ store: { missedEntries } }) =>
+      missedEntries === undefined ? [] : [{ attributes: {}, value: missedEntries }],
+  },
   outcomeBytes: {
     name: 'idempotency.outcome.io',
     unit: 'By',

@@ -64,6 +64,8 @@ export interface StoreReading {
   readonly breaker?: BreakerState;
   /** Expired records that the store has deleted in this process. Absent where the server deletes them itself. */
   readonly deletedRecords?: number;
+  /** Entries that the journal of the store lacks, of changes that this process made. Absent without such a journal. */
+  readonly missedEntries?: number;
   /** The last failure of a request's command, or of a reconciler round. */
   readonly lastFailure?: {
     /** In milliseconds since the epoch. */

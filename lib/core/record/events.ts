@@ -375,6 +375,17 @@ export type IdempotencyEvent =
         ('ok' | 'already' | 'changed' | 'running' | 'too_fresh' | 'not_applicable') | 'failed';
       readonly isAudited: boolean;
     }
+  /**
+   * A record was changed, but the store's journal has no entry of that, for `reason`: a word of the server's error. Each is
+   * counted (`idempotency.journal.missed`); logged once per reason.
+   */
+  | {
+      readonly type: 'journal_incomplete';
+      readonly operation?: undefined;
+      readonly transport?: undefined;
+      readonly recordKey: RecordKey;
+      readonly reason: string;
+    }
   /** RabbitMQ has ended the consumer of a queue: this process gets no more messages of it until it connects again. */
   | {
       readonly type: 'consumer_stopped';
@@ -434,6 +445,7 @@ export const EVENT_SEVERITY: Readonly<Record<IdempotencyEventType, EventSeverity
   store_unavailable: 'warning',
   reconciled: 'info',
   operator_action: 'notice',
+  journal_incomplete: 'warning',
   consumer_stopped: 'notice',
   reply_mismatched: 'warning',
   breaker_opened: 'warning',

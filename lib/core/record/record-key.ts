@@ -76,6 +76,11 @@ export function scopeText(parts: Scope): string {
 /** In characters, of the key of each request. */
 export const RECORD_KEY_LENGTH = 43;
 
+/** Whether a request may have it: not the key of a probe or of a note about a service. */
+export function isOfRequest(recordKey: RecordKey): boolean {
+  return recordKey.length === RECORD_KEY_LENGTH;
+}
+
 const RECORD_KEY = /^[-\w]{43}$/;
 
 /** Whether a text from outside can be a record key. */

@@ -48,6 +48,10 @@ export class DelegatingStore extends IdempotencyStore {
     return this.store.deletedRecords;
   }
 
+  override get missedEntries(): number | undefined {
+    return this.store.missedEntries;
+  }
+
   override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
     return this.store.open(observer);
   }

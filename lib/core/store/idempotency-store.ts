@@ -72,6 +72,14 @@ export abstract class IdempotencyStore {
   }
 
   /**
+   * Number of entries that its journal lacks, of changes that this process made, from 0; `undefined`, the default, without a
+   * journal, or where there is either both or neither.
+   */
+  get missedEntries(): number | undefined {
+    return undefined;
+  }
+
+  /**
    * Called when an application starts, before its first command. Each successful open is followed by one
    * {@link close} with the same observer. If open rejects, it must first undo what it did. Applications of one process may share a store, so
    * openings can overlap. A closed store can be opened again.
@@ -170,6 +178,9 @@ export abstract class IdempotencyStore {
 export interface StoreObserver {
   /** A connection returned another command's reply and was closed, even if no command waits for that reply or fails. */
   replyMismatched(error: Error): void;
+
+  /** A record was changed, but the store's journal has no entry of that. @param reason - a word of the server's error. */
+  entryMissed?(recordKey: RecordKey, reason: string): void;
 
   /** A warning for the operator, for example that a connection was lost. */
   warned(warning: StoreWarning): void;

@@ -1,3 +1,4 @@
+import type { RecordKey } from '../record/record.js';
 import type { StoreObserver, StoreWarning } from './idempotency-store.js';
 
 /** The observers of all openings of a store that are not yet closed. Each is notified of its events. */
@@ -18,6 +19,13 @@ export class Openings implements StoreObserver {
 
   replyMismatched(error: Error): void {
     for (const observer of this.observers) observer?.replyMismatched(error);
+  }
+
+  /** @returns whether an observer was notified. */
+  entryMissed(recordKey: RecordKey, reason: string): boolean {
+    const listening = this.observers.filter((observer) => observer?.entryMissed !== undefined);
+    for (const observer of listening) observer?.entryMissed?.(recordKey, reason);
+    return listening.length > 0;
   }
 
   /** @returns whether an observer was notified. */

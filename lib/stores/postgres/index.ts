@@ -6,6 +6,7 @@ export type {
   DeletionReport,
 } from './cleanup/delete-expired.js';
 export { postgresAudit, type PostgresAudit, type PostgresAuditOptions } from './postgres-audit.js';
+export type { PostgresJournalOptions } from './postgres-journal.js';
 export {
   postgresBlobs,
   type BlobTableOptions,

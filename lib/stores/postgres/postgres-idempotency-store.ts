@@ -33,6 +33,7 @@ import { diagnosePostgres } from './diagnosis/diagnose-postgres.js';
 import { checkServer } from './diagnosis/start-checks.js';
 import { beginRecord } from './statements/begin-record.js';
 import { recordKeyBytes } from './statements/record-row.js';
+import { Journal } from './statements/journal.js';
 import { RecordTable } from './statements/record-table.js';
 import { RecordsInTransaction } from './statements/records-in-transaction.js';
 import { StatementRunner } from './statements/statement-runner.js';
@@ -102,6 +103,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   private readonly table: TableName;
   private readonly statements: SqlStatements;
   private readonly runner: StatementRunner;
+  private readonly journal: Journal | undefined;
   private readonly records: RecordTable;
   private readonly inTransaction: TransactionalRecords;
   private readonly openings = new Openings();
@@ -124,7 +126,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
         'PostgresIdempotencyStore: client must be a Pool of pg 8 or an executor, not a single Client.',
       );
     }
-    const { preparedStatements, ...deletion } = resolveStoreOptions(options);
+    const { preparedStatements, journal, ...deletion } = resolveStoreOptions(options);
     this.deletionOptions = deletion;
     this.pool = client;
     this.table = new TableName(options);
@@ -141,10 +143,14 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
       },
     );
     if (client instanceof LazyPool) client.onWarning = this.warn.bind(this);
-    this.records = new RecordTable(this.runner, this.statements);
+    if (journal !== false) this.journal = new Journal(this.runner, this.table, journal);
+    const journaled =
+      statements ??
+      (this.journal ? loadStatements(this.table, undefined, this.journal) : undefined);
+    this.records = new RecordTable(this.runner, this.statements, journaled);
     this.subscriptions = this.newSubscriptions();
     this.inTransaction = new RecordsInTransaction(
-      this.statements,
+      journaled ?? this.statements,
       this.records,
       this.notifyWaiters.bind(this),
     );
@@ -168,7 +174,8 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     const { deleteExpired } = this.deletionOptions;
     try {
       await this.options.loadDriver?.();
-      const warnings = await checkServer(this.runner, this.table, deleteExpired !== false);
+      const deletes = deleteExpired !== false;
+      const warnings = await checkServer(this.runner, this.table, deletes, this.journal?.table);
       // Closed meanwhile: start no timer.
       if (!this.runner.isClosed) this.startDeletion();
       return this.options.lacksListenUrl === true
@@ -183,17 +190,18 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   /**
    * Creates the table, or migrates it to this version. Run it before the application starts, or at its start. Any
    * number of processes may run it at once.
-   * @returns the numbers of the migrations that it ran.
+   * @returns the numbers of the migrations that it ran, after those of the records those of the journal, if it is on.
    * @throws {@link StoreConfigurationError} when the user lacks a privilege.
    * @throws {@link StoreUnavailableError} when the server cannot be reached.
    */
   async migrate(): Promise<readonly number[]> {
     await this.options.loadDriver?.();
-    return runMigrations(this.pool, this.table);
+    const done = await runMigrations(this.pool, this.table);
+    return this.journal ? [...done, ...(await runMigrations(this.pool, this.journal.table))] : done;
   }
 
   /**
-   * Deletes expired records in small batches. The store does so by itself unless {@link DeletionOptions.deleteExpired}
+   * Deletes expired records in small batches, and then the journal's entries whose retention is over. The store does so by itself unless {@link DeletionOptions.deleteExpired}
    * is `false`. Returns early while another process is deleting.
    * @throws {@link StoreUnavailableError} or {@link StoreOutcomeUnknownError} when the server does not reply; earlier
    * batches stay deleted.
@@ -292,6 +300,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
         pool,
         runner,
         table,
+        journal: this.journal?.table,
         deletes: deletionOptions.deleteExpired !== false,
         warned: () => warned.values(),
       });
@@ -348,11 +357,14 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     this.deletion.start();
   }
 
-  private readonly deleteFrom: DeleteFrom = (from, options) => {
+  private readonly deleteFrom: DeleteFrom = async (from, options) => {
+    const { runner, table, journal } = this;
     const statement = this.statements['delete-expired'];
-    return deleteExpired(this.runner, statement, this.table, options, from, (records) => {
+    const round = await deleteExpired(runner, statement, table, options, from, (records) => {
       this.deleted += records;
     });
+    await journal?.deleteOld(from === 0, options);
+    return round;
   };
 
   private async storeOutcome(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
@@ -367,8 +379,11 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
           ? this.records.completeReleased(lease, command, deadline)
           : this.records.complete(lease, command, kind === 'ok_late', deadline);
       },
-      confirm: async ({ kind }) => {
+      confirm: async ({ kind }, { record }) => {
         if (kind === 'already') await this.records.confirm(recordKey, deadline);
+        if (kind === 'superseded' && record) {
+          await this.journal?.superseded(lease, record, deadline);
+        }
         return true;
       },
     });

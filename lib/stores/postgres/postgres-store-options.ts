@@ -17,6 +17,7 @@ import {
   kindOf,
   type PostgresExecutor,
 } from '../../transactions/shared/connections.js';
+import { JOURNAL, type PostgresJournal, type PostgresJournalOptions } from './postgres-journal.js';
 import { TABLE, type TableOptions } from './sql/table-name.js';
 
 /** Options of {@link postgresStore}: either an `executor`, or what opening connections requires. */
@@ -45,6 +46,13 @@ export interface CommonOptions extends TableOptions, DeletionOptions {
    * @defaultValue `url` and `connection`, unless `preparedStatements` is `false`
    */
   readonly listenUrl?: string | undefined;
+
+  /**
+   * Keeps what became of each record: a row of the journal for each change, written in the statement that makes it, so that
+   * there is either both or neither. Takes no statement more, and work of the server.
+   * @defaultValue false
+   */
+  readonly journal?: PostgresJournalOptions | false | undefined;
 }
 
 /** Connections that the application opened. The store neither closes them nor changes their settings. */
@@ -102,7 +110,12 @@ const SCHEMES = ['postgres', 'postgresql'];
 
 type OwnOptions = Omit<OwnPoolOptions, 'executor' | keyof TableOptions | keyof DeletionOptions>;
 
-type ResolvedOwnOptions = Defaulted<OwnOptions, 'preparedStatements' | 'push'>;
+interface ResolvedOwnOptions extends Defaulted<
+  Omit<OwnOptions, 'journal'>,
+  'preparedStatements' | 'push'
+> {
+  readonly journal: PostgresJournal | false;
+}
 
 export const OWN: Schema<OwnOptions, ResolvedOwnOptions> = {
   url: url(SCHEMES),
@@ -110,6 +123,7 @@ export const OWN: Schema<OwnOptions, ResolvedOwnOptions> = {
   preparedStatements: flag(true),
   push: flag(true),
   listenUrl: url(SCHEMES, '`url` and `connection`, unless `preparedStatements` is `false`'),
+  journal: JOURNAL,
 };
 
 const REMEDIES = new Map([
@@ -149,14 +163,16 @@ export function checkExecutor(
   }
 }
 
-type StoreOptions = Pick<CommonOptions, 'preparedStatements' | keyof DeletionOptions>;
+type StoreOptions = Pick<CommonOptions, 'preparedStatements' | 'journal' | keyof DeletionOptions>;
 
 interface ResolvedStoreOptions extends ResolvedDeletionOptions {
   readonly preparedStatements: boolean;
+  readonly journal: PostgresJournal | false;
 }
 
 const STORE: Schema<StoreOptions, ResolvedStoreOptions> = {
   preparedStatements: OWN.preparedStatements,
+  journal: JOURNAL,
   ...DELETION,
 };
 

@@ -15,7 +15,7 @@ import { resolveOwnOptions, type PostgresStoreOptions } from './postgres-store-o
  */
 export function postgresStore(options: PostgresStoreOptions): PostgresIdempotencyStore {
   const { push, preparedStatements } = resolveOwnOptions(options);
-  const { executor, schema, table, deleteExpired, onDeleted, onDeletionError } = options;
+  const { executor, schema, table, journal, deleteExpired, onDeleted, onDeletionError } = options;
   const pool = executor ?? new LazyPool(options, preparedStatements);
   const own = pool instanceof LazyPool ? pool : undefined;
   const makeListener = push ? listenerOf(options, preparedStatements, own) : undefined;
@@ -23,6 +23,7 @@ export function postgresStore(options: PostgresStoreOptions): PostgresIdempotenc
     schema,
     table,
     preparedStatements,
+    journal,
     deleteExpired,
     onDeleted,
     onDeletionError,

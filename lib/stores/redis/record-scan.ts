@@ -98,7 +98,7 @@ export class RecordScan {
     dueAt: number,
     read: (reply: ScriptReply) => Result,
   ): Promise<Result> {
-    return this.sender.run(script, this.keyStart + recordKey, args, dueAt, read);
+    return this.sender.run(script, [this.keyStart + recordKey], args, dueAt, read);
   }
 }
 

@@ -7,6 +7,7 @@ import { nodeClock } from '../../core/util/clock.js';
 import { StoreUnavailableError, type ValueNotStorableError } from '../../core/errors/errors.js';
 import { diagnoseRedis } from './diagnosis/diagnose-redis.js';
 import type { PublishCommand, RedisLink } from './link/redis-link.js';
+import { Journal, onCluster } from './redis-journal.js';
 import { RedisSession, type SessionSettings } from './redis-session.js';
 import { resolveCommonOptions, type CommonOptions } from './redis-store-options.js';
 import { LARGEST_IN_SCRIPTS, loadScripts, type LuaScripts } from './scripts/lua-scripts.js';
@@ -16,6 +17,7 @@ import {
   parseCompleteReply,
   parseExtendReply,
   parseInspectReply,
+  missedEntry,
   parseReleaseReply,
   type ScriptReply,
 } from './scripts/replies.js';
@@ -61,6 +63,7 @@ function keyStartOf(keyPrefix: string): string {
 export class RedisIdempotencyStore extends IdempotencyStore {
   private readonly settings: SessionSettings;
   private readonly openings = new Openings();
+  private readonly journal: Journal | undefined;
   private readonly connect: () => Promise<RedisSession>;
   /** Undefined until connected. After close, it rejects every command. */
   private session: RedisSession | undefined;
@@ -72,8 +75,10 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   /** @internal */
   constructor(options: LinkedStoreOptions | ConnectingStoreOptions) {
     super();
-    const { keyPrefix, push, waitReplicas } = resolveCommonOptions(options);
-    const { scripts = loadScripts(), largestInScripts = LARGEST_IN_SCRIPTS } = options;
+    const { keyPrefix, push, waitReplicas, journal } = resolveCommonOptions(options);
+    if (journal !== false) this.journal = new Journal(`${keyPrefix}:journal`, journal);
+    const { scripts = loadScripts(undefined, journal !== false) } = options;
+    const { largestInScripts = LARGEST_IN_SCRIPTS } = options;
     this.settings = {
       keyStart: keyStartOf(keyPrefix),
       stagedStart: `${keyPrefix}:${STAGED_VERSION}:`,
@@ -81,6 +86,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       largest: String(largestInScripts),
       push,
       waitReplicas,
+      stream: this.journal?.stream,
       onMismatch: (error) => this.openings.replyMismatched(error),
     };
     const { link } = options;
@@ -91,6 +97,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       this.connect = async () => new RedisSession(await connect(isReported), this.settings);
       return;
     }
+    if (this.journal !== undefined && link().isCluster) throw onCluster();
     this.connect = () => Promise.resolve(new RedisSession(link(), this.settings));
     // Records the errors of the connection from now on.
     this.session = new RedisSession(link(), this.settings);
@@ -99,6 +106,10 @@ export class RedisIdempotencyStore extends IdempotencyStore {
 
   override get system(): string {
     return 'redis';
+  }
+
+  override get missedEntries(): number | undefined {
+    return this.journal?.missed;
   }
 
   override async open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
@@ -211,7 +222,27 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     const sender =
       isDurable && waitReplicas !== undefined ? session.durable(waitReplicas) : session.sender;
     const dueAt = nodeClock.now() + timeoutMs;
-    return sender.run(scripts[step], keyStart + recordKey, args, dueAt, read);
+    const key = keyStart + recordKey;
+    const { journal } = this;
+    const argument = journal?.argument(step, recordKey);
+    if (journal === undefined || argument === undefined || args instanceof Error) {
+      return sender.run(scripts[step], [key], args, dueAt, read);
+    }
+    args.push(argument);
+    return sender.run(scripts[step], [key, journal.stream], args, dueAt, (reply) => {
+      const reason = missedEntry(reply);
+      if (reason !== undefined) this.entryMissed(journal, recordKey, reason);
+      return read(reply);
+    });
+  }
+
+  private entryMissed(journal: Journal, recordKey: RecordKey, reason: string): void {
+    journal.missed += 1;
+    if (this.openings.entryMissed(recordKey, reason) || journal.missed > 1) return;
+    process.emitWarning(
+      `The journal lacks an entry of record ${recordKey} (${reason}). Later ones are only counted (missedEntries).`,
+      { type: 'IdempotencyWarning', code: 'IDEMPOTENCY_JOURNAL_INCOMPLETE' },
+    );
   }
 
   /** Called by the first command: without Nest, a store is used without being opened. */

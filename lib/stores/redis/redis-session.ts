@@ -22,6 +22,8 @@ export interface SessionSettings {
   readonly largest: string;
   readonly push: boolean;
   readonly waitReplicas: RequiredReplicas | undefined;
+  /** The key of the journal, if it is on. */
+  readonly stream: string | undefined;
   readonly onMismatch: MismatchListener;
 }
 
@@ -56,20 +58,20 @@ export class RedisSession {
 
   async check(): Promise<readonly StoreWarning[]> {
     const { sender, settings, form } = this;
-    const { keyStart, push, waitReplicas } = settings;
-    const checked = checkServer(sender, waitReplicas?.count);
+    const { keyStart, push, waitReplicas, stream } = settings;
+    const checked = checkServer(sender, waitReplicas?.count, stream !== undefined);
     // Connects before the first request.
     if (waitReplicas !== undefined) this.durable(waitReplicas);
     const { warnings, hasScriptFlags } = await checked;
     form.hasFlags = hasScriptFlags;
     if (warnings.some(({ isOutage }) => isOutage)) return warnings;
-    const denied = await checkRights(sender, keyStart + newProbeKey(nodeClock), push);
+    const denied = await checkRights(sender, keyStart + newProbeKey(nodeClock), push, stream);
     return [...warnings, ...denied];
   }
 
   async forget(key: string): Promise<void> {
     const dueAt = nodeClock.now() + START_CHECK_TIMEOUT_MS;
-    await this.sender.run(FORGET, key, inspectArguments(), dueAt, () => undefined);
+    await this.sender.run(FORGET, [key], inspectArguments(), dueAt, () => undefined);
   }
 
   async close(): Promise<void> {

@@ -16,6 +16,7 @@ import {
   type Schema,
 } from '../../core/options/option-schema.js';
 import type { RedisClient, RedisConnectionOptions } from './ioredis/client-types.js';
+import { JOURNAL, type RedisJournalOptions } from './redis-journal.js';
 import type { RequiredReplicas } from './link/redis-link.js';
 
 /** Options of {@link redisStore}: either a `client`, or what opening a connection requires. */
@@ -45,6 +46,14 @@ export interface CommonOptions {
    * @defaultValue off
    */
   readonly waitReplicas?: WaitReplicas | undefined;
+
+  /**
+   * Keeps what became of each record: an entry for each change in the stream `{keyPrefix}:journal`, added by the script that
+   * makes it. Takes no command more, and work of the server. An outcome is stored also where its entry cannot be added: that
+   * is counted, and the event `journal_incomplete` says so. Not on a cluster.
+   * @defaultValue false
+   */
+  readonly journal?: RedisJournalOptions | false | undefined;
 }
 
 /** How many replicas have to confirm a write, and how long the store waits for them. */
@@ -109,10 +118,11 @@ export interface OwnConnectionOptions extends CommonOptions {
 }
 
 type ResolvedCommonOptions = Defaulted<
-  Omit<CommonOptions, 'waitReplicas'>,
+  Omit<CommonOptions, 'waitReplicas' | 'journal'>,
   'keyPrefix' | 'push'
 > & {
   readonly waitReplicas?: RequiredReplicas;
+  readonly journal: Defaulted<RedisJournalOptions> | false;
 };
 
 export const COMMON: Schema<CommonOptions, ResolvedCommonOptions> = {
@@ -134,6 +144,7 @@ export const COMMON: Schema<CommonOptions, ResolvedCommonOptions> = {
     read: ({ count, timeout }) =>
       Object.freeze({ count, timeoutMs: Number(millisecondsOf(timeout)) }),
   },
+  journal: JOURNAL,
 };
 
 type OwnOptions = Pick<OwnConnectionOptions, 'url' | 'connection' | 'onConnectionError'>;

@@ -16,8 +16,8 @@ import { RedisIdempotencyStore } from './redis-idempotency-store.js';
  */
 export function redisStore(options: RedisStoreOptions): RedisIdempotencyStore {
   checkConnectionOptions(options);
-  const { client, keyPrefix, push, waitReplicas } = options;
-  const common = { keyPrefix, push, waitReplicas };
+  const { client, keyPrefix, push, waitReplicas, journal } = options;
+  const common = { keyPrefix, push, waitReplicas, journal };
   if (client !== undefined) {
     return new RedisIdempotencyStore({ ...common, link: () => ioredisLink(client) });
   }

@@ -47,6 +47,7 @@ export { IdempotencyEvents } from '../../../lib/core/record/idempotency-events.j
 export { fingerprint, NO_FINGERPRINT } from '../../../lib/core/record/fingerprint.js';
 export {
   newOwnerToken,
+  newProbeKey,
   notePlace,
   OwnerTokens,
   recordKey,

@@ -41,6 +41,8 @@ export interface PostgresSubject {
   readonly pool: PostgresConnections;
   readonly runner: StatementRunner;
   readonly table: TableName;
+  /** The table of the journal, if it is on. */
+  readonly journal: TableName | undefined;
   /** Whether the store deletes expired records. */
   readonly deletes: boolean;
   /** What the use of connections has shown by now. */
@@ -93,13 +95,14 @@ async function placeOf(pool: PostgresConnections): Promise<string> {
 }
 
 async function* checks(subject: PostgresSubject): AsyncGenerator<Finding> {
-  const { store, runner, table, deletes } = subject;
+  const { store, runner, table, journal, deletes } = subject;
   const read = (text: string, ...values: SqlValue[]) => readRow(runner, text, values);
   const server = await read(SERVER_SQL);
   const started = await start(subject);
   yield* checkSettings(server, started);
   if (started.some(({ verdict }) => verdict === 'error')) return;
-  yield ok('migrations', `All migrations of ${table.quoted} were run.`);
+  const tables = journal === undefined ? table.quoted : `${table.quoted} and ${journal.quoted}`;
+  yield ok('migrations', `All migrations of ${tables} were run.`);
   const privileges = checkPrivileges(await read(PRIVILEGES_SQL, table.quoted), table, deletes);
   yield privileges;
   if (privileges.verdict !== 'ok') return;
@@ -111,10 +114,10 @@ async function* checks(subject: PostgresSubject): AsyncGenerator<Finding> {
 }
 
 /** What stops the store's start is an error. */
-async function start({ runner, table, warned }: PostgresSubject): Promise<Finding[]> {
+async function start({ runner, table, journal, warned }: PostgresSubject): Promise<Finding[]> {
   try {
     // The privileges are a check of their own, which names all that are missing.
-    const found = await checkServer(runner, table, false);
+    const found = await checkServer(runner, table, false, journal);
     return findingsOf([...found, ...warned()], POSTGRES_WARNINGS);
   } catch (failure) {
     const text = messageOf(failure);

@@ -37,11 +37,13 @@ const SERVER = sqlStatement(
 /**
  * Checks the server's configuration, that the migrations were run, and the user's rights.
  * @param deletes - whether the store deletes expired records.
+ * @param journal - the table of the journal, if it is on.
  */
 export async function checkServer(
   runner: StatementRunner,
   table: TableName,
   deletes: boolean,
+  journal?: TableName,
 ): Promise<readonly StoreWarning[]> {
   const deadline = new Deadline(START_CHECK_TIMEOUT_MS);
   try {
@@ -55,6 +57,12 @@ export async function checkServer(
     const ids = hasHistory === 't' ? await runner.run(historyOf(table), [], deadline) : [];
     throwMissing(new Set(ids.map(Number)), table);
     await checkRights(runner, table, deletes, deadline);
+    if (journal !== undefined) {
+      const [exists] = await runner.run(EXISTS, [journal.quotedHistory], deadline);
+      const run = exists === 't' ? await runner.run(historyOf(journal), [], deadline) : [];
+      throwMissing(new Set(run.map(Number)), journal);
+      await checkRights(runner, journal, deletes, deadline);
+    }
     const settings = { isReplica: isReplica === 't', fsync, synchronousCommit, statementTimeout };
     return evaluate(settings, runner.executor);
   } catch (error) {
@@ -71,6 +79,11 @@ export async function checkServer(
     ];
   }
 }
+
+const EXISTS = sqlStatement(
+  'exists',
+  `${ON_PRIMARY}SELECT concat_ws(' ', $2::text, to_regclass($1) IS NOT NULL) AS reply`,
+);
 
 function historyOf({ quotedHistory }: TableName): SqlStatement {
   const text = `${ON_PRIMARY}SELECT concat_ws(' ', $1::text, string_agg(id::text, ' ')) AS reply FROM ${quotedHistory}`;

@@ -11,7 +11,7 @@ const missing = (what: string) =>
   `coalesce(string_agg(command, ',') FILTER (WHERE missing = '${what}'), '${NONE}')`;
 
 /**
- * $1: the table, $2: whether DELETE counts. After the nonce, the commands that the user lacks a privilege for, and those for
+ * $1: the table, $2: the commands that count. After the nonce, the commands that the user lacks a privilege for, and those for
  * which row level security has no policy. A policy with a condition counts as one, and a column as the whole table: the steps
  * of the start show what they are worth.
  */
@@ -35,12 +35,12 @@ FROM (
   FROM (VALUES
     ('SELECT', 'r'::"char"), ('INSERT', 'a'::"char"), ('UPDATE', 'w'::"char"), ('DELETE', 'd'::"char")
   ) AS needed (command, letter), (SELECT to_regclass($1)::oid AS records) AS found
-  WHERE command <> 'DELETE' OR $2::boolean
+  WHERE command = ANY ($2::text[])
 ) AS commands`,
 );
 
 /**
- * Checks the user's rights on the table of the records.
+ * Checks the user's rights on a table. The journal is never updated, and read for its deletion alone.
  * @throws {@link StoreConfigurationError} naming those that are missing.
  */
 export async function checkRights(
@@ -49,14 +49,18 @@ export async function checkRights(
   deletes: boolean,
   deadline: Deadline,
 ): Promise<void> {
-  const [privileges = NONE, policies = NONE] = await lacking(runner, table, deletes, deadline);
+  const deleting = deletes ? ['DELETE'] : [];
+  const needed =
+    table.kind === 'journal'
+      ? ['INSERT', ...(deletes ? ['SELECT'] : []), ...deleting]
+      : ['SELECT', 'INSERT', 'UPDATE', ...deleting];
+  const [privileges = NONE, policies = NONE] = await lacking(runner, table, needed, deadline);
   const { quoted } = table;
   if (privileges !== NONE) {
     const commands = privileges.replaceAll(',', ', ');
-    const instead =
-      commands === 'DELETE'
-        ? ' Or set deleteExpired: false, and delete expired records by other means.'
-        : '';
+    const instead = commands.endsWith('DELETE')
+      ? ' Or set deleteExpired: false, and delete expired records by other means.'
+      : '';
     throw new StoreConfigurationError(
       `The user may not ${commands} on ${quoted}. Grant it: GRANT ${commands} ON ${quoted} TO …${instead}`,
     );
@@ -71,11 +75,11 @@ export async function checkRights(
 async function lacking(
   runner: StatementRunner,
   table: TableName,
-  deletes: boolean,
+  needed: readonly string[],
   deadline: Deadline,
 ): Promise<readonly string[]> {
   try {
-    return await runner.run(RIGHTS, [table.quoted, deletes], deadline);
+    return await runner.run(RIGHTS, [table.quoted, `{${needed.join()}}`], deadline);
   } catch (error) {
     // Another database that speaks its protocol: its catalog differs. The steps show what the user may do.
     if (hasCode(error, 'idempotency_store_misconfigured')) return [];

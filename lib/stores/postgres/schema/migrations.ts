@@ -1,6 +1,7 @@
 import {
   AUDIT_MIGRATION_TEXTS,
   BLOB_MIGRATION_TEXTS,
+  JOURNAL_MIGRATION_TEXTS,
   MIGRATION_TEXTS,
 } from '../sql/sql-texts.generated.js';
 import { quote, type TableName } from '../sql/table-name.js';
@@ -27,7 +28,16 @@ const AUDIT_MIGRATIONS: readonly Migration[] = [
   { id: 1, name: 'audit', text: AUDIT_MIGRATION_TEXTS['001-audit'] },
 ];
 
-const BY_KIND = { records: MIGRATIONS, blobs: BLOB_MIGRATIONS, audit: AUDIT_MIGRATIONS };
+const JOURNAL_MIGRATIONS: readonly Migration[] = [
+  { id: 1, name: 'journal', text: JOURNAL_MIGRATION_TEXTS['001-journal'] },
+];
+
+const BY_KIND = {
+  records: MIGRATIONS,
+  blobs: BLOB_MIGRATIONS,
+  audit: AUDIT_MIGRATIONS,
+  journal: JOURNAL_MIGRATIONS,
+};
 
 export function migrationsFor({ kind }: TableName): readonly Migration[] {
   return BY_KIND[kind];

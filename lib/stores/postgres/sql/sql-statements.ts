@@ -2,8 +2,10 @@ import { createHash } from 'node:crypto';
 import {
   AUDIT_STATEMENT_TEXTS,
   BLOB_STATEMENT_TEXTS,
+  JOURNAL_STATEMENT_TEXTS,
   STATEMENT_TEXTS,
 } from './sql-texts.generated.js';
+import type { PostgresJournal } from '../postgres-journal.js';
 import type { TableName } from './table-name.js';
 
 export interface SqlStatement {
@@ -18,14 +20,49 @@ export type SqlStatements = Statements<typeof STATEMENT_TEXTS>;
 
 export type BlobStatements = Statements<typeof BLOB_STATEMENT_TEXTS>;
 
-/** The shipped statements. A test may replace the clock in their text. */
+export type JournalStatements = Statements<typeof JOURNAL_STATEMENT_TEXTS>;
+
+/** A journal, and where it is. */
+export interface JournalTable {
+  readonly table: TableName;
+  readonly options: PostgresJournal;
+}
+
+/** The lines that add entries to the journal. */
+const OF_JOURNAL = /^.* -- journal\n/gm;
+
+/** The shipped statements. A test may replace the clock in their text. @param journal - without it, they write none. */
 export function loadStatements(
   table: TableName,
   transform: (text: string, name: string) => string = (text) => text,
+  journal?: JournalTable,
 ): SqlStatements {
-  return statementsOf(STATEMENT_TEXTS, (name, text) =>
-    sqlStatement(name, table.inSql(transform(text, name).trim())),
+  return statementsOf(STATEMENT_TEXTS, (name, text) => {
+    const own = journal === undefined ? text.replace(OF_JOURNAL, '') : inJournal(text, journal);
+    return sqlStatement(name, table.inSql(transform(own, name).trim()));
+  });
+}
+
+export function loadJournalStatements(journal: JournalTable): JournalStatements {
+  return statementsOf(JOURNAL_STATEMENT_TEXTS, (name, text) =>
+    sqlStatement(`journal_${name}`, inJournal(text.trim(), journal)),
   );
+}
+
+/** Values in the text, since they are those of the process. */
+function inJournal(text: string, { table, options }: JournalTable): string {
+  const { service, version, retention } = options;
+  const values = { service, version, retention: `${retention} ms` };
+  return Object.entries(values).reduce(
+    (filled, [name, value]) => filled.replaceAll(`':${name}'`, () => literal(value)),
+    table.inSql(text),
+  );
+}
+
+/** With a backslash in the form that means the same whatever `standard_conforming_strings` is. */
+function literal(text: string): string {
+  const quoted = `'${text.replaceAll("'", "''").replaceAll('\\', '\\\\')}'`;
+  return text.includes('\\') ? `E${quoted}` : quoted;
 }
 
 export function loadBlobStatements(table: TableName): BlobStatements {

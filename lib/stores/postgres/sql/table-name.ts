@@ -40,15 +40,22 @@ const KINDS = {
     table: { ...TABLE, table: name('idempotency_audit', 50) },
     flag: '--audit ',
   },
+  journal: {
+    owner: 'postgresStore',
+    table: { ...TABLE, table: name('idempotency_journal', 50) },
+    flag: '--journal ',
+  },
 } as const;
 
 export const BLOB_TABLE: Schema<TableOptions, Defaulted<TableOptions>> = KINDS.blobs.table;
 
 export const AUDIT_TABLE: Schema<TableOptions, Defaulted<TableOptions>> = KINDS.audit.table;
 
+export const JOURNAL_TABLE = KINDS.journal.table;
+
 const MIGRATIONS_SUFFIX = '_migrations';
 
-/** A table of records, blobs or the audit, and the names derived from it. */
+/** A table of records, blobs, the audit or the journal, and the names derived from it. */
 export class TableName {
   readonly schema: string;
   readonly table: string;

@@ -5,11 +5,12 @@ import type {
   RecordKey,
   RecordState,
 } from '../../../core/record/record.js';
+import { isOfRequest } from '../../../core/record/record-key.js';
 import type * as Store from '../../../core/record/commands.js';
 import type { RecordSnapshot } from '../../../core/store/compare-and-set.js';
 import { inspect, isListed, withNote } from '../../../core/store/record-transitions.js';
 import type { Deadline } from '../connection/deadline.js';
-import type { SqlStatements } from '../sql/sql-statements.js';
+import type { SqlStatement, SqlStatements } from '../sql/sql-statements.js';
 import {
   completionValues,
   leaseValues,
@@ -40,14 +41,20 @@ const WORDS_OF_ABANDONED = 4;
 
 /** The statements in `sql/`: their values, and what their rows mean. */
 export class RecordTable {
+  /** @param journaled - the same statements, for records of requests, with their entries of the journal. */
   constructor(
     private readonly runner: StatementRunner,
     private readonly statements: SqlStatements,
+    private readonly journaled = statements,
   ) {}
 
   /** @returns what the statement found; undefined if it neither found nor inserted a record. */
   async insertOrRead(command: Store.Begin, deadline: Deadline): Promise<BegunSnapshot | undefined> {
-    const words = await this.runner.run(this.statements.begin, beginValues(command), deadline);
+    const words = await this.runner.run(
+      this.of(command.recordKey).begin,
+      beginValues(command),
+      deadline,
+    );
     if (words.length === 0) return undefined;
     if (words.length > 1) return snapshotOf(words);
     // The fence of a first attempt is the clock.
@@ -113,7 +120,7 @@ export class RecordTable {
     const { recordKey, token, expected, change, evenIfRunning, notBefore, note } = command;
     const { outcome, durationMs, state, takeovers } = amended(command);
     const [fence] = await this.runner.run(
-      this.statements.amend,
+      this.of(recordKey).amend,
       [
         recordKeyBytes(recordKey),
         token,
@@ -136,7 +143,11 @@ export class RecordTable {
   async acquire(command: Store.Begin, deadline: Deadline): Promise<RowAcquisition | undefined> {
     const mayTakeOver = command.onExpiredLease === 'takeover';
     const values = [...beginValues(command), mayTakeOver];
-    const [how, ...rest] = await this.runner.run(this.statements.acquire, values, deadline);
+    const [how, ...rest] = await this.runner.run(
+      this.of(command.recordKey).acquire,
+      values,
+      deadline,
+    );
     if (how === undefined) return undefined;
     const acquired = { how: how as RowAcquisition['how'], ...countersOf(rest) };
     return withNote(acquired, rest[WORDS_OF_COUNTERS]);
@@ -155,7 +166,7 @@ export class RecordTable {
 
   /** @returns whether the row of the record in progress with that fence is not locked. */
   async isFree(recordKey: RecordKey, fence: number, deadline: Deadline): Promise<boolean> {
-    return this.does('probe', [recordKeyBytes(recordKey), fence], deadline);
+    return this.does(this.statements.probe, [recordKeyBytes(recordKey), fence], deadline);
   }
 
   /** @returns whether it extended a lease. */
@@ -166,7 +177,7 @@ export class RecordTable {
     deadline: Deadline,
   ): Promise<boolean> {
     const values = [...leaseValues(lease), leaseMs, recordRetentionMs, mayBeOver];
-    return this.does('extend', values, deadline);
+    return this.does(this.statements.extend, values, deadline);
   }
 
   /** @returns whether it stored the outcome in a record in progress. */
@@ -177,17 +188,18 @@ export class RecordTable {
     deadline: Deadline,
   ): Promise<boolean> {
     const values = [...completionValues(lease, command), mayBeOver];
-    return this.does('complete', values, deadline);
+    return this.does(this.of(lease.recordKey).complete, values, deadline);
   }
 
   /** @returns whether it stored the outcome over another attempt's tombstone. */
   completeReleased(lease: Lease, command: Store.Complete, deadline: Deadline): Promise<boolean> {
-    return this.does('complete-released', restoreValues(lease, command), deadline);
+    const statement = this.of(lease.recordKey)['complete-released'];
+    return this.does(statement, restoreValues(lease, command), deadline);
   }
 
   /** @returns whether the record was absent, and is restored. Only for a success. */
   restore(lease: Lease, command: Store.Complete, deadline: Deadline): Promise<boolean> {
-    return this.does('restore', restoreValues(lease, command), deadline);
+    return this.does(this.of(lease.recordKey).restore, restoreValues(lease, command), deadline);
   }
 
   async confirm(recordKey: RecordKey, deadline: Deadline): Promise<void> {
@@ -200,20 +212,25 @@ export class RecordTable {
     { tombstoneMs, note }: Store.Release,
     deadline: Deadline,
   ): Promise<boolean> {
-    return this.does('release', [...leaseValues(lease), tombstoneMs, noteWord(note)], deadline);
+    const values = [...leaseValues(lease), tombstoneMs, noteWord(note)];
+    return this.does(this.of(lease.recordKey).release, values, deadline);
   }
 
   async notify(channel: string, recordKey: RecordKey, deadline: Deadline): Promise<void> {
     await this.runner.run(this.statements.notify, [channel, recordKey], deadline);
   }
 
+  private of(recordKey: RecordKey): SqlStatements {
+    return isOfRequest(recordKey) ? this.journaled : this.statements;
+  }
+
   /** @returns whether the reply contains more than the nonce. */
   private async does(
-    statement: keyof SqlStatements,
+    statement: SqlStatement,
     values: SqlValue[],
     deadline: Deadline,
   ): Promise<boolean> {
-    return (await this.runner.run(this.statements[statement], values, deadline)).length > 0;
+    return (await this.runner.run(statement, values, deadline)).length > 0;
   }
 }
 

@@ -7,6 +7,7 @@ import {
   StoreConfigurationError,
 } from '../../../core/errors/errors.js';
 import type { RedisLink } from '../link/redis-link.js';
+import { onCluster } from '../redis-journal.js';
 import type { Question } from '../scripts/question.js';
 import type { ScriptSender } from '../scripts/script-sender.js';
 
@@ -27,10 +28,15 @@ export interface CheckedServer {
   readonly hasScriptFlags: boolean;
 }
 
-/** Checks the server's configuration; on a cluster, that of one primary. */
+/**
+ * Checks the server's configuration; on a cluster, that of one primary.
+ * @throws {@link StoreConfigurationError} the server is too old.
+ * @throws {@link IdempotencyOptionsError} the server belongs to a cluster, and the journal is on.
+ */
 export async function checkServer(
   sender: ScriptSender,
   requiredReplicas = 0,
+  hasJournal = false,
 ): Promise<CheckedServer> {
   let info: string | undefined;
   try {
@@ -49,9 +55,10 @@ export async function checkServer(
           },
     );
   }
-  return info === undefined
-    ? unknown(NOT_CHECKED)
-    : evaluateInfo(infoFields(info), requiredReplicas);
+  if (info === undefined) return unknown(NOT_CHECKED);
+  const fields = infoFields(info);
+  if (hasJournal && fields.get('cluster_enabled') === '1') throw onCluster();
+  return evaluateInfo(fields, requiredReplicas);
 }
 
 const NOT_CHECKED: StoreWarning = {

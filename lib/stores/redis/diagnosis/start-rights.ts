@@ -20,7 +20,11 @@ const SCRIPT = `local function failure(...)
   local reply = redis.pcall(...)
   return type(reply) == 'table' and reply.err or ''
 end
-return table.concat({ ARGV[1] .. ' ' .. failure('GET', KEYS[1]), failure('PEXPIREAT', KEYS[1], 1),
+-- No stream takes this id: the server checks rights before it.
+local journal = KEYS[2] and failure('XADD', KEYS[2], '0-0', 'kind', '') or ''
+local found = KEYS[2] and redis.pcall('TYPE', KEYS[2]) or {}
+if found.ok and found.ok ~= 'none' and found.ok ~= 'stream' then journal = 'WRONGTYPE ' .. found.ok end
+return table.concat({ ARGV[1] .. ' ' .. failure('GET', KEYS[1]), failure('PEXPIREAT', KEYS[1], 1), journal,
   ARGV[2] and failure(ARGV[2], KEYS[1], '') or '' }, '\\n')`;
 
 /** What the user may not do. */
@@ -29,24 +33,28 @@ interface Denied {
   readonly script: string;
   /** The commands of the steps among them, as rules of an ACL. */
   readonly commands: readonly string[];
+  /** Of the stream of the journal. */
+  readonly journal: string;
   readonly publish: string;
 }
 
 /**
  * Checks whether the user may run scripts on the keys of the store, and publish on their channels.
  * @param key - that no request can have.
- * @throws {@link StoreConfigurationError} if no step can be executed.
+ * @param stream - the key of the journal, if it is on.
+ * @throws {@link StoreConfigurationError} if no step can be executed, or no entry be added.
  */
 export async function checkRights(
   sender: ScriptSender,
   key: string,
   push: boolean,
+  stream?: string,
 ): Promise<readonly StoreWarning[]> {
   const { link } = sender;
   let denied: Denied;
   try {
     const dueAt = nodeClock.now() + START_CHECK_TIMEOUT_MS;
-    denied = (await sender.ask(deniedTo(link, key, push), dueAt)) as Denied;
+    denied = (await sender.ask(deniedTo(link, key, push, stream), dueAt)) as Denied;
   } catch (error) {
     if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
       throw error;
@@ -55,16 +63,24 @@ export async function checkRights(
   }
   const pattern = `${link.keyPrefix}${key.slice(0, key.lastIndexOf(':1:'))}:*`;
   if (denied.script !== '') throw new StoreConfigurationError(describe(denied, pattern));
+  if (stream !== undefined && isUnusable(denied.journal)) {
+    throw new StoreConfigurationError(withoutJournal(denied.journal, link.keyPrefix + stream));
+  }
   return denied.publish === '' ? [] : [withoutPush(denied.publish, pattern)];
 }
 
 /** The reply is what is {@link Denied}. */
-function deniedTo(link: RedisLink, key: string, push: boolean): Question {
+function deniedTo(
+  link: RedisLink,
+  key: string,
+  push: boolean,
+  stream: string | undefined,
+): Question {
   return {
     send: (asked) => {
       const args = [asked.newNonce(), ...(push ? [link.publishCommand] : [])];
       const [nonce = ''] = args;
-      link.eval(SCRIPT, [key], args, {
+      link.eval(SCRIPT, stream === undefined ? [key] : [key, stream], args, {
         isOwn: (reply) => isReplyTo(nonce, reply),
         onReply: (reply, order) => {
           const isOwn = isReplyTo(nonce, reply);
@@ -73,7 +89,7 @@ function deniedTo(link: RedisLink, key: string, push: boolean): Question {
         },
         onError: (error, order) => {
           if (order === undefined || !isDenied(error)) asked.onError(error, order);
-          else asked.onReply({ script: reasonOf(error.message), commands: [], publish: '' }, order);
+          else asked.onReply({ ...NOTHING, script: reasonOf(error.message) }, order);
         },
       });
     },
@@ -81,12 +97,15 @@ function deniedTo(link: RedisLink, key: string, push: boolean): Question {
   };
 }
 
-/** @param failures - of the commands in their order, then of the notification. */
+const NOTHING: Denied = { script: '', commands: [], journal: '', publish: '' };
+
+/** @param failures - of the commands in their order, then of the journal and of the notification. */
 function readFailures(failures: readonly string[]): Denied {
   const denied = COMMANDS.filter((_command, index) => isForbidden(failures[index] ?? ''));
   return {
-    script: failures.slice(0, -1).find(isForbidden) ?? '',
+    script: failures.slice(0, COMMANDS.length).find(isForbidden) ?? '',
     commands: denied.map((command) => `+${command}`),
+    journal: failures[COMMANDS.length] ?? '',
     publish: failures.at(-1) ?? '',
   };
 }
@@ -94,6 +113,16 @@ function readFailures(failures: readonly string[]): Denied {
 /** Whether the user may not run the command of a script, or the server does not have it. */
 function isForbidden(failure: string): boolean {
   return replyCode(failure) === 'NOPERM' || /unknown redis command/i.test(failure);
+}
+
+function isUnusable(failure: string): boolean {
+  return isForbidden(failure) || replyCode(failure) === 'WRONGTYPE';
+}
+
+function withoutJournal(reason: string, stream: string): string {
+  return replyCode(reason) === 'WRONGTYPE'
+    ? `The key ${stream} of the journal holds something else than a stream. Delete or rename it, set keyPrefix to another one, or leave out the option "journal".`
+    : `The user may not add entries to the journal (${reasonOf(reason)}). Grant it: ACL SETUSER … +xadd ~${stream}*, or leave out the option "journal".`;
 }
 
 function reasonOf(message: string): string {

@@ -41,20 +41,22 @@ export class OwnCommands {
     });
   }
 
-  /** Sends EVALSHA on one key. @returns false if nothing was sent: send it with a method of the client. */
+  /** Sends EVALSHA. @returns false if nothing was sent: send it with a method of the client. */
   evalsha(
     sha1: string,
     keys: readonly string[],
     args: readonly RedisArgument[],
     receiver: CommandReceiver,
   ): boolean {
-    const [key] = keys;
-    if (key === undefined || keys.length > 1 || !this.isUsable) return false;
-    const prefixed = (this.keyPrefix as string) + key;
+    if (!this.isUsable) return false;
     const { order, stallDetector } = this;
-    this.send(
-      new OwnCommand('evalsha', [sha1, '1', prefixed, ...args], receiver, order, stallDetector),
-    );
+    const prefix = this.keyPrefix as string;
+    const [key = ''] = keys;
+    const all =
+      keys.length === 1
+        ? [sha1, '1', prefix + key, ...args]
+        : [sha1, String(keys.length), ...keys.map((each) => prefix + each), ...args];
+    this.send(new OwnCommand('evalsha', all, receiver, order, stallDetector));
     return true;
   }
 

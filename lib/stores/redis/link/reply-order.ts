@@ -132,17 +132,18 @@ export class ReplyOrder {
 
 const SPACE = 0x20;
 
+/** "!": what follows it, up to the space, is why the journal lacks an entry. */
+export const MISSED = 0x21;
+
 /**
  * Whether a script has replied it to the send with this nonce. Check this before anything else: the position of a reply
  * does not prove that it belongs to a command.
  */
 export function isReplyTo(nonce: string, reply: unknown): boolean {
   const head: unknown = Array.isArray(reply) ? reply[0] : reply;
-  return (
-    Buffer.isBuffer(head) &&
-    head[nonce.length] === SPACE &&
-    head.toString('latin1', 0, nonce.length) === nonce
-  );
+  if (!Buffer.isBuffer(head)) return false;
+  const end = head[nonce.length];
+  return (end === SPACE || end === MISSED) && head.toString('latin1', 0, nonce.length) === nonce;
 }
 
 /** Whether Redis has replied it to a command between MULTI and EXEC. */

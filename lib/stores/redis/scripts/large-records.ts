@@ -7,6 +7,9 @@ import type { Asked, Question } from './question.js';
 import { kindOf, type LargeReply, type ScriptReply } from './replies.js';
 import { LARGEST, type CompleteArguments, type ScriptArguments } from './script-arguments.js';
 
+/** The key of a record, and others that its script has. */
+export type RecordKeys = readonly [record: string, ...others: string[]];
+
 /** A finished record before it replaces the one in progress. */
 interface StagedRecord {
   readonly token: string;
@@ -50,15 +53,15 @@ export class LargeRecords {
    * @param dueAt - monotonic.
    * @returns undefined if that one stores the record.
    */
-  staged(key: string, args: ScriptArguments, dueAt: number): Question | undefined {
+  staged([key, ...others]: RecordKeys, args: ScriptArguments, dueAt: number): Question | undefined {
     const { link, script, largest } = this;
-    const record = this.canStage ? stagedRecord(args, largest) : undefined;
+    const record = this.canStage ? stagedRecord(args, others.length > 0, largest) : undefined;
     if (record === undefined) return undefined;
     const name = stagedName(this.stagedStart, link.keyPrefix, key, record.token);
     if (name === undefined) return undefined;
     // Nothing is left of it then, if the process ends between both commands.
     const expiryMs = Math.max(1, Math.ceil(dueAt - nodeClock.now()));
-    return new StagedComplete(link, script, [key, name], record, expiryMs, (failure) =>
+    return new StagedComplete(link, script, [key, name, ...others], record, expiryMs, (failure) =>
       this.rejected(failure),
     );
   }
@@ -78,11 +81,16 @@ export class LargeRecords {
  * The record that lua/complete.lua would write for a first attempt, with zeros for the instant of its expiry. With room
  * for a note if the command gives one: else for a record without a note.
  * @param args - of that script.
+ * @param hasJournal - then the last of them is for the journal.
  * @returns undefined if it has at most `largest` bytes.
  */
-function stagedRecord(args: ScriptArguments, largest: number): StagedRecord | undefined {
+function stagedRecord(
+  args: ScriptArguments,
+  hasJournal: boolean,
+  largest: number,
+): StagedRecord | undefined {
   const [, start, letter, retention, content, header, body, ...last] = args as CompleteArguments;
-  const [, note] = last;
+  const [, note] = hasJournal ? last.slice(0, -1) : last;
   if (header.length + body.length + LONGEST_START < largest) return undefined;
   const [fence = '', token = ''] = start.slice(2).split(' ');
   const [fingerprint = ''] = content.split(' ', 1);
@@ -112,7 +120,7 @@ class StagedComplete implements Question {
   constructor(
     private readonly link: RedisLink,
     private readonly script: LuaScript,
-    private readonly keys: readonly [record: string, staged: string],
+    private readonly keys: readonly [record: string, staged: string, ...others: string[]],
     private readonly record: StagedRecord,
     private readonly expiryMs: number,
     private readonly rejected: (failure: LinkFailure) => void,

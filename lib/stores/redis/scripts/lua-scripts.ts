@@ -26,10 +26,16 @@ const ALLOW_OOM = '#!lua flags=allow-oom\n';
 /** Lines that a script with the flag does not need. */
 const WITHOUT_ALLOW_OOM = /^.* -- without allow-oom\n/gm;
 
-/** The shipped scripts. A test may replace the clock in their text. */
-export function loadScripts(transform = (text: string, _name: string): string => text): LuaScripts {
+/** Lines that add entries to the journal. */
+const OF_JOURNAL = /^.* -- journal\n/gm;
+
+/** The shipped scripts. A test may replace the clock in their text. @param hasJournal - without it, they write none. */
+export function loadScripts(
+  transform = (text: string, _name: string): string => text,
+  hasJournal = false,
+): LuaScripts {
   const load = (name: string, shipped: string): LuaScript => {
-    const text = transform(shipped, name);
+    const text = transform(hasJournal ? shipped : shipped.replace(OF_JOURNAL, ''), name);
     const flagged = text.replace(WITHOUT_ALLOW_OOM, '');
     return {
       ...scriptOf(text),

@@ -16,6 +16,7 @@ import type {
 } from '../../../core/record/commands.js';
 import { withNote } from '../../../core/store/record-transitions.js';
 import { StoreConfigurationError } from '../../../core/errors/errors.js';
+import { MISSED } from '../link/reply-order.js';
 import { NO_ORIGIN } from './script-arguments.js';
 
 /**
@@ -33,6 +34,7 @@ export type LargeReply = readonly [
 ];
 
 const LINE_FEED = 0x0a;
+const SPACE = 0x20;
 
 /** The reply of lua/begin.lua, if it leaves a large record to GET. */
 export function largeReplyOf(reply: ScriptReply): LargeReply | undefined {
@@ -48,6 +50,14 @@ const FIRST = 2;
 function wordsOf(reply: ScriptReply): Words {
   const head = Buffer.isBuffer(reply) ? reply : reply[0];
   return head.toString().split(' ');
+}
+
+/** Why the journal lacks the entry of what the script did: a word of the server's error. */
+export function missedEntry(reply: ScriptReply): string | undefined {
+  const head = Buffer.isBuffer(reply) ? reply : reply[0];
+  const mark = head.indexOf(MISSED);
+  const end = head.indexOf(SPACE);
+  return mark < 0 || mark > end ? undefined : head.toString('latin1', mark + 1, end);
 }
 
 export function kindOf(reply: ScriptReply): string {

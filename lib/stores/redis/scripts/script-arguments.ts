@@ -80,7 +80,7 @@ export type CompleteArguments = [
   content: string,
   header: string,
   body: RedisArgument,
-  ...publishAndNote: string[],
+  ...publishNoteAndJournal: string[],
 ];
 
 export function releaseArguments(

@@ -11,7 +11,7 @@ import { DeadlineTimer, jitteredPause, type DeadlineListener } from '../../../co
 import type { RedisLink } from '../link/redis-link.js';
 import { isQueued, isReplyTo, type ReplyOrder } from '../link/reply-order.js';
 import type { LinkFailure } from '../link/send-failure.js';
-import { LargeRecords } from './large-records.js';
+import { LargeRecords, type RecordKeys } from './large-records.js';
 import type { LuaScript, LuaScripts } from './lua-scripts.js';
 import type { Asked, Question } from './question.js';
 import { hasWritten, largeReplyOf, type ScriptReply } from './replies.js';
@@ -51,21 +51,22 @@ export class ScriptSender {
   ) {}
 
   /**
-   * Runs a script on one key: by its SHA-1, or with its text if the server does not have it.
+   * Runs a script on a record: by its SHA-1, or with its text if the server does not have it.
+   * @param keys - that of the record, and others of the script.
    * @param dueAt - the deadline, monotonic. A later reply is ignored.
    */
   run<Result>(
     script: LuaScript,
-    key: string,
+    keys: RecordKeys,
     args: ScriptArguments | ValueNotStorableError,
     dueAt: number,
     read: (reply: ScriptReply) => Result,
   ): Promise<Result> {
     if (args instanceof Error) return Promise.reject(args);
     return new Promise((resolve, reject) => {
-      const sending = new Sending(this, script, [key], args, dueAt, read, resolve, reject);
+      const sending = new Sending(this, script, keys, args, dueAt, read, resolve, reject);
       if (script === this.scripts.complete) {
-        sending.question = this.large.staged(key, args, dueAt);
+        sending.question = this.large.staged(keys, args, dueAt);
       }
       sending.send();
     });
@@ -108,7 +109,7 @@ class Sending<Result> implements DeadlineListener, Asked {
   constructor(
     private readonly sender: ScriptSender,
     private readonly script: LuaScript,
-    private readonly keys: readonly [record: string],
+    private readonly keys: RecordKeys,
     /** The nonce is that of the last send. */
     readonly args: ScriptArguments,
     readonly dueAt: number,

@@ -48,6 +48,13 @@ export function shippedTexts(): TextModule[] {
         ending: '.sql',
         keepsComments: true,
       },
+      { name: 'JOURNAL_STATEMENT_TEXTS', folder: 'sql/journal', ending: '.sql' },
+      {
+        name: 'JOURNAL_MIGRATION_TEXTS',
+        folder: 'sql/journal/migrations',
+        ending: '.sql',
+        keepsComments: true,
+      },
     ]),
     problemCodes(),
     telemetryScope(),

@@ -1,0 +1,52 @@
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
+import { isOfRequest } from '../../core/record/record-key.js';
+import type { RecordKey } from '../../core/record/record.js';
+import { checkWriter, WRITER, type JournalWriter } from '../../core/store/journal-options.js';
+import { integer, type Defaulted, type Group } from '../../core/options/option-schema.js';
+
+/** Options of the journal of `redisStore`: what became of records, in a stream. */
+export interface RedisJournalOptions extends JournalWriter {
+  /** About how many entries the stream keeps: the oldest go. @defaultValue 100_000, from 1_000 to 1_000_000_000 */
+  readonly maxLength?: number | undefined;
+}
+
+type Resolved = Defaulted<RedisJournalOptions>;
+
+export const JOURNAL: Group<RedisJournalOptions, Resolved> = {
+  fields: {
+    ...WRITER,
+    maxLength: integer({ default: 100_000, min: 1_000, max: 1_000_000_000 }),
+  },
+  isSwitched: true,
+  check: checkWriter,
+};
+
+/** The steps that may change a record. */
+const STEPS: ReadonlySet<string> = new Set(['begin', 'complete', 'release', 'amend']);
+
+/** The journal of a store in Redis, whose entries lua/shared/journal.lua adds. */
+export class Journal {
+  /** How many entries are missing, of changes that are stored. */
+  missed = 0;
+  private readonly writer: string;
+
+  /** @param stream - its key. */
+  constructor(
+    readonly stream: string,
+    { service, version, maxLength }: Resolved,
+  ) {
+    this.writer = `${String(maxLength)} ${service} ${version}`;
+  }
+
+  /** The last argument of a step; undefined of one that takes none. Probes have no entries. */
+  argument(step: string, recordKey: RecordKey): string | undefined {
+    if (!STEPS.has(step)) return undefined;
+    return isOfRequest(recordKey) ? this.writer : '';
+  }
+}
+
+export function onCluster(): IdempotencyOptionsError {
+  return new IdempotencyOptionsError(
+    'redisStore: the option "journal" requires a single server or Sentinel. On a cluster, no script reaches the stream and a record in another slot. Keep the records in PostgreSQL (postgresStore, which has the option as well), or note the events yourself: IdempotencyEvents.subscribe().',
+  );
+}
