@@ -55,6 +55,11 @@ const VERBS: Readonly<Record<string, Verb>> = {
     program: 'measure/growth/main.ts',
     servers: ['redis'],
   },
+  'measure journal': {
+    summary: 'the CPU time that the journal adds in the server to a first request',
+    program: 'measure/journal/main.ts',
+    servers: ['redis'],
+  },
   'measure large': {
     summary: 'records moved by scripts, beside SET and GET, by their size',
     program: 'measure/large/main.ts',

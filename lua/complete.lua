@@ -64,7 +64,7 @@ if not line then
     local finished = state == 'c' and 'completed' or 'failed'
     if fingerprint ~= content then return nonce .. ' lost ' .. finished .. ' ' .. fence end
     if #value == 512 then readAll() end
-    journal('superseded', '2' .. state .. ownFence .. ' - ' .. attempt .. ' 0 ' .. content .. note .. '\n', ownToken, ARGV[4]) -- journal
+    journal('superseded', '2' .. state .. ownFence .. ' ' .. ownToken .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. content .. note .. '\n', ownToken, ARGV[4]) -- journal
     return { nonce .. ' superseded ' .. finished, value }
   end
 end

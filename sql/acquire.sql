@@ -65,5 +65,5 @@ taken AS (
   ) AS reply
     , how, record.state, record.fence, record.attempt, record.fingerprint, record.note -- journal
 )
-, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, $2::text, CASE how WHEN 'abandoned' THEN 'takeover' ELSE 'acquired' END, statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM taken ON CONFLICT DO NOTHING) -- journal
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, '', CASE how WHEN 'abandoned' THEN 'takeover' ELSE 'acquired' END, statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM taken) -- journal
 SELECT coalesce((SELECT reply FROM taken), $11::text) AS reply

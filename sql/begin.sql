@@ -50,5 +50,5 @@ inserted AS (
   RETURNING concat_ws(' ', $10::text, fence) AS reply
     , state, fence, attempt, fingerprint, note -- journal
 )
-, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, $2::text, 'acquired', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM inserted ON CONFLICT DO NOTHING) -- journal
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, '', 'acquired', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM inserted) -- journal
 SELECT coalesce((SELECT reply FROM found), (SELECT reply FROM inserted), $10::text) AS reply

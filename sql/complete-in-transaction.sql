@@ -27,5 +27,5 @@ WITH stored AS (
   RETURNING record.state
     , record.fence, record.attempt, record.fingerprint, record.note -- journal
 )
-, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, $2::text, 'completed', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM stored WHERE state = $4::text ON CONFLICT DO NOTHING) -- journal
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, '', 'completed', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM stored WHERE state = $4::text) -- journal
 SELECT concat_ws(' ', $9::text, (SELECT 'stored' FROM stored WHERE state = $4::text)) AS reply

@@ -26,5 +26,5 @@ WITH stored AS (
   RETURNING concat_ws(' ', $8::text, 'stored') AS reply
     , state, fence, attempt, fingerprint, note -- journal
 )
-, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, $2::text, 'completed', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM stored ON CONFLICT DO NOTHING) -- journal
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, '', 'completed', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM stored) -- journal
 SELECT coalesce((SELECT reply FROM stored), $8::text) AS reply

@@ -23,5 +23,5 @@ WITH released AS (
   RETURNING concat_ws(' ', $6::text, 'released') AS reply
     , state, fence, attempt, fingerprint, note -- journal
 )
-, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, $2::text, 'released', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM released ON CONFLICT DO NOTHING) -- journal
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, '', 'released', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM released) -- journal
 SELECT coalesce((SELECT reply FROM released), $6::text) AS reply

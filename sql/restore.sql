@@ -40,5 +40,5 @@ WITH restored AS (
   RETURNING concat_ws(' ', $8::text, 'restored') AS reply
     , record.state, record.fence, record.attempt, record.fingerprint, record.note -- journal
 )
-, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, $2::text, 'restored', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM restored ON CONFLICT DO NOTHING) -- journal
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, '', 'restored', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM restored ON CONFLICT DO NOTHING) -- journal
 SELECT coalesce((SELECT reply FROM restored), $8::text) AS reply

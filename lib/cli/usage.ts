@@ -1,9 +1,9 @@
-export const SCHEMA_USAGE = `Usage: nestjs-idempotency status   [--url URL] [--blobs|--audit] [--schema NAME] [--table NAME]
-       nestjs-idempotency migrate  [--url URL] [--blobs|--audit] [--schema NAME] [--table NAME]
-       nestjs-idempotency sql      [--from NUMBER] [--statement-breakpoints] [--blobs|--audit] [--schema NAME] [--table NAME]
-       nestjs-idempotency sql --missing [--url URL] [--statement-breakpoints] [--blobs|--audit] [--schema NAME] [--table NAME]
+export const SCHEMA_USAGE = `Usage: nestjs-idempotency status   [--url URL] [--blobs|--audit|--journal] [--schema NAME] [--table NAME]
+       nestjs-idempotency migrate  [--url URL] [--blobs|--audit|--journal] [--schema NAME] [--table NAME]
+       nestjs-idempotency sql      [--from NUMBER] [--statement-breakpoints] [--blobs|--audit|--journal] [--schema NAME] [--table NAME]
+       nestjs-idempotency sql --missing [--url URL] [--statement-breakpoints] [--blobs|--audit|--journal] [--schema NAME] [--table NAME]
 
-The tables in PostgreSQL, of the store, of its blobs or of the audit of operators.
+The tables in PostgreSQL, of the store, of its blobs, of the audit of operators or of the journal.
 
   status    prints which migrations were run; exits with 1 while one is missing
   migrate   runs the missing ones, each in a transaction; of several processes at once, one does, and the others wait
@@ -12,8 +12,9 @@ The tables in PostgreSQL, of the store, of its blobs or of the audit of operator
   --url       postgres://, with a user who may create tables    (the environment's DATABASE_URL)
   --blobs     the table of postgresBlobs, not that of postgresStore
   --audit     the table of postgresAudit
+  --journal   the table of the option journal of postgresStore
   --schema    the table's schema                                (public)
-  --table     the table                                         (idempotency_records, idempotency_blobs or idempotency_audit)
+  --table     the table                                         (idempotency_records, idempotency_blobs, idempotency_audit or idempotency_journal)
   --from      prints from this migration on                     (1)
   --missing   prints what the database lacks
   --statement-breakpoints

@@ -41,12 +41,19 @@ export class IdempotencyLifecycle
     },
     entryMissed: (recordKey, reason) => {
       this.events.emit({ type: 'journal_incomplete', recordKey, reason });
+      if (this.hasMissedEntry) return;
+      this.hasMissedEntry = true;
+      this.observer.warned({
+        code: 'journal_incomplete',
+        message: `The change of record ${recordKey} is stored, its entry of the journal is not (${reason}). Look at the stream of the journal, its key, and the rights of the user. Later ones are only counted (idempotency.journal.missed).`,
+      });
     },
     warned: ({ code, message }) => {
       this.health.warned(code);
       this.logger.warn(`${message} [${code}]`);
     },
   };
+  private hasMissedEntry = false;
   private readonly note: ServiceNote | undefined;
   private readonly consumerStopped: ConsumerStopListener = (queue, reason) => {
     this.events.emit({ type: 'consumer_stopped', transport: 'message', queue, reason });

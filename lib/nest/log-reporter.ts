@@ -32,12 +32,6 @@ export class LogReporter implements IdempotencyEventReporter {
       case 'keys_stale':
         this.logger.warn(`keys_stale: ${KEYS_STALE} (${event.errorType ?? 'no error'})`);
         return;
-      case 'journal_incomplete':
-        if (!this.isNew(`${event.type} ${event.reason}`)) return;
-        this.logger.warn(
-          `journal_incomplete, record ${event.recordKey} (${event.reason}): the change is stored, its entry is not. Look at the stream of the journal, its key, and the rights of the user. Later ones are only counted (idempotency.journal.missed).`,
-        );
-        return;
       case 'outcome_unreadable':
         this.logger.error(`${lineOf(event)}: ${UNREADABLE[event.reason]}`);
         return;

@@ -117,6 +117,9 @@ export class IdempotencyStoreForNest implements NestStore, OnModuleInit, OnAppli
     warned: ({ code, message }) => {
       this.logger.warn(`${message} [${code}]`);
     },
+    entryMissed: (recordKey, reason) => {
+      this.logger.warn(`journal_incomplete, record ${recordKey} (${reason})`);
+    },
   };
 
   /**

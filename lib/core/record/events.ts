@@ -377,7 +377,7 @@ export type IdempotencyEvent =
     }
   /**
    * A record was changed, but the store's journal has no entry of that, for `reason`: a word of the server's error. Each is
-   * counted (`idempotency.journal.missed`); logged once per reason.
+   * counted (`idempotency.journal.missed`); the first one is logged.
    */
   | {
       readonly type: 'journal_incomplete';
@@ -445,7 +445,7 @@ export const EVENT_SEVERITY: Readonly<Record<IdempotencyEventType, EventSeverity
   store_unavailable: 'warning',
   reconciled: 'info',
   operator_action: 'notice',
-  journal_incomplete: 'warning',
+  journal_incomplete: 'notice',
   consumer_stopped: 'notice',
   reply_mismatched: 'warning',
   breaker_opened: 'warning',

@@ -1,4 +1,4 @@
-import { checkWriter, WRITER, type JournalWriter } from '../../core/store/journal-options.js';
+import { WRITER, type JournalWriter } from '../../core/store/journal-options.js';
 import type { Duration, InMilliseconds } from '../../core/options/duration.js';
 import { duration, type Defaulted, type Group } from '../../core/options/option-schema.js';
 import { JOURNAL_TABLE } from './sql/table-name.js';
@@ -27,5 +27,4 @@ export const JOURNAL: Group<PostgresJournalOptions, PostgresJournal> = {
     retention: duration({ default: '90d', min: '1h', max: '36500d' }),
   },
   isSwitched: true,
-  check: checkWriter,
 };

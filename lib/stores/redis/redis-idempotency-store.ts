@@ -77,7 +77,8 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     super();
     const { keyPrefix, push, waitReplicas, journal } = resolveCommonOptions(options);
     if (journal !== false) this.journal = new Journal(`${keyPrefix}:journal`, journal);
-    const { scripts = loadScripts(undefined, journal !== false) } = options;
+    const { scripts = loadScripts(undefined, journal === false ? undefined : journal.maxLength) } =
+      options;
     const { largestInScripts = LARGEST_IN_SCRIPTS } = options;
     this.settings = {
       keyStart: keyStartOf(keyPrefix),
@@ -224,11 +225,11 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     const dueAt = nodeClock.now() + timeoutMs;
     const key = keyStart + recordKey;
     const { journal } = this;
-    const argument = journal?.argument(step, recordKey);
-    if (journal === undefined || argument === undefined || args instanceof Error) {
+    const last = journal?.argumentOf(step, recordKey);
+    if (journal === undefined || last === undefined || args instanceof Error) {
       return sender.run(scripts[step], [key], args, dueAt, read);
     }
-    args.push(argument);
+    args.push(last);
     return sender.run(scripts[step], [key, journal.stream], args, dueAt, (reply) => {
       const reason = missedEntry(reply);
       if (reason !== undefined) this.entryMissed(journal, recordKey, reason);

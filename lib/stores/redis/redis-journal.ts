@@ -18,7 +18,6 @@ export const JOURNAL: Group<RedisJournalOptions, Resolved> = {
     maxLength: integer({ default: 100_000, min: 1_000, max: 1_000_000_000 }),
   },
   isSwitched: true,
-  check: checkWriter,
 };
 
 /** The steps that may change a record. */
@@ -28,20 +27,22 @@ const STEPS: ReadonlySet<string> = new Set(['begin', 'complete', 'release', 'ame
 export class Journal {
   /** How many entries are missing, of changes that are stored. */
   missed = 0;
-  private readonly writer: string;
+  private readonly by: string;
 
-  /** @param stream - its key. */
+  /** @param stream - its key. @throws {@link IdempotencyOptionsError} when it does not say who writes it. */
   constructor(
     readonly stream: string,
-    { service, version, maxLength }: Resolved,
+    options: Resolved,
   ) {
-    this.writer = `${String(maxLength)} ${service} ${version}`;
+    checkWriter('redisStore', options);
+    const { service, version } = options;
+    this.by = `${service} ${version}`;
   }
 
   /** The last argument of a step; undefined of one that takes none. Probes have no entries. */
-  argument(step: string, recordKey: RecordKey): string | undefined {
+  argumentOf(step: string, recordKey: RecordKey): string | undefined {
     if (!STEPS.has(step)) return undefined;
-    return isOfRequest(recordKey) ? this.writer : '';
+    return isOfRequest(recordKey) ? this.by : '';
   }
 }
 

@@ -2,9 +2,10 @@
 -- those whose retention is over. Nothing here updates a row. The statements name no columns: new ones follow at the end.
 CREATE TABLE idempotency_journal (
   record_key bytea NOT NULL,
-  -- Owner token of the attempt, or of the operator's act: a copy of its command adds nothing.
-  token text NOT NULL,
-  kind text NOT NULL CHECK (kind IN ('acquired', 'takeover', 'completed', 'restored', 'released', 'superseded', 'settled')),
+  -- Of an operator's act, or of a superseded attempt, so that a copy of its command adds nothing; else empty.
+  token text COLLATE "C" NOT NULL,
+  -- acquired, takeover, completed, restored, released, superseded or settled. A CHECK would be parsed at each statement.
+  kind text COLLATE "C" NOT NULL,
   -- By this server's clock.
   at timestamptz NOT NULL,
   -- Of the record, from this entry on.
@@ -19,7 +20,7 @@ CREATE TABLE idempotency_journal (
   note text,
   service text NOT NULL,
   version text NOT NULL,
-  PRIMARY KEY (record_key, fence, token, kind)
+  PRIMARY KEY (record_key, fence, kind, token)
 );
 
 -- For what happened in a time, and for deleting what is old.

@@ -6,6 +6,7 @@ export {
   DeletionSchedule,
   type DeleteFrom,
 } from '../../../lib/stores/postgres/cleanup/deletion-schedule.js';
+export { JOURNAL as POSTGRES_JOURNAL } from '../../../lib/stores/postgres/postgres-journal.js';
 export { DELETION } from '../../../lib/stores/postgres/cleanup/delete-expired.js';
 export type {
   PostgresConnection,

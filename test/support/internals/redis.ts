@@ -1,6 +1,7 @@
 export { RedisIdempotencyStore } from '../../../lib/stores/redis/redis-idempotency-store.js';
 export { ioredisLink, ownLink } from '../../../lib/stores/redis/ioredis/ioredis-link.js';
 export { openConnection } from '../../../lib/stores/redis/ioredis/own-connection.js';
+export { JOURNAL as REDIS_JOURNAL } from '../../../lib/stores/redis/redis-journal.js';
 export { COMMON, OWN } from '../../../lib/stores/redis/redis-store-options.js';
 export {
   LARGEST_IN_SCRIPTS,

@@ -19,7 +19,7 @@ it('a scrape has these bytes: names, help texts, labels, bounds, and the order o
   meter.readFrom({
     running: () => [{ subject: subject, elapsedMs: 1, leaseLeftMs: 2 }],
     waiting: () => [{ operation: 'invoice.send' }],
-    store: { system: 'postgresql', breaker: 'half_open', deletedRecords: 3 },
+    store: { system: 'postgresql', breaker: 'half_open', deletedRecords: 3, missedEntries: 2 },
   });
   meter.declare('pay', 'http');
   const report = { completed: 1, released: 0, overtaken: 2, failed: 0, unknown: 0 };

@@ -94,7 +94,9 @@ taken AS (
     ' ', $11::text, how, extract(epoch FROM statement_timestamp()), record.fence, record.attempt, record.takeovers,
     CASE how WHEN 'abandoned' THEN earlier_note END
   ) AS reply
+    , how, record.state, record.fence, record.attempt, record.fingerprint, record.note -- journal
 )
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, '', CASE how WHEN 'abandoned' THEN 'takeover' ELSE 'acquired' END, statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM taken) -- journal
 SELECT coalesce((SELECT reply FROM taken), $11::text) AS reply
 `,
   'amend': `WITH found AS (
@@ -127,7 +129,9 @@ amended AS (
   FROM found
   WHERE record.record_key = found.record_key
   RETURNING concat_ws(' ', $14::text, record.fence) AS reply
+    , record.state, record.fence, record.attempt, record.fingerprint, record.note -- journal
 )
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, $2::text, 'settled', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM amended ON CONFLICT DO NOTHING) -- journal
 SELECT coalesce((SELECT reply FROM amended), $14::text) AS reply
 `,
   'begin': `WITH found AS MATERIALIZED (
@@ -153,7 +157,9 @@ inserted AS (
   WHERE NOT EXISTS (SELECT 1 FROM found) AND statement_timestamp() < to_timestamp($7::double precision)
   ON CONFLICT (record_key) DO NOTHING
   RETURNING concat_ws(' ', $10::text, fence) AS reply
+    , state, fence, attempt, fingerprint, note -- journal
 )
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, '', 'acquired', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM inserted) -- journal
 SELECT coalesce((SELECT reply FROM found), (SELECT reply FROM inserted), $10::text) AS reply
 `,
   'clamp': `WITH too_far AS (
@@ -188,7 +194,9 @@ SELECT $3::text AS reply
   WHERE record.expires_at > date_trunc('milliseconds', statement_timestamp())
     AND record.state = 'in_progress' AND record.token = $2::text AND record.fence = $3::bigint
   RETURNING record.state
+    , record.fence, record.attempt, record.fingerprint, record.note -- journal
 )
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, '', 'completed', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM stored WHERE state = $4::text) -- journal
 SELECT concat_ws(' ', $9::text, (SELECT 'stored' FROM stored WHERE state = $4::text)) AS reply
 `,
   'complete-released': `WITH stored AS (
@@ -204,7 +212,9 @@ SELECT concat_ws(' ', $9::text, (SELECT 'stored' FROM stored WHERE state = $4::t
   WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
     AND state = 'released' AND token <> $2::text
   RETURNING concat_ws(' ', $8::text, 'stored') AS reply
+    , state, fence, attempt, fingerprint, note -- journal
 )
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, '', 'completed', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM stored) -- journal
 SELECT coalesce((SELECT reply FROM stored), $8::text) AS reply
 `,
   'complete': `WITH stored AS (
@@ -220,7 +230,9 @@ SELECT coalesce((SELECT reply FROM stored), $8::text) AS reply
     AND state = 'in_progress' AND token = $2::text AND ($3::bigint = 0 OR fence = $3::bigint)
     AND ($9::boolean OR lease_until > date_trunc('milliseconds', statement_timestamp()))
   RETURNING concat_ws(' ', $10::text, 'stored') AS reply
+    , state, fence, attempt, fingerprint, note -- journal
 )
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, '', 'completed', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM stored) -- journal
 SELECT coalesce((SELECT reply FROM stored), $10::text) AS reply
 `,
   'confirm': `WITH locked AS (
@@ -374,7 +386,9 @@ FROM (SELECT $1::bytea AS requested_key) AS request LEFT JOIN idempotency_record
   WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
     AND state = 'in_progress' AND token = $2::text AND ($3::bigint = 0 OR fence = $3::bigint)
   RETURNING concat_ws(' ', $6::text, 'released') AS reply
+    , state, fence, attempt, fingerprint, note -- journal
 )
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, '', 'released', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM released) -- journal
 SELECT coalesce((SELECT reply FROM released), $6::text) AS reply
 `,
   'renew': `WITH renewed AS (
@@ -416,7 +430,9 @@ SELECT coalesce((SELECT reply FROM renewed), $6::text) AS reply
     outcome_body = excluded.outcome_body
   WHERE record.expires_at <= date_trunc('milliseconds', statement_timestamp())
   RETURNING concat_ws(' ', $8::text, 'restored') AS reply
+    , record.state, record.fence, record.attempt, record.fingerprint, record.note -- journal
 )
+, journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, '', 'restored', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM restored ON CONFLICT DO NOTHING) -- journal
 SELECT coalesce((SELECT reply FROM restored), $8::text) AS reply
 `,
 };
@@ -590,5 +606,75 @@ CREATE TABLE idempotency_audit (
 -- For what was done to a record, and in a time.
 CREATE INDEX ON idempotency_audit (record_key);
 CREATE INDEX ON idempotency_audit (at);
+`,
+};
+
+export const JOURNAL_STATEMENT_TEXTS = {
+  'delete-expired': `WITH deletion_lock AS MATERIALIZED (
+  SELECT pg_try_advisory_xact_lock($2::bigint) AS mine, least($1::integer, $4::bigint / 512) AS most
+),
+expired AS MATERIALIZED (
+  SELECT record_key, fence, token, kind, at
+  FROM idempotency_journal
+  WHERE at >= to_timestamp($3::double precision)
+    AND at <= statement_timestamp() - ':retention'::interval AND (SELECT mine FROM deletion_lock)
+  ORDER BY at
+  LIMIT (SELECT most FROM deletion_lock)
+),
+deleted AS (
+  DELETE FROM idempotency_journal AS entry
+  USING expired
+  WHERE entry.record_key = expired.record_key AND entry.fence = expired.fence AND entry.token = expired.token
+    AND entry.kind = expired.kind
+  RETURNING 1
+)
+SELECT concat_ws(
+  ' ', $5::text, mine,
+  (SELECT count(*) FROM deleted),
+  (SELECT count(*) FROM expired) < most,
+  (SELECT extract(epoch FROM max(at)) FROM expired)
+) AS reply
+FROM deletion_lock
+`,
+  'superseded': `WITH added AS (
+  INSERT INTO idempotency_journal
+  VALUES (
+    $1::bytea, $2::text, 'superseded', statement_timestamp(), $3::text, $4::bigint, $5::integer, $6::text, $7::text,
+    ':service', ':version'
+  )
+  ON CONFLICT DO NOTHING
+)
+SELECT $8::text AS reply
+`,
+};
+
+export const JOURNAL_MIGRATION_TEXTS = {
+  '001-journal': `-- What became of records: see docs/guides/audit.md. The store adds a row in the statement that changes the record, and deletes
+-- those whose retention is over. Nothing here updates a row. The statements name no columns: new ones follow at the end.
+CREATE TABLE idempotency_journal (
+  record_key bytea NOT NULL,
+  -- Of an operator's act, or of a superseded attempt, so that a copy of its command adds nothing; else empty.
+  token text COLLATE "C" NOT NULL,
+  -- acquired, takeover, completed, restored, released, superseded or settled. A CHECK would be parsed at each statement.
+  kind text COLLATE "C" NOT NULL,
+  -- By this server's clock.
+  at timestamptz NOT NULL,
+  -- Of the record, from this entry on.
+  state text NOT NULL,
+  -- Fencing token of the attempt; 0 if it never had one.
+  fence bigint NOT NULL,
+  -- How many attempts the record has had.
+  attempt integer NOT NULL,
+  -- Digest of the request's content.
+  fingerprint text NOT NULL,
+  -- The record's note, such as the trace of the execution.
+  note text,
+  service text NOT NULL,
+  version text NOT NULL,
+  PRIMARY KEY (record_key, fence, kind, token)
+);
+
+-- For what happened in a time, and for deleting what is old.
+CREATE INDEX ON idempotency_journal (at);
 `,
 };

@@ -1,4 +1,5 @@
 import { IdempotencyOptionsError } from '../../../core/errors/errors.js';
+import { checkWriter } from '../../../core/store/journal-options.js';
 import type { Lease, StoredRecord } from '../../../core/record/record.js';
 import { deleteExpired, type DeleteExpired } from '../cleanup/delete-expired.js';
 import type { Deadline } from '../connection/deadline.js';
@@ -15,12 +16,13 @@ export class Journal implements JournalTable {
   /** Seconds of the server's clock: what is older has been deleted. */
   private reached = 0;
 
-  /** @throws {@link IdempotencyOptionsError} if it would be the table of the records. */
+  /** @throws {@link IdempotencyOptionsError} if it does not say who writes it, or is the table of the records. */
   constructor(
     private readonly runner: StatementRunner,
     records: TableName,
     readonly options: PostgresJournal,
   ) {
+    checkWriter('postgresStore', options);
     this.table = new TableName({ schema: records.schema, table: options.table }, 'journal');
     if (this.table.quoted === records.quoted) {
       throw new IdempotencyOptionsError(

@@ -29,13 +29,20 @@ const WITHOUT_ALLOW_OOM = /^.* -- without allow-oom\n/gm;
 /** Lines that add entries to the journal. */
 const OF_JOURNAL = /^.* -- journal\n/gm;
 
-/** The shipped scripts. A test may replace the clock in their text. @param hasJournal - without it, they write none. */
+/**
+ * The shipped scripts. A test may replace the clock in their text. @param journalLength - about how many entries
+ * the journal keeps; without it, they add none.
+ */
 export function loadScripts(
   transform = (text: string, _name: string): string => text,
-  hasJournal = false,
+  journalLength?: number,
 ): LuaScripts {
   const load = (name: string, shipped: string): LuaScript => {
-    const text = transform(hasJournal ? shipped : shipped.replace(OF_JOURNAL, ''), name);
+    const own =
+      journalLength === undefined
+        ? shipped.replace(OF_JOURNAL, '')
+        : shipped.replace(':length', String(journalLength));
+    const text = transform(own, name);
     const flagged = text.replace(WITHOUT_ALLOW_OOM, '');
     return {
       ...scriptOf(text),

@@ -50,6 +50,15 @@ local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
 local value = redis.call('GETRANGE', KEYS[1], '0', '511')
+local by = table.remove(ARGV) -- journal
+local function journal(kind, record, token, ms) -- journal
+  if by == '' then return end -- journal
+  if token and redis.pcall('SET', KEYS[#KEYS] .. ':' .. token, '', 'PX', ms, 'NX') == false then return end -- journal
+  local line = string.sub(record, 1, string.find(record, '\\n', 1, true) - 1) -- journal
+  local entry = redis.pcall('XADD', KEYS[#KEYS], 'MAXLEN', '~', ':length', '*', 'kind', kind, -- journal
+    'key', string.sub(KEYS[1], #KEYS[#KEYS] - 4), 'record', line, 'by', by) -- journal
+  if entry.err then nonce = nonce .. '!' .. (string.match(entry.err, '%u%u%u+') or 'ERR') end -- journal
+end -- journal
 local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
 local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 local function readAll() value = redis.call('GET', KEYS[1]) end
@@ -112,6 +121,7 @@ local record = '2' .. change .. fence .. ' ' .. token .. ' ' .. attempt .. ' ' .
   .. '\\n' .. at .. '\\n' .. outcome
 redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
+journal('settled', record, ARGV[8] == 'k' and ARGV[2], math.max(at - now, 1)) -- journal
 if ARGV[7] ~= '' then redis.pcall(ARGV[7], KEYS[1], '') end
 return nonce .. ' ok ' .. fence
 `,
@@ -120,13 +130,25 @@ local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
 local value = redis.call('GETRANGE', KEYS[1], '0', '511')
+local by = table.remove(ARGV) -- journal
+local function journal(kind, record, token, ms) -- journal
+  if by == '' then return end -- journal
+  if token and redis.pcall('SET', KEYS[#KEYS] .. ':' .. token, '', 'PX', ms, 'NX') == false then return end -- journal
+  local line = string.sub(record, 1, string.find(record, '\\n', 1, true) - 1) -- journal
+  local entry = redis.pcall('XADD', KEYS[#KEYS], 'MAXLEN', '~', ':length', '*', 'kind', kind, -- journal
+    'key', string.sub(KEYS[1], #KEYS[#KEYS] - 4), 'record', line, 'by', by) -- journal
+  if entry.err then nonce = nonce .. '!' .. (string.match(entry.err, '%u%u%u+') or 'ERR') end -- journal
+end -- journal
 if value == '' then
   if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return nonce .. ' late ' .. string.format('%.0f', now) end
   local us = time[2]
   if #us < 6 then us = string.sub('00000' .. us, -6) end
   local record = '2p' .. time[1] .. us .. ' ' .. ARGV[2] .. ' 1 0 ' .. ARGV[3] .. (ARGV[9] and ' ' .. ARGV[9] or '')
     .. '\\n= ' .. ARGV[5] .. '\\n'
-  if redis.call('SET', KEYS[1], record, 'PX', ARGV[4], 'NX') then return nonce .. ' acquired ' .. time[1] .. us end
+  if redis.call('SET', KEYS[1], record, 'PX', ARGV[4], 'NX') then
+    journal('acquired', record) -- journal
+    return nonce .. ' acquired ' .. time[1] .. us
+  end
 end
 local finished, content, mark, expires = string.match(value, '^2([cf])%d+ %S+ %d+ %d+ (%S+)( ?[!-~]*)\\127*\\n(%d+)\\n')
 if finished and now < tonumber(expires) then
@@ -202,6 +224,7 @@ end
 fence = string.format('%.0f', math.max((fence or 0) + 1, nowUs))
 local record = '2p' .. fence .. ' ' .. ARGV[2] .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. ARGV[3] .. written .. '\\n' .. string.format('%.0f', nowUs) .. ' ' .. ARGV[5] .. '\\n'
 redis.call('SET', KEYS[1], record, 'PXAT', now + ARGV[4])
+journal(string.sub(kind, 2, -2), record) -- journal
 return nonce .. kind .. fence .. counters() .. (kind == ' takeover ' and note or '')
 `,
   'complete-large': `local nonce = ARGV[1]
@@ -209,6 +232,15 @@ local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
 local value = redis.call('GETRANGE', KEYS[1], '0', '511')
+local by = table.remove(ARGV) -- journal
+local function journal(kind, record, token, ms) -- journal
+  if by == '' then return end -- journal
+  if token and redis.pcall('SET', KEYS[#KEYS] .. ':' .. token, '', 'PX', ms, 'NX') == false then return end -- journal
+  local line = string.sub(record, 1, string.find(record, '\\n', 1, true) - 1) -- journal
+  local entry = redis.pcall('XADD', KEYS[#KEYS], 'MAXLEN', '~', ':length', '*', 'kind', kind, -- journal
+    'key', string.sub(KEYS[1], #KEYS[#KEYS] - 4), 'record', line, 'by', by) -- journal
+  if entry.err then nonce = nonce .. '!' .. (string.match(entry.err, '%u%u%u+') or 'ERR') end -- journal
+end -- journal
 local line, head, fence, note, since, lease, maxExecution, retention =
   string.match(value, '^2p(((%d+) %S+ %S+ %S+ %S+) ?(%S*)\\n)([=%d]%d*) (%d+) (%-?%d+) (%d+) %S')
 since = line and math.floor((since == '=' and fence or since) / 1000)
@@ -227,6 +259,7 @@ if renamed.err then
   redis.call('PEXPIREAT', KEYS[2], now)
   return renamed
 end
+journal('completed', redis.call('GETRANGE', KEYS[1], 0, #line + 1)) -- journal
 if ARGV[3] and ARGV[3] ~= '' then redis.pcall(ARGV[3], KEYS[1], '') end
 return nonce .. (now < since + math.min(lease, maxExecution) and ' ok' or ' ok_late')
 `,
@@ -235,6 +268,15 @@ local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
 local value = redis.call('GETRANGE', KEYS[1], '0', '511')
+local by = table.remove(ARGV) -- journal
+local function journal(kind, record, token, ms) -- journal
+  if by == '' then return end -- journal
+  if token and redis.pcall('SET', KEYS[#KEYS] .. ':' .. token, '', 'PX', ms, 'NX') == false then return end -- journal
+  local line = string.sub(record, 1, string.find(record, '\\n', 1, true) - 1) -- journal
+  local entry = redis.pcall('XADD', KEYS[#KEYS], 'MAXLEN', '~', ':length', '*', 'kind', kind, -- journal
+    'key', string.sub(KEYS[1], #KEYS[#KEYS] - 4), 'record', line, 'by', by) -- journal
+  if entry.err then nonce = nonce .. '!' .. (string.match(entry.err, '%u%u%u+') or 'ERR') end -- journal
+end -- journal
 local line, kind
 if string.sub(value, 1, #ARGV[2]) == ARGV[2] then
   local first, fence = string.match(value, '^((%d+) [^\\n]*\\n)= %d%d%d%d+ %d%d%d%d+ %d%d%d%d+ %S', 3)
@@ -290,6 +332,7 @@ local held = mine and (ownFence == '0' or fence == ownFence)
     local finished = state == 'c' and 'completed' or 'failed'
     if fingerprint ~= content then return nonce .. ' lost ' .. finished .. ' ' .. fence end
     if #value == 512 then readAll() end
+    journal('superseded', '2' .. state .. ownFence .. ' ' .. ownToken .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. content .. note .. '\\n', ownToken, ARGV[4]) -- journal
     return { nonce .. ' superseded ' .. finished, value }
   end
 end
@@ -302,6 +345,7 @@ at = string.format('%d%06d', at / 1000000, at % 1000000)
 local record = '2' .. ARGV[3] .. line .. at .. '\\n' .. ARGV[6] .. '\\n' .. ARGV[7]
 redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
+journal(kind == ' restored' and 'restored' or 'completed', record) -- journal
 if ARGV[8] and ARGV[8] ~= '' then redis.pcall(ARGV[8], KEYS[1], '') end
 return nonce .. kind
 `,
@@ -396,6 +440,15 @@ local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
 local value = redis.call('GETRANGE', KEYS[1], '0', '511')
+local by = table.remove(ARGV) -- journal
+local function journal(kind, record, token, ms) -- journal
+  if by == '' then return end -- journal
+  if token and redis.pcall('SET', KEYS[#KEYS] .. ':' .. token, '', 'PX', ms, 'NX') == false then return end -- journal
+  local line = string.sub(record, 1, string.find(record, '\\n', 1, true) - 1) -- journal
+  local entry = redis.pcall('XADD', KEYS[#KEYS], 'MAXLEN', '~', ':length', '*', 'kind', kind, -- journal
+    'key', string.sub(KEYS[1], #KEYS[#KEYS] - 4), 'record', line, 'by', by) -- journal
+  if entry.err then nonce = nonce .. '!' .. (string.match(entry.err, '%u%u%u+') or 'ERR') end -- journal
+end -- journal
 local state, fence, token, attempt, takeovers, fingerprint, note, rest, word, space
 local since, leaseMs, leaseUntil, deadline, expiresAt, origin
 local function readAll() value = redis.call('GET', KEYS[1]) end
@@ -432,6 +485,7 @@ if ARGV[5] then note = ' ' .. string.sub(ARGV[5] .. string.sub(note, 2), 1, 240)
 local record = '2r' .. fence .. ' ' .. token .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. fingerprint .. note .. '\\n' .. at .. '\\n'
 redis.call('PEXPIREAT', KEYS[1], at) -- without allow-oom
 redis.call('SET', KEYS[1], record, 'PXAT', at)
+journal('released', record) -- journal
 if ARGV[4] and ARGV[4] ~= '' then redis.pcall(ARGV[4], KEYS[1], '') end
 return nonce .. ' ok'
 `,

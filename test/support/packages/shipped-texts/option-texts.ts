@@ -13,8 +13,14 @@ import {
 import { CONSOLE_OPTIONS } from '../../internals/console.js';
 import { MEMORY_OPTIONS } from '../../internals/memory.js';
 import { FILE_BLOBS, S3_BLOBS } from '../../internals/blobs.js';
-import { DELETION, POSTGRES_BLOBS, POSTGRES_OPTIONS, TABLE } from '../../internals/postgres.js';
-import { COMMON, OWN } from '../../internals/redis.js';
+import {
+  DELETION,
+  POSTGRES_BLOBS,
+  POSTGRES_JOURNAL,
+  POSTGRES_OPTIONS,
+  TABLE,
+} from '../../internals/postgres.js';
+import { COMMON, OWN, REDIS_JOURNAL } from '../../internals/redis.js';
 import { SQLITE_OPTIONS } from '../../internals/sqlite.js';
 import { projectRoot } from '../../project-root.js';
 import { inBrief } from './doc-comments.js';
@@ -58,7 +64,9 @@ const OTHERS: Readonly<Record<string, object>> = {
     ...('fields' in SQLITE_OPTIONS.deleteExpired && SQLITE_OPTIONS.deleteExpired.fields),
   },
   'lib/stores/redis/redis-store-options.ts': { ...COMMON, ...OWN },
+  'lib/stores/redis/redis-journal.ts': REDIS_JOURNAL.fields,
   'lib/stores/postgres/postgres-store-options.ts': POSTGRES_OPTIONS,
+  'lib/stores/postgres/postgres-journal.ts': POSTGRES_JOURNAL.fields,
   'lib/stores/postgres/postgres-blobs.ts': POSTGRES_BLOBS,
   'lib/stores/postgres/sql/table-name.ts': TABLE,
   'lib/stores/postgres/cleanup/delete-expired.ts': {

@@ -15,7 +15,7 @@ const MAX_NAMES = 200;
 const SOURCE: Parameters<IdempotencyMeter['readFrom']>[0] = {
   running: () => [],
   waiting: () => [],
-  store: { system: 'redis', breaker: undefined, deletedRecords: undefined },
+  store: { system: 'redis', breaker: undefined, deletedRecords: undefined, missedEntries: undefined },
 };
 
 const ofPay = (meter: IdempotencyMeter) => meter.read().operations.get('pay')!;
@@ -127,8 +127,8 @@ describe('the reading of the store', () => {
   it.each([
     [SOURCE.store, { system: 'redis' }],
     [
-      { system: 'postgresql', breaker: 'half_open', deletedRecords: 0 } as const,
-      { system: 'postgresql', breaker: 'half_open', deletedRecords: 0 },
+      { system: 'postgresql', breaker: 'half_open', deletedRecords: 0, missedEntries: 4 } as const,
+      { system: 'postgresql', breaker: 'half_open', deletedRecords: 0, missedEntries: 4 },
     ],
   ])('has what the store says of itself: %j', (store, expected) => {
     const meter = new IdempotencyMeter();

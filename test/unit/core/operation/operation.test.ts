@@ -604,7 +604,8 @@ describe('option schema', () => {
   });
 });
 
-type Property = 'system' | 'isShared' | 'breaker' | 'deletedRecords' | 'transactional';
+type Property =
+  'system' | 'isShared' | 'breaker' | 'deletedRecords' | 'missedEntries' | 'transactional';
 type Method = Exclude<keyof IdempotencyStore, Property>;
 
 /** The number of arguments of every method of the port. */
@@ -641,17 +642,17 @@ describe('DelegatingStore', () => {
 
   it.each<Pick<IdempotencyStore, Property>>([
     {
-      ...{ system: 'etcd', isShared: true, breaker: 'open', deletedRecords: 7 },
+      ...{ system: 'etcd', isShared: true, breaker: 'open', deletedRecords: 7, missedEntries: 2 },
       transactional: {} as never,
     },
     {
-      ...{ system: 'x', isShared: false, breaker: undefined, deletedRecords: undefined },
+      ...{ system: 'x', isShared: false, breaker: undefined, deletedRecords: undefined, missedEntries: undefined },
       transactional: undefined,
     },
   ])('has the properties of the wrapped store', (wrapped) => {
-    const { system, isShared, breaker, deletedRecords, transactional } = new DelegatingStore(
+    const { system, isShared, breaker, deletedRecords, missedEntries, transactional } = new DelegatingStore(
       wrapped as never,
     );
-    expect({ system, isShared, breaker, deletedRecords, transactional }).toEqual(wrapped);
+    expect({ system, isShared, breaker, deletedRecords, missedEntries, transactional }).toEqual(wrapped);
   });
 });
