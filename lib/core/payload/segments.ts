@@ -92,15 +92,29 @@ async function* inSegments(
   source: AsyncIterable<Buffer>,
   bytes: number,
 ): AsyncGenerator<Segment, void, undefined> {
-  let rest: Buffer = Buffer.alloc(0);
+  // Joined once for each segment: once for each chunk would copy small ones over and over.
+  let parts: Buffer[] = [];
+  let length = 0;
   for await (const chunk of source) {
-    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
-    while (rest.length > bytes) {
-      yield { bytes: rest.subarray(0, bytes), isLast: false };
-      rest = rest.subarray(bytes);
+    let rest = chunk;
+    while (length + rest.length > bytes) {
+      const needed = bytes - length;
+      yield { bytes: joined(parts, rest.subarray(0, needed)), isLast: false };
+      rest = rest.subarray(needed);
+      parts = [];
+      length = 0;
     }
+    if (rest.length === 0) continue;
+    parts.push(rest);
+    length += rest.length;
   }
-  yield { bytes: rest, isLast: true };
+  yield { bytes: joined(parts), isLast: true };
+}
+
+/** Not copied if it is in one part. */
+function joined(parts: readonly Buffer[], end?: Buffer): Buffer {
+  const all = end === undefined || end.length === 0 ? parts : [...parts, end];
+  return all.length === 1 ? (all[0] as Buffer) : Buffer.concat(all);
 }
 
 /** 7 zero bytes, the index in 4, and whether it is the last segment. */

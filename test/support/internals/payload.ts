@@ -26,4 +26,10 @@ export {
 } from '../../../lib/core/payload/outcome-transform.js';
 export { DEFAULT_OFFLOAD } from '../../../lib/core/payload/pack-options.js';
 export { checkSecretKeys } from '../../../lib/core/payload/secret-keys.js';
-export { openSegments, SEGMENT_BYTES, sealedSegments } from '../../../lib/core/payload/segments.js';
+export {
+  openSegments,
+  openStream,
+  SEGMENT_BYTES,
+  sealedSegments,
+  sealedStream,
+} from '../../../lib/core/payload/segments.js';

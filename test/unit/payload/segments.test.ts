@@ -1,6 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { describe, expect, it } from '@jest/globals';
-import { openSegments, SEGMENT_BYTES, sealedSegments } from '../../support/internals/payload.js';
+import { describe, expect, it, jest } from '@jest/globals';
+import {
+  openSegments,
+  openStream,
+  SEGMENT_BYTES,
+  sealedSegments,
+  sealedStream,
+} from '../../support/internals/payload.js';
 import { reasonOf } from './support.js';
 
 const KEY = randomBytes(32);
@@ -9,6 +15,38 @@ const TAG_BYTES = 16;
 const sealed = (body: Uint8Array, key = KEY) => [...sealedSegments(body, key)];
 const opened = (segments: readonly Buffer[], key = KEY) =>
   openSegments(Buffer.concat(segments), key, SEGMENT_BYTES);
+
+/** As a stream delivers them. */
+async function* inChunksOf(length: number, bytes: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length; at += length) {
+    yield await Promise.resolve(bytes.subarray(at, at + length));
+  }
+}
+
+async function collected(chunks: AsyncIterable<Buffer>): Promise<Buffer[]> {
+  const all: Buffer[] = [];
+  for await (const chunk of chunks) all.push(chunk);
+  return all;
+}
+
+describe('The segments of a streamed body', () => {
+  it.each([50, 1_000, SEGMENT_BYTES, SEGMENT_BYTES + 1, 5 * SEGMENT_BYTES])(
+    'in chunks of %i bytes are those of the body, and each byte is joined once',
+    async (length) => {
+      const body = randomBytes(3 * SEGMENT_BYTES + 7);
+      const join = jest.spyOn(Buffer, 'concat');
+      const segments = await collected(sealedStream(inChunksOf(length, body), KEY));
+      const all = join.mock.results.reduce((sum, { value }) => sum + (value as Buffer).length, 0);
+      join.mockRestore();
+      const whole = Buffer.concat(segments);
+      expect(whole.equals(Buffer.concat(sealed(body)))).toBe(true);
+      // Once for its segment, and once with its tag.
+      expect(all).toBeLessThanOrEqual(2 * whole.length);
+      const open = await collected(openStream(inChunksOf(length, whole), KEY, SEGMENT_BYTES));
+      expect(Buffer.concat(open).equals(body)).toBe(true);
+    },
+  );
+});
 
 describe('The segments of a body', () => {
   it.each([0, 1, SEGMENT_BYTES - 1, SEGMENT_BYTES, SEGMENT_BYTES + 1, 3 * SEGMENT_BYTES + 7])(
