@@ -26,6 +26,7 @@ import { completeOnceFree, sendComplete, sendRelease } from './outcome-writer.js
 import { packed, unpacked, uploadOf } from './packed-outcomes.js';
 
 export const OWN: Settlement = { kind: 'own' };
+const LOST: Settlement = { kind: 'own', isLost: true };
 
 type LostReply = Extract<CompleteReply, { kind: 'lost' }>;
 
@@ -247,7 +248,7 @@ export class EngineAttempt implements KeptAttempt {
         // A failure: the caller gets it, but it is not kept.
         this.recordLost();
         this.unsaved();
-        return OWN;
+        return LOST;
       case 'superseded': {
         const { state, outcome } = reply;
         const isSuperseded = state === 'completed';
@@ -303,7 +304,7 @@ export class EngineAttempt implements KeptAttempt {
     this.emit('outcome_diverged');
     this.end('diverged');
     if (state === 'in_progress') return { kind: 'in_progress' };
-    return state === 'released' ? OWN : { kind: 'unknown' };
+    return state === 'released' ? LOST : { kind: 'unknown' };
   }
 
   completed({ state, outcome }: FinalOutcome, late: boolean): void {

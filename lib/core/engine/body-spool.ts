@@ -10,6 +10,7 @@ export class UploadingBody implements Uploading {
   readonly settled: Promise<void>;
   isFailed = false;
   isGivenUp = false;
+  isKept = false;
   private stored: Offloaded | undefined;
 
   constructor(

@@ -34,6 +34,7 @@ const UNREADABLE_AS: Readonly<Record<UnreadableReason, UnreadableAs | Outcome>> 
 
 /** A body that was streamed, as the engine started it. */
 export interface Uploading extends BodySpool {
+  isKept: boolean;
   readonly done: Promise<Offloaded>;
   /** In which it is stored. */
   readonly transaction: OpenTransaction | undefined;
@@ -87,6 +88,7 @@ export async function packedIn(
     owner,
     upload?.done,
   );
+  if (upload !== undefined) upload.isKept = true;
   countRecord(services, 'put', outcome);
   return { ...final, outcome };
 }

@@ -32,6 +32,8 @@ export interface BodySpool {
   write(chunk: Uint8Array): boolean;
   /** The body is whole. */
   end(): void;
+  /** Whether the outcome that was completed points to it. Whether that was stored, the settlement tells. */
+  readonly isKept: boolean;
   /** Nothing of it is to be stored. */
   fail(error: unknown): void;
   /** Reads it back, once it has settled and its outcome is confirmed. Never rejects. */
@@ -42,7 +44,11 @@ export interface BodySpool {
 
 /** What the attempt's own caller gets after the outcome was sent to the store. */
 export type Settlement =
-  | { readonly kind: 'own' }
+  | {
+      readonly kind: 'own';
+      /** `true`: nothing of it is in the store, nor of any other outcome. */
+      readonly isLost?: boolean;
+    }
   /** Another attempt's, which is stored: all callers get the same outcome. */
   | { readonly kind: 'other'; readonly state: FinishedState; readonly outcome: ReadableOutcome }
   /** Outcome unknown: the key has since been reused for other content, whose outcome is stored. */

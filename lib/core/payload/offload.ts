@@ -8,6 +8,7 @@ import { within } from '../util/time.js';
 import type { BlobDirection, BlobObserver, BlobResult } from '../record/blob-observer.js';
 import { BlobUnavailableError, blobName, type BlobName, type BlobStore } from './blob-store.js';
 import { compress, compressor, inflate, inflatedStream, NO_DICTIONARIES } from './compression.js';
+import { HeldEnd } from './held-end.js';
 import { MAX_CLEAR_BYTES, type BlobPointer, type CompressionHead } from './frame.js';
 import { DEFAULT_OFFLOAD, type ResolvedOffload, type ResolvedPackOptions } from './pack-options.js';
 import { openSegments, openStream, SEGMENT_BYTES, sealedSegments } from './segments.js';
@@ -274,9 +275,6 @@ export interface StartedUpload {
   readonly done: Promise<Offloaded>;
 }
 
-/** So much of a body is held back until all of it is verified. */
-const HELD_BYTES = 65_536;
-
 /** One blob that is read as a stream. */
 class Reading {
   ended: (bytes: number) => void = ignore;
@@ -368,25 +366,19 @@ async function* verified(
   { clearBytes, sha256 }: BlobPointer,
 ): AsyncGenerator<Buffer, void, undefined> {
   const digest = createHash('sha256');
-  const held: Buffer[] = [];
-  let heldBytes = 0;
+  const held = new HeldEnd();
   let bytes = 0;
   for await (const chunk of body) {
     bytes += chunk.length;
     if (bytes > clearBytes) throw new UnreadableOutcome('integrity');
     digest.update(chunk);
-    held.push(chunk);
-    heldBytes += chunk.length;
-    for (let next = held[0]; next && heldBytes - next.length >= HELD_BYTES; next = held[0]) {
-      held.shift();
-      heldBytes -= next.length;
-      yield next;
-    }
+    held.add(chunk);
+    for (const spare of held.spare()) yield asBuffer(spare);
   }
   if (bytes !== clearBytes || Buffer.compare(digest.digest(), sha256) !== 0) {
     throw new UnreadableOutcome('integrity');
   }
-  yield* held;
+  for (const chunk of held.rest()) yield asBuffer(chunk);
 }
 
 function present(source: Readable | undefined): Readable {

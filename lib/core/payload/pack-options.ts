@@ -71,6 +71,14 @@ export interface OffloadOptions {
    * @defaultValue '10s', from '100ms' to '1h'
    */
   readonly getTimeout?: Duration;
+  /**
+   * When the first client gets a body that is streamed. `'stored-first'`: once all of it is stored. `'hold-last'`: while it is
+   * stored, but for its last 64 KiB, which follow once its outcome is stored. If that fails, the connection breaks: no client
+   * has a whole response that is not stored. Where a client could not tell that it broke, as over HTTP/1.0, it is stored
+   * first.
+   * @defaultValue 'stored-first'
+   */
+  readonly delivery?: 'stored-first' | 'hold-last';
 }
 
 export type ResolvedOffload = InMilliseconds<Required<OffloadOptions>>;
@@ -125,6 +133,7 @@ export const OFFLOAD: Group<OffloadOptions, ResolvedOffload> = {
     maxBytes: integer({ default: 1_073_741_824, min: 0, max: 1_099_511_627_776 }),
     putTimeout: duration({ default: '1m', min: '100ms', max: '1h' }),
     getTimeout: duration({ default: '10s', min: '100ms', max: '1h' }),
+    delivery: choice(['stored-first', 'hold-last'], { default: 'stored-first' }),
   },
   canBeOff: true,
 };

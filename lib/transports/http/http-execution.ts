@@ -20,6 +20,7 @@ import {
   type RecordedResponse,
 } from './response/http-response.js';
 import { holdDestroy } from './response/held-close.js';
+import type { StoredBody } from './response/live-body.js';
 import type { ResponseSink, Replacement, SpooledResponse } from './response/response-sink.js';
 
 /** A handler that failed when its client got the response of a success. */
@@ -70,6 +71,11 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
     return this.isAwaitingHandler ? Infinity : this.route.options.outcome.maxBytes;
   }
 
+  get holdsLast(): boolean {
+    const { offload } = this.route.options.outcome;
+    return offload !== false && offload.delivery === 'hold-last';
+  }
+
   override keeps(summary: OutcomeSummary): boolean {
     return asksToKeep(this.route.options.outcome.keep, summary, this);
   }
@@ -113,6 +119,17 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
     }
     if (isReleased) large.stream.once('close', () => spool?.discard());
     return { kind: 'own', large };
+  }
+
+  async onSent({ status, headers }: Head): Promise<StoredBody | undefined> {
+    const spool = this.uploading;
+    this.spooled = spool;
+    const response = { status, headers, body: NOTHING };
+    const settlement = await this.respond({ kind: 'responseComplete', status }, response);
+    if (settlement?.kind === 'own' && settlement.isLost !== true && spool?.isKept) return spool;
+    if (settlement?.kind === 'other') settlement.outcome.large?.stream.destroy();
+    if (settlement === undefined || settlement.kind === 'other') spool?.discard();
+    return undefined;
   }
 
   async onComplete(response: RecordedResponse): Promise<Replacement> {
@@ -164,6 +181,7 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
     } catch (error) {
       // The response cannot be serialized. The effect has happened, and must not happen again.
       this.optionFailed('response', error);
+      this.spooled = undefined;
       return RESPONSE_NOT_KEPT;
     }
   }

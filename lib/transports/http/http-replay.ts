@@ -13,6 +13,7 @@ export class HttpReplay implements ResponseSink {
   readonly isBypassable = true;
   readonly isAwaitingHandler = false;
   readonly maxBufferedBytes = 0;
+  readonly holdsLast = false;
 
   constructor(
     private readonly response: RecordedResponse,
@@ -39,6 +40,10 @@ export class HttpReplay implements ResponseSink {
 
   onSpooled(): Promise<SpooledResponse> {
     return Promise.resolve({ kind: 'other', response: this.response });
+  }
+
+  onSent(): Promise<undefined> {
+    return Promise.resolve(undefined);
   }
 
   onOverflow(): Promise<Replacement> {

@@ -1,230 +1,33 @@
 import { createHash } from 'node:crypto';
+import { appendFile, copyFile, rename, rm, stat, truncate } from 'node:fs/promises';
 import { once } from 'node:events';
-import {
-  appendFile,
-  copyFile,
-  mkdtemp,
-  readdir,
-  rename,
-  rm,
-  stat,
-  truncate,
-} from 'node:fs/promises';
-import { request, type IncomingMessage, type ServerResponse } from 'node:http';
-import { tmpdir } from 'node:os';
+import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { Controller, Header, Post, Res, StreamableFile } from '@nestjs/common';
-import {
-  IdempotencyEvents,
-  Idempotent,
-  staticKeys,
-  type IdempotencyEvent,
-  type IdempotencyModuleOptions,
-} from 'nestjs-idempotency';
+import type { Readable } from 'node:stream';
+import { describe, expect, it } from '@jest/globals';
+import { staticKeys, type IdempotencyEvent } from 'nestjs-idempotency';
 import { fileBlobs } from 'nestjs-idempotency/blobs/file';
-import { memoryStore } from 'nestjs-idempotency/memory';
-import { BlobUnavailableError, type BlobStore } from 'nestjs-idempotency/store';
-import { ALICE } from '../../support/http/callers.guard.js';
-import { platforms, type Platform } from '../../support/http/combinations.js';
+import type { BlobStore } from 'nestjs-idempotency/store';
+import { platforms } from '../../support/http/combinations.js';
 import { Http2Client, reset } from '../../support/http/wire/http2-client.js';
-import { takeRaw, type FastifyReply, type Reply } from '../../support/http/reply.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
 import type { OutcomeOptions } from '../../support/internals/core.js';
-import { Gate } from '../../support/waiting/gate.js';
 import { until } from '../../support/waiting/until.js';
-import { bytesOf, streamOf } from '../../support/http/streamed-bodies.js';
+import {
+  ask,
+  blobs,
+  connectionsOf,
+  digestOf,
+  failingAfter,
+  gated,
+  LARGE,
+  MAX_BYTES,
+  run,
+  start,
+  waysOn,
+  type Options,
+} from './support/large-files.js';
 
-const MAX_BYTES = 100_000;
-const LARGE = 3_000_001;
 const KEYS = staticKeys({ current: 'k1', keys: { k1: Buffer.alloc(32, 1) } });
-
-const apps: TestApp[] = [];
-let directory: string;
-let executions: number;
-let form: { readonly isCompressible?: boolean; readonly failsAfter?: number };
-
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'idempotency-blobs-'));
-  executions = 0;
-  form = {};
-});
-afterEach(async () => {
-  for (const app of apps.splice(0)) await app.close();
-  await rm(directory, { recursive: true, force: true });
-});
-
-const next = () => streamOf((executions += 1), LARGE, form);
-
-/** With or without regard to what `write` returns. */
-async function write(response: ServerResponse, isPatient: boolean, length = LARGE): Promise<void> {
-  for (const chunk of bytesOf((executions += 1), length)) {
-    if (!response.write(chunk) && isPatient) await once(response, 'drain');
-  }
-  response.end();
-}
-
-type NativeReply = ServerResponse | FastifyReply;
-
-@Controller()
-class Files {
-  @Post('file')
-  @Idempotent()
-  @Header('content-type', 'application/pdf')
-  file() {
-    return new StreamableFile(next());
-  }
-
-  @Post('pipe')
-  @Idempotent()
-  pipe(@Res() reply: NativeReply) {
-    next().pipe(takeRaw(reply));
-  }
-
-  @Post('writes')
-  @Idempotent()
-  writes(@Res() reply: NativeReply) {
-    return write(takeRaw(reply), true);
-  }
-
-  @Post('hasty')
-  @Idempotent()
-  hasty(@Res() reply: NativeReply) {
-    return write(takeRaw(reply), false);
-  }
-
-  @Post('too-hasty')
-  @Idempotent()
-  tooHasty(@Res() reply: NativeReply) {
-    return write(takeRaw(reply), false, 32_000_000);
-  }
-
-  /** Its source ends early, without an error. */
-  @Post('announced')
-  @Idempotent()
-  announced() {
-    return new StreamableFile(next(), { length: LARGE + 1 });
-  }
-
-  @Post('send')
-  @Idempotent()
-  send(@Res() reply: FastifyReply) {
-    reply.header('content-type', 'text/csv').send(next());
-  }
-
-  @Post('buffer')
-  @Idempotent()
-  buffer(@Res() reply: Reply) {
-    reply.send(Buffer.concat([...bytesOf((executions += 1), LARGE)]));
-  }
-}
-
-interface Started {
-  readonly app: TestApp;
-  readonly events: readonly IdempotencyEvent[];
-  readonly send: (path: string, key?: string) => Promise<Sent>;
-}
-
-interface Sent {
-  readonly status: number;
-  readonly isReplayed: boolean;
-  readonly type: string | undefined;
-  readonly length: string | undefined;
-  readonly bytes: number;
-  readonly digest: string;
-  readonly problem: string | undefined;
-  readonly error: string | undefined;
-}
-
-type Options = Pick<IdempotencyModuleOptions, 'outcome' | 'secrets' | 'duplicates' | 'lease'> & {
-  readonly blobs?: BlobStore;
-};
-
-async function start(platform: Platform, options: Options = {}, http2 = false): Promise<Started> {
-  const { outcome, ...others } = options;
-  const app = await startApp({
-    platform,
-    http2,
-    controllers: [Files],
-    store: memoryStore(),
-    guard: ALICE,
-    options: {
-      blobs: fileBlobs({ directory, fsync: false }),
-      ...others,
-      outcome: {
-        maxBytes: MAX_BYTES,
-        offload: { aboveBytes: 50_000 },
-        ...(outcome as OutcomeOptions | undefined),
-      },
-    },
-  });
-  apps.push(app);
-  const events: IdempotencyEvent[] = [];
-  app.nest
-    .get(IdempotencyEvents, { strict: false })
-    .subscribe((event) => void events.push(event), { replacesLog: true });
-  return { app, events, send: (path, key = 'k') => sendTo(app.port, path, key) };
-}
-
-async function sendTo(port: number, path: string, key: string): Promise<Sent> {
-  const [response] = (await once(ask(port, path, key).end(), 'response')) as [IncomingMessage];
-  const digest = createHash('sha256');
-  const beginning: Buffer[] = [];
-  let bytes = 0;
-  let error: string | undefined;
-  try {
-    for await (const chunk of response as AsyncIterable<Buffer>) {
-      if (bytes < 10_000) beginning.push(chunk);
-      bytes += chunk.length;
-      digest.update(chunk);
-    }
-  } catch (cause) {
-    error = (cause as NodeJS.ErrnoException).code;
-  }
-  const { headers, statusCode: status = 0 } = response;
-  const isProblem = headers['content-type']?.includes('problem') === true;
-  return {
-    status,
-    isReplayed: headers['idempotent-replayed'] === 'true',
-    type: headers['content-type'],
-    length: headers['content-length'],
-    bytes,
-    digest: digest.digest('hex'),
-    problem: isProblem
-      ? (JSON.parse(Buffer.concat(beginning).toString()) as { code: string }).code
-      : undefined,
-    error,
-  };
-}
-
-const ask = (port: number, path: string, key: string) =>
-  request({ port, path: `/${path}`, method: 'POST', headers: { 'idempotency-key': key } });
-
-/** The digest of what an execution has sent. */
-function digestOf(execution: number, length = LARGE): string {
-  const digest = createHash('sha256');
-  for (const chunk of bytesOf(execution, length, form.isCompressible)) digest.update(chunk);
-  return digest.digest('hex');
-}
-
-/** The blobs, by their paths. */
-async function blobs(): Promise<string[]> {
-  const files: string[] = [];
-  for (const name of await readdir(directory, { recursive: true })) {
-    if (!name.startsWith('tmp') && (await stat(join(directory, name))).isFile()) files.push(name);
-  }
-  return files;
-}
-
-const waysOn = (platform: Platform) => [
-  'file',
-  'pipe',
-  'writes',
-  'hasty',
-  'buffer',
-  ...(platform === 'fastify' ? ['send'] : []),
-];
 
 const FORMS: readonly [string, boolean, Options][] = [
   ['as they are', false, {}],
@@ -249,45 +52,25 @@ describe.each(platforms)('On %s, a large body', (platform) => {
       });
       expect(await blobs()).toHaveLength(1);
       expect(await send(path)).toEqual({ ...first, isReplayed: true });
-      expect(executions).toBe(1);
+      expect(run.executions).toBe(1);
       expect(events.map(({ type }) => type)).toContain('completed');
       expect(events.map(({ type }) => type)).not.toContain('pack_failed');
     },
   );
 
   it.each(FORMS)('is the same where it is stored %s', async (_, isCompressible, options) => {
-    form = { isCompressible };
+    run.form = { isCompressible };
     const { send } = await start(platform, options);
     const first = await send('file');
     expect(first).toMatchObject({ status: 201, bytes: LARGE, digest: digestOf(1) });
     const [path = ''] = await blobs();
-    const { size } = await stat(join(directory, path));
+    const { size } = await stat(join(run.directory, path));
     if (isCompressible) expect(size).toBeLessThan(LARGE / 2);
     else expect(size).toBeGreaterThanOrEqual(LARGE);
     expect(await send('file')).toEqual({ ...first, isReplayed: true });
-    expect(executions).toBe(1);
+    expect(run.executions).toBe(1);
   });
 });
-
-/** A store that fails, or stands still, once it has so many bytes. */
-function failingAfter(bytes: number, isMute = false): BlobStore {
-  const files = fileBlobs({ directory, fsync: false });
-  const put: BlobStore['put'] = async (name, source, hints) => {
-    // Of the start.
-    if (name.includes('/probe/')) return files.put(name, source, hints);
-    const { signal } = hints;
-    let taken = 0;
-    for await (const chunk of source.iterator({ destroyOnReturn: false })) {
-      taken += (chunk as Buffer).length;
-      if (taken > bytes) break;
-    }
-    if (!isMute) throw new BlobUnavailableError('the disk is full');
-    await new Promise((_, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason as Error));
-    });
-  };
-  return Object.create(files, { put: { value: put } }) as BlobStore;
-}
 
 const NOT_KEPT = { status: 409, problem: 'idempotency_response_not_kept', isReplayed: false };
 
@@ -301,7 +84,7 @@ describe.each(platforms)('On %s, a large body that cannot be stored', (platform)
       const { send, events } = await start(platform, { blobs: failingAfter(1_000_000) });
       expect(await send(path)).toMatchObject(NOT_KEPT);
       expect(await send(path)).toMatchObject(NOT_KEPT);
-      expect(executions).toBe(1);
+      expect(run.executions).toBe(1);
       expect(failures(events)).toEqual(['idempotency_blob_unavailable']);
     },
   );
@@ -341,29 +124,10 @@ describe.each(platforms)('On %s, a large body that cannot be stored', (platform)
     });
     expect(await send(path)).toMatchObject(NOT_KEPT);
     expect(await send(path)).toMatchObject(NOT_KEPT);
-    expect(executions).toBe(1);
+    expect(run.executions).toBe(1);
     expect(failures(events)).toEqual([errorType]);
   });
 });
-
-/** A store that takes the first bytes, and the rest only when it is let go on. */
-function gated() {
-  const files = fileBlobs({ directory, fsync: false });
-  const gate = Gate.closed();
-  const arrived = Gate.closed();
-  const put: BlobStore['put'] = (name, source, hints) => {
-    if (name.includes('/probe/')) return files.put(name, source, hints);
-    const slow = async function* () {
-      for await (const chunk of source) {
-        yield chunk as Buffer;
-        arrived.open();
-        await gate.pass();
-      }
-    };
-    return files.put(name, Readable.from(slow()), hints);
-  };
-  return { blobs: Object.create(files, { put: { value: put } }) as BlobStore, gate, arrived };
-}
 
 describe.each(platforms)('On %s, a client that leaves while a large body is stored', (platform) => {
   it.each(waysOn(platform).filter((path) => path !== 'buffer'))(
@@ -385,7 +149,7 @@ describe.each(platforms)('On %s, a client that leaves while a large body is stor
         bytes: LARGE,
         digest: digestOf(1),
       });
-      expect(executions).toBe(1);
+      expect(run.executions).toBe(1);
     },
   );
 });
@@ -395,7 +159,7 @@ it.each(['file', 'send'])(
   async (path) => {
     const { blobs: store, gate, arrived } = gated();
     const opened = openedOf(store);
-    const { app, events } = await start('fastify', { blobs: store }, true);
+    const { app, events } = await start('fastify', { blobs: store }, { http2: true });
     const client = await Http2Client.connect(app.port);
     const lost = client.openBodiless(`/${path}`, { 'idempotency-key': 'k' });
     await arrived.pass();
@@ -406,7 +170,7 @@ it.each(['file', 'send'])(
     const retry = await client.post(`/${path}`, { 'idempotency-key': 'k' });
     expect(retry).toMatchObject({ status: 201, replayed: true });
     expect(createHash('sha256').update(retry.body).digest('hex')).toBe(digestOf(1));
-    expect(executions).toBe(1);
+    expect(run.executions).toBe(1);
     client.close();
   },
 );
@@ -426,18 +190,9 @@ function openedOf(store: BlobStore): readonly Readable[] {
   return opened;
 }
 
-function connectionsOf({ nest }: TestApp): Promise<number> {
-  return new Promise((resolve, reject) => {
-    nest.getHttpServer().getConnections((error: Error | null, count: number) => {
-      if (error === null) resolve(count);
-      else reject(error);
-    });
-  });
-}
-
 describe.each(platforms)('On %s, a large body whose source fails', (platform) => {
   it('is never stored as a whole, and runs once', async () => {
-    form = { failsAfter: 1_000_000 };
+    run.form = { failsAfter: 1_000_000 };
     const { send, events } = await start(platform);
     const first = await send('file').catch(() => ({ status: 0 }));
     expect(first.status).not.toBe(201);
@@ -446,7 +201,7 @@ describe.each(platforms)('On %s, a large body whose source fails', (platform) =>
     const retry = await send('file');
     // A response in its place is an outcome like any other.
     expect([409, 500]).toContain(retry.status);
-    expect(executions).toBe(1);
+    expect(run.executions).toBe(1);
   });
 
   it('silently, before the announced length, is the same', async () => {
@@ -454,7 +209,7 @@ describe.each(platforms)('On %s, a large body whose source fails', (platform) =>
     expect(await send('announced')).toMatchObject(NOT_KEPT);
     expect(await blobs()).toEqual([]);
     expect(await send('announced')).toMatchObject(NOT_KEPT);
-    expect(executions).toBe(1);
+    expect(run.executions).toBe(1);
   });
 });
 
@@ -481,11 +236,11 @@ describe.each(platforms)('On %s, the blob of a large body', (platform) => {
       const [path = ''] = await blobs();
       await send('file', 'other');
       const other = (await blobs()).find((each) => each !== path)!;
-      await fault(join(directory, path), join(directory, other));
+      await fault(join(run.directory, path), join(run.directory, other));
       const replay = await send('file');
       expect(replay).toMatchObject(expected);
       if (replay.error !== undefined) expect(replay.bytes).toBeLessThan(LARGE);
-      expect(executions).toBe(2);
+      expect(run.executions).toBe(2);
       expect(events).toContainEqual(
         expect.objectContaining({ type: 'outcome_unreadable', reason }),
       );
@@ -495,11 +250,11 @@ describe.each(platforms)('On %s, the blob of a large body', (platform) => {
   it('that cannot be reached: 503, until it can', async () => {
     const { send } = await start(platform);
     const first = await send('file');
-    await rename(directory, `${directory}-away`);
+    await rename(run.directory, `${run.directory}-away`);
     expect(await send('file')).toMatchObject({ status: 503, isReplayed: false });
-    await rename(`${directory}-away`, directory);
+    await rename(`${run.directory}-away`, run.directory);
     expect(await send('file')).toEqual({ ...first, isReplayed: true });
-    expect(executions).toBe(1);
+    expect(run.executions).toBe(1);
   });
 
   it('is read by each of twenty replays at once, and by duplicates that wait', async () => {
@@ -514,11 +269,11 @@ describe.each(platforms)('On %s, the blob of a large body', (platform) => {
     const replays = await Promise.all(Array.from({ length: 20 }, () => send('file')));
     for (const each of replays) expect(each).toEqual(replay);
     expect(replay.digest).toBe(digestOf(1));
-    expect(executions).toBe(1);
+    expect(run.executions).toBe(1);
   });
 
   it('is no longer read when its reader has left', async () => {
-    const files = fileBlobs({ directory, fsync: false });
+    const files = fileBlobs({ directory: run.directory, fsync: false });
     const opened = openedOf(files);
     const { app, send } = await start(platform, { blobs: files });
     await send('file');

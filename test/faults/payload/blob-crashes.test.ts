@@ -35,6 +35,8 @@ const ALL_POINTS = ['before_put', 'in_put', 'after_put', 'before_complete'] as c
 /** The last but one leaves a part of a body, and the last a whole one. */
 const POINTS = isTestAll ? ALL_POINTS : (['in_put', 'after_put'] as const);
 
+type Delivery = 'stored-first' | 'hold-last';
+
 const crashAt = (point: Point) => ({ point, action: { kind: 'crash' } }) as const;
 
 describeWithClock('A worker that dies by kill -9 with a large body', () => {
@@ -60,10 +62,13 @@ describeWithClock('A worker that dies by kill -9 with a large body', () => {
     await place.stop();
   });
 
-  function start(onTakeover: 'run' | 'reject'): Promise<LabWorker> {
+  function start(
+    onTakeover: 'run' | 'reject',
+    delivery: Delivery = 'stored-first',
+  ): Promise<LabWorker> {
     const options: StartOptions['options'] = {
       lease: { duration: LEASE_MS, onTakeover },
-      outcome: { ...OUTCOME, maxBytes: MAX_BYTES },
+      outcome: { offload: { ...OUTCOME.offload, delivery }, maxBytes: MAX_BYTES },
     };
     return lab.start({ kind: 'redis', url: redis.url }, { blobs: place.settings, options });
   }
@@ -74,8 +79,9 @@ describeWithClock('A worker that dies by kill -9 with a large body', () => {
     key: string,
     onTakeover: 'run' | 'reject',
     body: EffectRequest = { bytes: LARGE },
+    delivery?: Delivery,
   ) {
-    const victim = await start(onTakeover);
+    const victim = await start(onTakeover, delivery);
     const lost = await lab.client.send(victim.url, key, {
       body,
       mishap: crashAt(point),
@@ -95,12 +101,17 @@ describeWithClock('A worker that dies by kill -9 with a large body', () => {
   const ask = (worker: LabWorker, key: string, body: EffectRequest = { bytes: LARGE }) =>
     lab.client.send(worker.url, key, { body });
 
-  it.each<Point>(['in_put', 'before_complete', 'after_complete'])(
-    'at the point %s with a body that is streamed leaves its effect, which is never repeated',
-    async (point) => {
-      const key = `streamed-${point}`;
+  it.each<[Point, Delivery]>(
+    (['in_put', 'before_complete', 'after_complete'] as const).flatMap((point) => [
+      [point, 'stored-first'],
+      [point, 'hold-last'],
+    ]),
+  )(
+    'at the point %s with a body that is streamed, %s, leaves its effect, which is never repeated',
+    async (point, how) => {
+      const key = `streamed-${point}-${how}`;
       const body = { bytes: STREAMED, isStreamed: true };
-      const survivor = await crash(point, key, 'reject', body);
+      const survivor = await crash(point, key, 'reject', body, how);
       const response = await ask(survivor, key, body);
       if (point === 'after_complete') expect(isWhole(response, STREAMED)).toBe(true);
       else expect(response).toMatchObject({ status: 409, code: 'idempotency_outcome_unknown' });

@@ -652,7 +652,7 @@ describe('settlements', () => {
         const settlement = late.complete(failure('declined'));
         await until(() => one.store.sentOf('complete').length > 1);
         await taker.release();
-        expect(await settlement).toEqual({ kind: 'own' });
+        expect(await settlement).toEqual({ kind: 'own', isLost: true });
         expect(one.reported).toEqual(['acquired', 'outcome_diverged']);
         expect(await other.run(request)).toMatchObject({ number: 3 });
       });
@@ -743,7 +743,7 @@ describe('settlements', () => {
         const request = operationRequest();
         const attempt = await one.run(request);
         await passTime(2 * RETENTION_MS);
-        expect(await attempt.complete(failure('declined'))).toEqual({ kind: 'own' });
+        expect(await attempt.complete(failure('declined'))).toEqual({ kind: 'own', isLost: true });
         expect(one.reported).toEqual(['acquired', 'record_lost', 'save_failed']);
         expect(await other.run(request)).toMatchObject({ number: 1 });
       });

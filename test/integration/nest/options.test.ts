@@ -563,6 +563,7 @@ const GROUPS: { readonly [Name in Group]: Levels<Name> } = {
         maxBytes: 1_073_741_824,
         putTimeout: 60_000,
         getTimeout: 3_000,
+        delivery: 'stored-first',
       },
     },
   },

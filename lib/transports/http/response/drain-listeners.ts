@@ -13,6 +13,7 @@ export class DrainListeners {
   private readonly redirected: Listener[] = [];
   private callbacks: Listener[] = [];
   private isWatching = true;
+  private isEmitting = false;
 
   constructor(private readonly response: ServerResponse) {
     const own = Object.getOwnPropertyDescriptor(response, 'on')?.value as On | undefined;
@@ -26,6 +27,16 @@ export class DrainListeners {
 
   /** @param isWatching - the response does not emit `drain` itself. */
   watch(isWatching: boolean): void {
+    this.isWatching = isWatching;
+  }
+
+  /** Adds a listener of the response's own `drain`, which {@link emit} does not call. */
+  onOwn(listener: Listener): void {
+    const { isWatching } = this;
+    this.isWatching = false;
+    this.response.on('drain', () => {
+      if (!this.isEmitting) listener();
+    });
     this.isWatching = isWatching;
   }
 
@@ -48,8 +59,13 @@ export class DrainListeners {
     const reached = response.listeners('drain');
     // `once` passes its wrapper here, which runs only once.
     const others = redirected.filter((listener) => !reached.includes(unwrapped(listener)));
-    response.emit('drain');
-    for (const listener of others) listener.call(response);
+    this.isEmitting = true;
+    try {
+      response.emit('drain');
+      for (const listener of others) listener.call(response);
+    } finally {
+      this.isEmitting = false;
+    }
   }
 }
 

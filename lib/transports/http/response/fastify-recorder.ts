@@ -4,16 +4,21 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { asBuffer } from '../../../core/util/as-buffer.js';
 import { SymbolSlot } from '../../../core/util/symbol-slot.js';
 import { holdClose, isGone } from './held-close.js';
-import type { RecordedResponse } from './http-response.js';
+import type { Head, RecordedResponse } from './http-response.js';
+import { LiveBody } from './live-body.js';
 import { isOtherLength, RawRecorder } from './raw-recorder.js';
 import type { ResponseRecording, ResponseSink, Spool } from './response-sink.js';
 import {
   contradictions,
+  cut,
   FRAMING,
   isBodiless,
+  isGone,
+  liveFraming,
   MAX_BYTES_IN_ONE_CHUNK,
   reasonOf,
   sendServerError,
+  showsCut,
 } from './send-response.js';
 
 export interface FastifyReply {
@@ -102,6 +107,11 @@ interface Decided {
   readonly payload: unknown;
 }
 
+interface Live {
+  readonly body: LiveBody;
+  readonly head: Head;
+}
+
 /**
  * Buffers the response of a Fastify route. Payloads arrive uncompressed in its `onSend` hook. A {@link RawRecorder}
  * records what bypasses the reply: `reply.hijack()`, writes to `reply.raw`.
@@ -114,6 +124,8 @@ export class FastifyRecorder implements ResponseRecording {
   private isReplaced = false;
   /** While its body is stored, the response does not show that its client has left. */
   private releaseClose: (() => void) | undefined;
+  /** What is sent while it is stored. */
+  private live: Live | undefined;
 
   constructor(
     private readonly reply: FastifyReply,
@@ -163,8 +175,9 @@ export class FastifyRecorder implements ResponseRecording {
     }
     // Looks ended until it is sent: for a response that looks unused, Fastify or a filter would send a second one.
     raw.close();
-    this.decide(payload).then(
+    this.decide(payload, done).then(
       (decided) => {
+        if (decided === undefined) return;
         this.release(() => {
           this.apply(decided);
           done(null, this.wanted(decided.payload));
@@ -190,7 +203,7 @@ export class FastifyRecorder implements ResponseRecording {
   private release(send: () => void): void {
     process.nextTick(() => {
       this.raw.uninstall();
-      this.releaseClose?.();
+      if (this.live === undefined) this.releaseClose?.();
       try {
         send();
       } catch (error) {
@@ -212,10 +225,15 @@ export class FastifyRecorder implements ResponseRecording {
     receivers.set(this.reply, this);
   }
 
-  private async decide(payload: unknown): Promise<Decided> {
+  /** @returns `undefined` if it was sent while it was stored. */
+  private async decide(payload: unknown, done: HookDone): Promise<Decided | undefined> {
     const { reply, sink, restarts } = this;
-    const buffering = bufferPayload(payload, (chunks) => this.beyondBuffer(chunks), sink);
+    const buffering = bufferPayload(payload, (chunks) => this.beyondBuffer(chunks, done), sink);
     const buffered = buffering instanceof Promise ? await buffering : buffering;
+    if (this.live !== undefined) {
+      await this.endLive(this.live, buffered.kind === 'spooled');
+      return undefined;
+    }
     if (restarts !== this.restarts) return new Promise(() => undefined);
     const status = reply.statusCode;
     const headers = reply.getHeaders();
@@ -255,7 +273,7 @@ export class FastifyRecorder implements ResponseRecording {
   }
 
   /** @returns what stores the body while it is read, if that is to be. */
-  private beyondBuffer(chunks: readonly Uint8Array[]): Spool | undefined {
+  private beyondBuffer(chunks: readonly Uint8Array[], done: HookDone): Spool | undefined {
     const { reply, sink } = this;
     const { raw } = reply;
     const spool = isGone(raw) ? undefined : sink.spool(reply.statusCode, chunks);
@@ -263,7 +281,31 @@ export class FastifyRecorder implements ResponseRecording {
     this.releaseClose = holdClose(raw, () => {
       spool.fail(new Error('The response was destroyed.'));
     });
-    return spool;
+    const status = reply.statusCode;
+    const headers = reply.getHeaders();
+    if (!sink.holdsLast || !showsCut(raw, status, headers)) return spool;
+    const { fields, bytes } = liveFraming(raw, status, headers);
+    const body = new LiveBody(spool, bytes).once('error', () => {
+      cut(raw);
+    });
+    this.live = { body, head: { status, headers } };
+    this.release(() => {
+      this.apply({ status, headers: { ...headers, ...fields } });
+      done(null, body);
+    });
+    return body;
+  }
+
+  /** @param isWhole - its source has ended. */
+  private async endLive({ body, head }: Live, isWhole: boolean): Promise<void> {
+    const { reply, sink } = this;
+    if (!isWhole || isCutShort(head.headers, body)) sink.onSourceError();
+    body.end();
+    await body.settled;
+    const stored = await sink.onSent(head);
+    this.releaseClose?.();
+    if (isGone(reply.raw)) body.destroy();
+    await body.finish(stored);
   }
 
   private async decideSpooled(
@@ -271,13 +313,13 @@ export class FastifyRecorder implements ResponseRecording {
     status: number,
     headers: OutgoingHttpHeaders,
   ): Promise<Decided> {
-    const { sink } = this;
-    if (isOtherLength(headers['content-length'], spool.bytes)) sink.onSourceError();
+    const { reply, sink } = this;
+    if (isCutShort(headers, spool)) sink.onSourceError();
     spool.end();
     await spool.settled;
     const answer = await sink.onSpooled({ status, headers });
     if (answer.kind === 'other') return this.inPlaceOf(answer.response);
-    return ofLarge({ status, headers, body: NOTHING, large: answer.large });
+    return ofLarge({ status, headers, body: NOTHING, large: answer.large }, reply);
   }
 
   /** Sets status and fields of a web response, as Fastify does after its hooks. */
@@ -291,7 +333,9 @@ export class FastifyRecorder implements ResponseRecording {
     const bytes = asBuffer(body);
     const before = { ...this.sink.headersBefore };
     for (const name of FRAMING) before[name] = undefined;
-    if (large !== undefined) return ofLarge({ ...response, headers: { ...before, ...headers } });
+    if (large !== undefined) {
+      return ofLarge({ ...response, headers: { ...before, ...headers } }, this.reply);
+    }
     return {
       status,
       headers: { ...before, ...headers },
@@ -301,7 +345,7 @@ export class FastifyRecorder implements ResponseRecording {
   }
 
   /** Sets status and header fields, and removes those that were set since the decision. */
-  private apply({ status, headers }: Decided): void {
+  private apply({ status, headers }: Head): void {
     const { reply } = this;
     const present = reply.getHeaders();
     reply.statusCode = status;
@@ -319,14 +363,23 @@ export class FastifyRecorder implements ResponseRecording {
 
 const NOTHING = new Uint8Array();
 
-/** A body that Fastify sends while it is read. If it fails in between, Fastify breaks the connection. */
-function ofLarge({ status, headers, large }: RecordedResponse): Decided {
+/** Whether its source has delivered another number of bytes than announced, though the store took all of them. */
+function isCutShort(headers: OutgoingHttpHeaders, { bytes, isFailed }: Spool): boolean {
+  return !isFailed && isOtherLength(headers['content-length'], bytes);
+}
+
+/** A body that Fastify sends while it is read. If it fails in between, the connection breaks. */
+function ofLarge({ status, headers, large }: RecordedResponse, { raw }: FastifyReply): Decided {
   const fields = { ...headers };
   for (const name of FRAMING) fields[name] = undefined;
   if (large === undefined || isBodiless(status)) {
     large?.stream.destroy();
     return { status, headers: fields, payload: null };
   }
+  // Fastify breaks it, too, but over HTTP/2 so that it looks whole.
+  large.stream.once('error', () => {
+    cut(raw);
+  });
   return { status, headers: { ...fields, 'content-length': large.bytes }, payload: large.stream };
 }
 

@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http';
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { DrainListeners } from './drain-listeners.js';
 import {
   headersSentError,
@@ -9,10 +9,13 @@ import {
   type ResponseRecorder,
 } from './response-patch.js';
 import { holdClose, isGone } from './held-close.js';
+import { LiveBody } from './live-body.js';
 import type { ResponseRecording, ResponseSink, Spool } from './response-sink.js';
 import {
   checkStatusLine,
   contradictions,
+  deliver,
+  liveFraming,
   reasonOf,
   sendBody,
   sendLarge,
@@ -20,6 +23,7 @@ import {
   sendServerError,
   setFields,
   setReason,
+  showsCut,
   withoutField,
 } from './send-response.js';
 
@@ -31,10 +35,17 @@ interface Recording {
   bufferedBytes: number;
 }
 
+/** A response that is sent while it is stored. */
+interface Live {
+  readonly body: LiveBody;
+  /** Before middleware changed them to send the response. */
+  readonly headers: OutgoingHttpHeaders;
+}
+
 /**
  * - `recording`: writes are buffered, nothing is sent.
  * - `overflowing`: the response is larger than the buffer, and waits for the decision; writes are still buffered.
- * - `spooling`: it is larger than the buffer, and stored before anything of it is sent; writes go to the spool.
+ * - `spooling`: it is larger than the buffer, and stored before anything of it is sent, or all of it; writes go to the spool.
  * - `complete`: it has ended and waits for the decision; further writes are ignored.
  * - `open`: it has its original methods.
  * - `discarding`: another response was sent; further writes are discarded.
@@ -42,7 +53,7 @@ interface Recording {
 type RecorderState =
   | Recording
   | { readonly phase: 'overflowing'; readonly chunks: Uint8Array[] }
-  | { readonly phase: 'spooling'; readonly spool: Spool }
+  | { readonly phase: 'spooling'; readonly spool: Spool; readonly live?: Live | undefined }
   | { readonly phase: 'complete'; readonly endCallback: EndCallback }
   | { readonly phase: 'open' | 'discarding' };
 
@@ -199,14 +210,13 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
         return;
       }
       case 'spooling': {
-        const { spool } = state;
+        const { spool, live } = state;
         if (chunk !== undefined) spool.write(bytesOf(chunk, encoding));
         this.become({ phase: 'complete', endCallback: callback }, 'ended');
-        if (isOtherLength(this.response.getHeader('content-length'), spool.bytes)) {
-          this.sink.onSourceError();
-        }
+        const headers = live?.headers ?? this.response.getHeaders();
+        if (isOtherLength(headers['content-length'], spool.bytes)) this.sink.onSourceError();
         spool.end();
-        void this.decideSpooled(spool, callback);
+        void this.decideSpooled(spool, live, callback);
         return;
       }
       case 'complete':
@@ -326,13 +336,16 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
   /** @returns whether the body is stored while it is written. */
   private startSpool(chunks: readonly Uint8Array[]): boolean {
     const { response, sink, existingListeners } = this;
-    const spool = isGone(response) ? undefined : sink.spool(response.statusCode, chunks);
-    if (spool === undefined) return false;
+    const stored = isGone(response) ? undefined : sink.spool(response.statusCode, chunks);
+    if (stored === undefined) return false;
     const release = holdClose(response, () => {
       sink.onSourceError();
     });
     this.releaseClose = release;
-    this.become({ phase: 'spooling', spool }, 'body');
+    this.become({ phase: 'spooling', spool: stored }, 'body');
+    const live = sink.holdsLast ? this.startLive(stored) : undefined;
+    const spool = live?.body ?? stored;
+    this.become({ phase: 'spooling', spool, live }, 'body');
     spool.onDrain(() => {
       existingListeners.emit();
     });
@@ -343,20 +356,59 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
       // What its handler does after the source has failed is awaited; it may end the response.
       if (this.state.phase !== 'spooling') return;
       if (spool.isGivenUp) release();
-      else void this.decideSpooled(spool, undefined);
+      else void this.decideSpooled(spool, live, undefined);
     });
     return true;
   }
 
+  /** Sends the head, and what follows of the body. @returns `undefined` if the response is stored first. */
+  private startLive(spool: Spool): Live | undefined {
+    const { response } = this;
+    const { statusCode } = response;
+    const headers = { ...response.getHeaders() };
+    if (!showsCut(response, statusCode, headers)) return undefined;
+    const { fields, bytes } = liveFraming(response, statusCode, headers);
+    try {
+      this.patch.bypassed(() => {
+        for (const [name, value] of Object.entries(fields)) {
+          if (value !== undefined) response.setHeader(name, value);
+          else if (response.hasHeader(name)) response.removeHeader(name);
+        }
+        response.flushHeaders();
+      });
+    } catch {
+      // It throws once more, and is reported, when it is sent as a whole.
+      return undefined;
+    }
+    const body = new LiveBody(spool, bytes);
+    deliver(response, body, (resume) => {
+      this.existingListeners.onOwn(resume);
+    });
+    return { body, headers };
+  }
+
   /** Once its body is stored, or will not be, though its handler may still write. */
-  private async decideSpooled(spool: Spool, callback: EndCallback): Promise<void> {
+  private async decideSpooled(
+    spool: Spool,
+    live: Live | undefined,
+    callback: EndCallback,
+  ): Promise<void> {
     const { response, sink } = this;
     const { statusCode: status } = response;
     const hasEnded = this.state.phase === 'complete';
     const reason = reasonOf(response);
-    const headers = response.getHeaders();
+    const headers = live?.headers ?? response.getHeaders();
     if (!hasEnded) this.become(CLOSED, 'ended');
     await spool.settled;
+    if (live !== undefined) {
+      const stored = await sink.onSent({ status, headers });
+      this.uninstall();
+      this.releaseClose?.();
+      if (callback !== undefined) response.once('finish', callback);
+      void live.body.finish(stored);
+      if (!hasEnded) this.discard();
+      return;
+    }
     const answer = await sink.onSpooled({ status, headers });
     this.uninstall();
     try {

@@ -90,6 +90,17 @@ export class ResponsePatch {
     return replaced?.value ?? below(this.response)[name];
   }
 
+  /** The response as it is without its recorder: what `send` calls reaches the originals, and what these call. */
+  bypassed<Result>(send: () => Result): Result {
+    const { isActive } = this;
+    this.isActive = false;
+    try {
+      return send();
+    } finally {
+      this.isActive = isActive;
+    }
+  }
+
   private putInFront(): void {
     const { response } = this;
     if (!(BELOW in response)) {
@@ -116,6 +127,11 @@ const NOTHING_REPLACED = new Map<string, PropertyDescriptor | undefined>();
 function setPatch(response: PatchedResponse, patch: ResponsePatch): void {
   if (Object.hasOwn(response, PATCH)) response[PATCH] = patch;
   else Object.defineProperty(response, PATCH, { value: patch, writable: true });
+}
+
+/** Sends past the recorder of the response, if it has one: see {@link ResponsePatch.bypassed}. */
+export function bypass<Result>(response: PatchedResponse, send: () => Result): Result {
+  return response[PATCH] === undefined ? send() : response[PATCH].bypassed(send);
 }
 
 /** What has the methods that are not the response's own: its class, or what other code put in front of it. */

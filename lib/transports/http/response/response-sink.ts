@@ -1,6 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { LargeBody } from '../../../core/record/record.js';
 import type { Head, RecordedResponse } from './http-response.js';
+import type { StoredBody } from './live-body.js';
 
 /** What to send in place of the recorded response; `undefined` sends that one. */
 export type Replacement = RecordedResponse | undefined;
@@ -53,8 +54,12 @@ export interface ResponseSink {
    * @returns `undefined` if it is not to be stored; then {@link onOverflow} follows.
    */
   spool(status: number, beginning: readonly Uint8Array[]): Spool | undefined;
+  /** Whether a client gets such a body while it is stored, if it can see that a response is not whole. */
+  readonly holdsLast: boolean;
   /** The response is complete, with its body in the spool; or the spool has failed. */
   onSpooled(head: Head): Promise<SpooledResponse>;
+  /** The same for a response that has begun to be sent. @returns its body if that is stored, and what callers get. */
+  onSent(head: Head): Promise<StoredBody | undefined>;
   /** The response is larger than the buffer. Resolves when its beginning may be sent. */
   onOverflow(status: number): Promise<Replacement>;
   /** The source of the response failed, so the body is incomplete. */

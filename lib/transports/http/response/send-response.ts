@@ -1,10 +1,11 @@
 import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { Logger } from '@nestjs/common';
 import { asBuffer } from '../../../core/util/as-buffer.js';
+import type { Readable } from 'node:stream';
 import type { LargeBody } from '../../../core/record/record.js';
 import type { RecordedResponse } from './http-response.js';
 import { isGone } from './held-close.js';
-import { endsAsNode, type HeaderFields } from './response-patch.js';
+import { bypass, endsAsNode, isOfNode, type HeaderFields } from './response-patch.js';
 import type { ResponseSink } from './response-sink.js';
 
 const logger = new Logger('Idempotency');
@@ -83,17 +84,89 @@ export function sendLarge(
   }
   response.setHeader('Content-Length', bytes);
   if (callback !== undefined) response.once('finish', callback);
+  deliver(response, stream, (resume) => response.on('drain', resume));
+}
+
+/**
+ * Sends a body while it is read, also past a recorder. If it fails in between, the connection breaks.
+ * @param onDrain - adds a listener of the response's own `drain`.
+ */
+export function deliver(
+  response: ServerResponse,
+  stream: Readable,
+  onDrain: (resume: () => void) => void,
+): void {
   // Not by pipeline(), whose listeners are more than the handler's own have left room for.
-  response.on('drain', () => stream.resume());
+  onDrain(() => stream.resume());
   response.once('close', () => stream.destroy());
   stream
     .on('data', (chunk: Buffer) => {
-      if (!response.write(chunk)) stream.pause();
+      if (isGone(response)) stream.destroy();
+      else if (!bypass(response, () => response.write(chunk))) stream.pause();
     })
-    .once('end', () => response.end())
+    .once('end', () => {
+      bypass(response, () => response.end());
+    })
     // Who reads the body has reported it.
-    .once('error', () => response.destroy());
+    .once('error', () => {
+      cut(response);
+    });
   if (isGone(response)) stream.destroy();
+}
+
+type Http2Stream = { readonly destroyed: boolean; close(code: number): void } | undefined;
+
+/** Of a response over HTTP/2, which says nothing itself. */
+function http2StreamOf(response: ServerResponse): Http2Stream {
+  return (response as { stream?: Http2Stream }).stream;
+}
+
+/** RFC 9113 §7. Without it, a client takes what it has got for all of it. */
+const HTTP2_INTERNAL_ERROR = 0x2;
+
+/** Ends a response so that its client sees that it is not whole. */
+export function cut(response: ServerResponse): void {
+  http2StreamOf(response)?.close(HTTP2_INTERNAL_ERROR);
+  response.destroy();
+}
+
+/**
+ * Whether a client sees that a body was cut: not if the body ends with the connection, nor below an adapter, nor if it has
+ * none.
+ */
+export function showsCut(
+  { req, socket }: ServerResponse,
+  status: number,
+  headers: OutgoingHttpHeaders,
+): boolean {
+  if (isBodiless(status)) return false;
+  const { 'content-length': length } = headers;
+  if (length !== undefined && !Number.isSafeInteger(Number(length))) return false;
+  return req.httpVersionMajor >= 2 || (req.httpVersion === '1.1' && isOfNode(socket));
+}
+
+/** How a body is framed that is sent before all of it is there. */
+interface LiveFraming {
+  /** What is changed in the fields of the response. `undefined`: removed. */
+  readonly fields: OutgoingHttpHeaders;
+  /** How many bytes the client is told to expect. */
+  readonly bytes: number | undefined;
+}
+
+export function liveFraming(
+  response: ServerResponse,
+  status: number,
+  headers: OutgoingHttpHeaders,
+): LiveFraming {
+  const fields: OutgoingHttpHeaders = {};
+  for (const name of contradictions(response, status, headers)) fields[name] = undefined;
+  const { 'content-length': length } = headers;
+  if (length !== undefined && !('content-length' in fields)) {
+    return { fields, bytes: Number(length) };
+  }
+  // Without it, Node lets the body end with the connection where other code has removed this field.
+  if (response.req.httpVersion === '1.1') fields['transfer-encoding'] = 'chunked';
+  return { fields, bytes: undefined };
 }
 
 /** Describe chunks. */
