@@ -29,13 +29,14 @@ const folders = {
   'wrappers/breaker': 'core/{errors,options,util,record,store}',
   'stores/memory': 'core/{errors,options,util,record,store}',
   'stores/sqlite': 'core/{errors,options,util,record,store}',
-  'stores/redis/link': 'core/{errors,util}',
+  'stores/redis/link': 'core/{errors,util,store}',
   'stores/redis/ioredis': 'core/{errors,util,store} stores/redis/link',
   'stores/redis/scripts': 'core/{errors,util,record,store} stores/redis/link',
   'stores/redis/diagnosis':
     'core/{errors,util,record,store,store/diagnosis} stores/redis/{link,scripts}',
   'stores/redis':
     'core/{errors,options,util,record,store,store/diagnosis,operator} stores/redis/{link,ioredis,scripts,diagnosis}',
+  'stores/redis/node-redis': 'core/{errors,options,util,store} stores/redis stores/redis/link',
   'transactions/shared': 'core/{errors,util,transaction}',
   'stores/postgres/sql': 'core/options',
   'stores/postgres/connection': 'core/{errors,util} transactions/shared stores/postgres/sql',
@@ -118,6 +119,7 @@ const packages = {
   '@nestjs/swagger': { in: 'swagger', only: 'type-only' },
   rxjs: { in: 'transports/** nest/** testing' },
   ioredis: { in: 'stores/redis/ioredis cli/servers', only: 'dynamic-import' },
+  redis: { in: 'stores/redis/node-redis', only: 'dynamic-import' },
   pg: { in: 'stores/postgres transactions/drizzle', only: 'dynamic-import type-only' },
   '@aws-sdk/client-s3': { in: 'blobs/s3', only: 'dynamic-import type-only' },
   '@aws-sdk/lib-storage': { in: 'blobs/s3', only: 'dynamic-import type-only' },

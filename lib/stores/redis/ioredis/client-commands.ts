@@ -1,16 +1,11 @@
 // Not the global one: while a test fakes it, corked writes would never be sent.
 import { setImmediate } from 'node:timers';
+import type { WaitingCommands } from '../link/commands.js';
 import type { Arguments, Keys, ReplyReceiver } from '../link/redis-link.js';
+import type { StallDetector } from '../link/stall-detector.js';
 import { ReplyOrder, type MismatchListener, type OrderedConnection } from '../link/reply-order.js';
 import type { CommandClient, CorkableStream, OrderedClient } from './client-types.js';
 import type { OwnCommands } from './own-commands.js';
-import type { StallDetector } from './stall-detector.js';
-
-/** What sends commands on one connection, and reports their replies. */
-export type Commands = Pick<
-  ClientCommands,
-  'order' | 'evalsha' | 'eval' | 'get' | 'set' | 'scan' | 'info'
->;
 
 interface Sending {
   /** Prefix that the client does not add to keys itself. */
@@ -26,7 +21,7 @@ interface Sending {
 }
 
 /** Sends commands by one client: a connection to one server, or a `Cluster`, which routes them. */
-export class ClientCommands {
+export class ClientCommands implements WaitingCommands {
   private readonly keyPrefix: string;
   private readonly corkedWrites: CorkedWrites | undefined;
   private readonly ownCommands: OwnCommands | undefined;

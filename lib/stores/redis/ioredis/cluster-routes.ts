@@ -1,21 +1,20 @@
-import { createHash } from 'node:crypto';
 import { nodeClock } from '../../../core/util/clock.js';
 import type { Redirection, ReplyReceiver } from '../link/redis-link.js';
 import type { MismatchListener } from '../link/reply-order.js';
+import type { Commands } from '../link/commands.js';
 import { NotSentError } from '../link/send-failure.js';
-import { ClientCommands, CorkedWrites, orderOf, type Commands } from './client-commands.js';
+import { keySlot } from '../link/key-slot.js';
+import { ReplicatedCommands } from '../link/replicated-commands.js';
+import { scanInTurn } from '../link/scan-in-turn.js';
+import { StallDetector } from '../link/stall-detector.js';
+import { ClientCommands, CorkedWrites, orderOf } from './client-commands.js';
 import type { BinaryRedisClient, ClusterNode } from './client-types.js';
 import { isErrorReply } from './error-classification.js';
 import type { OpenedConnection } from './own-connection.js';
-import { ReplicatedCommands } from './replicated-commands.js';
 import { clusterDatabaseOf } from './selected-database.js';
-import { StallDetector } from './stall-detector.js';
 
 /** Between two reads of a cluster's slot map: each opens a connection. */
 const REFRESH_PAUSE_MS = 100;
-
-/** Enough that two maps of one cluster differ. */
-const MAP_LENGTH = 11;
 
 /**
  * The connections of a cluster, each used directly. While a slot's node is missing, the `Cluster` of ioredis routes
@@ -78,52 +77,20 @@ export class ClusterRoutes {
     return this.routed;
   }
 
-  /**
-   * Primary by primary, by name: the cursor is that of the server, its name, and the map of the slots. After a failover or a
-   * move of slots, keys may be on a server that was already looked at: then it begins anew.
-   */
   scan(cursor: string, match: string, count: number, receiver: ReplyReceiver): void {
-    const nodes = this.namedNodes();
-    const map = this.slotMap(nodes);
-    const [scanned = '', after = '', of = ''] = cursor.split('@');
-    const isOfMap = of === map;
-    const at = isOfMap ? nodes.findIndex(({ name }) => name === after) : 0;
-    const current = nodes[at];
-    if (current === undefined) throw new NotSentError();
-    const { name, node } = current;
-    if (!isReady(node)) {
-      if (!connectIdle([node])) this.refresh();
-      throw new NotSentError();
-    }
-    const next = nodes[at + 1];
-    const goesOn = (reply: unknown) => onNode(reply, name, next?.name, map);
-    this.commandsTo(node).scan(isOfMap ? scanned : '0', match, count, {
-      isOwn: (reply) => receiver.isOwn(reply),
-      onReply: (reply, order) =>
-        receiver.onReply(receiver.isOwn(reply) ? goesOn(reply) : reply, order),
-      onError: (error, order) => receiver.onError(error, order),
-    });
-  }
-
-  /** Which servers there are, and which slots they have, as the client knows it. */
-  private slotMap(nodes: readonly { readonly name: string }[]): string {
-    const hash = createHash('sha256').update(nodes.map(({ name }) => name).join(' '));
-    let last: readonly string[] | undefined;
-    for (const [slot, servers] of this.cluster.slots?.entries() ?? []) {
-      // Those of a range are one list.
-      if (servers === last) continue;
-      last = servers;
-      hash.update(` ${String(slot)} ${servers[0] ?? ''}`);
-    }
-    return hash.digest('base64url').slice(0, MAP_LENGTH);
-  }
-
-  private namedNodes(): readonly { readonly name: string; readonly node: ClusterNode }[] {
     const nodes = (this.cluster.nodes?.('master') ?? []).map((node) => {
       const { host = '', port = '' } = node.options ?? {};
-      return { name: `${host}:${String(port)}`, node };
+      const name = `${host}:${String(port)}`;
+      return { name, commandsOf: () => this.readyCommandsTo(node) };
     });
-    return nodes.sort((one, other) => (one.name < other.name ? -1 : 1));
+    scanInTurn(nodes, this.cluster.slots ?? [], cursor, match, count, receiver);
+  }
+
+  /** @throws {@link NotSentError} without a connection. */
+  private readyCommandsTo(node: ClusterNode): Commands {
+    if (isReady(node)) return this.commandsTo(node);
+    if (!connectIdle([node])) this.refresh();
+    throw new NotSentError();
   }
 
   /** Any node redirects to the one that has the slot. */
@@ -197,32 +164,4 @@ function connectIdle(nodes: readonly (ClusterNode | undefined)[]): boolean {
 function connect(client: Pick<BinaryRedisClient, 'connect'>): void {
   // The next attempt to send reports the error.
   client.connect().catch(() => undefined);
-}
-
-/** A page of one node as one of the cluster. @param nextName - of the node after it, if there is one. */
-function onNode(reply: unknown, name: string, nextName: string | undefined, map: string): unknown {
-  const [cursor, keys] = reply as readonly [cursor: string, keys: unknown];
-  if (cursor !== '0') return [`${cursor}@${name}@${map}`, keys];
-  return [nextName === undefined ? '0' : `0@${nextName}@${map}`, keys];
-}
-
-const SLOTS = 16_384;
-
-/** CRC16-CCITT (XMODEM) of each byte. */
-const CRC_OF_BYTE = Uint16Array.from({ length: 256 }, (_, byte) => {
-  let crc = byte << 8;
-  for (let bit = 0; bit < 8; bit += 1) crc = (crc << 1) ^ ((crc & 0x8000) === 0 ? 0 : 0x1021);
-  return crc;
-});
-
-/** The cluster slot of a key: of its hash tag (the text in the first braces), if it has one. */
-function keySlot(key: string): number {
-  const open = key.indexOf('{');
-  const close = open < 0 ? -1 : key.indexOf('}', open + 1);
-  const hashed = close > open + 1 ? key.slice(open + 1, close) : key;
-  let crc = 0;
-  for (const byte of Buffer.from(hashed)) {
-    crc = ((crc << 8) & 0xffff) ^ (CRC_OF_BYTE[(crc >> 8) ^ byte] ?? 0);
-  }
-  return crc % SLOTS;
 }

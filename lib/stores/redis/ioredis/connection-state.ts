@@ -1,11 +1,11 @@
 import { errorMonitor } from 'node:events';
+import { isEnd } from '../link/connection-errors.js';
 import type { LinkEvent } from '../link/redis-link.js';
 import type { LinkFailure } from '../link/send-failure.js';
 import type { RedisClient } from './client-types.js';
 import {
   closedAfter,
   describeFailure,
-  isEnd,
   isErrorReply,
   NoReplyError,
   unavailableAfter,

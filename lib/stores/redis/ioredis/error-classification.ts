@@ -1,11 +1,10 @@
 import { types } from 'node:util';
+import { describeConnectionError, ENDS, isForeign } from '../link/connection-errors.js';
 import {
   failureOfClient,
   failureOfReply,
   NotSentError,
   TooFewReplicasError,
-  withoutArguments,
-  withRemedy,
   type LinkFailure,
   type SendFailure,
 } from '../link/send-failure.js';
@@ -37,14 +36,6 @@ export class NoReplyError extends Error {
 const ENDED_WITHOUT_TLS = 'Does this port speak TLS? Use rediss://.';
 const ENDED_WITH_TLS =
   'Does it require a client certificate? Pass connection: { tls: { cert, key } }. Does this port not speak TLS? Use redis://.';
-
-/** What an operating system says of a connection that the other side has ended. */
-const ENDS = ['ECONNRESET', 'EPIPE'] as const;
-
-/** Whether the error says only that the connection has ended, and not why. */
-export function isEnd(error: unknown): boolean {
-  return types.isNativeError(error) && 'code' in error && ENDS.some((code) => code === error.code);
-}
 
 /** What an error says of the command that it ended. */
 export function failureOf(error: unknown): LinkFailure {
@@ -88,58 +79,9 @@ export function isErrorReply(error: unknown): error is ErrorReply {
   return types.isNativeError(error) && error.name === 'ReplyError';
 }
 
-/** Errors of the parsers of ioredis 5 and 6 for bytes that are not the Redis protocol. */
-const FOREIGN = /^(?:Protocol error, got|Unknown RESP type)/;
-
-/** Whether the server does not speak the Redis protocol. */
-export function isForeign(error: unknown): boolean {
-  return types.isNativeError(error) && FOREIGN.test(error.message);
-}
-
 /** The failure as text. Never the error itself: ioredis adds the command's arguments, with tokens and bodies. */
 export function describeFailure(error: unknown): string {
   if (!types.isNativeError(error)) return String(error);
   if (isErrorReply(error)) return failureOfReply(error.message).cause;
-  const { reason: tlsReason } = error as { readonly reason?: unknown };
-  // OpenSSL's message names lines of its own source.
-  const text =
-    typeof tlsReason === 'string' && error.message.includes('SSL routines')
-      ? `TLS: ${tlsReason}`
-      : withoutArguments(error.message);
-  const reason = text === '' ? errorCode(error) : text;
-  if (isForeign(error)) {
-    return `The server does not speak the Redis protocol (${reason.replace(/\. Please report this\.$/, '')}). Check host and port: they may belong to another server, such as an HTTP server, or to the TLS port of Redis, which requires rediss://.`;
-  }
-  return withRemedy(reason, tlsRemedyOf(error));
-}
-
-const CLIENT_CERTIFICATE =
-  'The server requires a client certificate that it trusts: connection: { tls: { cert, key } }.';
-const AUTHORITY =
-  "Pass the authority that signed the server's certificate: connection: { tls: { ca } }.";
-
-const TLS_REMEDIES: readonly (readonly [pattern: RegExp, remedy: string])[] = [
-  [
-    /alert (?:certificate required|bad certificate|unknown ca|handshake failure)/,
-    CLIENT_CERTIFICATE,
-  ],
-  [/wrong version number|packet length too long/, 'Does this port not speak TLS? Use redis://.'],
-  [/^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+)$/, AUTHORITY],
-  [/^CERT_HAS_EXPIRED$/, "Renew the server's certificate."],
-  [
-    /^ERR_TLS_CERT_ALTNAME_INVALID$/,
-    'Connect to a name of the certificate, or set connection: { tls: { servername } }.',
-  ],
-];
-
-function tlsRemedyOf(error: Error): string | undefined {
-  const { code, reason } = error as { readonly code?: unknown; readonly reason?: unknown };
-  return TLS_REMEDIES.find(([pattern]) =>
-    [code, reason].some((text) => typeof text === 'string' && pattern.test(text)),
-  )?.[1];
-}
-
-/** A failed connection to a host name with several addresses is an AggregateError without a message. */
-function errorCode(error: Error): string {
-  return 'code' in error && typeof error.code === 'string' ? error.code : error.name;
+  return describeConnectionError(error, (settings) => `connection: { tls: { ${settings} } }`);
 }

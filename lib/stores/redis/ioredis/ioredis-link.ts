@@ -1,5 +1,6 @@
 import { IdempotencyOptionsError } from '../../../core/errors/errors.js';
 import { hostAndPort } from '../../../core/util/host-and-port.js';
+import { IGNORED, type Commands } from '../link/commands.js';
 import type {
   Arguments,
   Keys,
@@ -12,9 +13,10 @@ import type {
   Subscriber,
   RequiredReplicas,
 } from '../link/redis-link.js';
+import { ReplicatedCommands } from '../link/replicated-commands.js';
 import type { MismatchListener } from '../link/reply-order.js';
 import type { LinkFailure } from '../link/send-failure.js';
-import { ClientCommands, orderOf, type Commands } from './client-commands.js';
+import { ClientCommands, orderOf } from './client-commands.js';
 import {
   isBinaryRedisClient,
   knowsShardedChannels,
@@ -27,7 +29,7 @@ import { ConnectionState } from './connection-state.js';
 import { failureOf } from './error-classification.js';
 import { OwnCommands } from './own-commands.js';
 import type { OpenedConnection, OwnConnection } from './own-connection.js';
-import { openReplicated, ReplicatedCommands } from './replicated-commands.js';
+import { openReplicated } from './replicated-connection.js';
 import { checkDatabaseOf } from './selected-database.js';
 import { openSubscriber } from './subscriber.js';
 
@@ -181,13 +183,6 @@ function addressOf(
   }
   return path ?? hostAndPort(host, port ?? defaultPort);
 }
-
-/** The reply to SET: whether the value is there, the command after it finds out. */
-const IGNORED: ReplyReceiver = {
-  isOwn: () => true,
-  onReply: () => undefined,
-  onError: () => undefined,
-};
 
 /** Then it is sent again, to where the record is. */
 const FOLLOWED = new Error(

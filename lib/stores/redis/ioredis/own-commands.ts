@@ -4,7 +4,7 @@ import type { RedisArgument, ReplyReceiver } from '../link/redis-link.js';
 import type { ReplyOrder } from '../link/reply-order.js';
 import type { OwnRedisClient } from './client-types.js';
 import { isErrorReply } from './error-classification.js';
-import type { StallDetector } from './stall-detector.js';
+import type { StallDetector } from '../link/stall-detector.js';
 
 /** Receives the end of a command, once, while ioredis reads its input. Must not throw. */
 type CommandReceiver = Pick<ReplyReceiver, 'onReply' | 'onError'>;

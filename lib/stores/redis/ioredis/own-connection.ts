@@ -1,8 +1,9 @@
 import type { StoreWarning } from '../../../core/store/idempotency-store.js';
 import { IdempotencyOptionsError } from '../../../core/errors/errors.js';
-import { forget } from '../../../core/util/maybe-async.js';
 import { missingPeer } from '../../../core/util/missing-peer.js';
 import { requirePeer } from '../../../core/util/peers.js';
+import { isEnd } from '../link/connection-errors.js';
+import { reportOutages, warnOfOutage } from '../link/outages.js';
 import type { RequiredReplicas } from '../link/redis-link.js';
 import { replyCode } from '../link/send-failure.js';
 import { CorkedWrites } from './client-commands.js';
@@ -13,8 +14,8 @@ import type {
   RedisConnectionOptions,
 } from './client-types.js';
 import { noReplyError } from './connection-state.js';
-import { describeFailure, isEnd } from './error-classification.js';
-import { StallDetector } from './stall-detector.js';
+import { describeFailure } from './error-classification.js';
+import { STALL_TIMEOUT_MS, StallDetector } from '../link/stall-detector.js';
 import { listenToSockets } from './stream-errors.js';
 
 /** As `OwnConnectionOptions`, which document them. */
@@ -41,8 +42,6 @@ export interface OwnConnection extends OpenedConnection {
   readonly client: OwnRedisClient;
 }
 
-/** See {@link StallDetector}, which replaces the option of ioredis. */
-const SOCKET_TIMEOUT_MS = 1_000;
 const LONGEST_RECONNECT_PAUSE_MS = 250;
 const QUIT_TIMEOUT_MS = 1_000;
 
@@ -70,11 +69,11 @@ export async function openConnection(
     url,
     connection,
     onConnectionError = (error) => {
-      warn(error, warned);
+      warnOfOutage(describeFailure(error), warned);
     },
   } = settings;
   const {
-    socketTimeout = SOCKET_TIMEOUT_MS,
+    socketTimeout = STALL_TIMEOUT_MS,
     enableAutoPipelining: isBatched = true,
     ...others
   } = connection ?? {};
@@ -83,7 +82,9 @@ export async function openConnection(
   const { Redis } = await loadClients();
   const client = listenToSockets(url === undefined ? new Redis(options) : new Redis(url, options));
   checkDatabase(client);
-  reportOutages(client, onConnectionError);
+  reportOutages(client, (error, hasBeenReady) =>
+    onConnectionError(hasBeenReady || !isEnd(error) ? error : noReplyError(client, error)),
+  );
   const reconnectOnEnd = new ReconnectOnEnd(client);
   const close = () => {
     reconnectOnEnd.stop();
@@ -106,30 +107,6 @@ function checkDatabase(client: OwnRedisClient): void {
   throw new IdempotencyOptionsError(
     'redisStore: the database at the end of "url", or "db" of "connection", must be an integer from 0: redis://localhost:6379/2.',
   );
-}
-
-/** ioredis reports every failed attempt to reconnect. Report only the first one of an outage. */
-function reportOutages(client: OwnRedisClient, report: (error: Error) => unknown): void {
-  let reported = false;
-  let hasBeenReady = false;
-  client.on('error', (error: Error) => {
-    if (reported) return;
-    reported = true;
-    forget(report(hasBeenReady || !isEnd(error) ? error : noReplyError(client, error)));
-  });
-  client.on('ready', () => {
-    hasBeenReady = true;
-    reported = false;
-  });
-}
-
-function warn(error: Error, warned: (warning: StoreWarning) => boolean): void {
-  const message = `The connection to Redis failed: ${describeFailure(error)}`;
-  if (warned({ code: 'redis_connection_failed', message })) return;
-  process.emitWarning(message, {
-    type: 'IdempotencyWarning',
-    code: 'IDEMPOTENCY_REDIS_CONNECTION',
-  });
 }
 
 async function closeConnection(client: OwnRedisClient): Promise<void> {

@@ -1,7 +1,7 @@
 import { nodeClock } from '../../../core/util/clock.js';
 import type { BinaryRedisClient, ClusterNode } from './client-types.js';
 import { describeFailure, isErrorReply, WrongDatabaseError } from './error-classification.js';
-import type { StallDetector } from './stall-detector.js';
+import type { StallDetector } from '../link/stall-detector.js';
 
 /** How soon to ask again after a rejection: the user may have been granted the database meanwhile. */
 const RECHECK_MS = 1_000;

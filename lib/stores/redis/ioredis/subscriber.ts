@@ -1,3 +1,4 @@
+import { guarded } from '../link/guarded-listener.js';
 import type { Subscriber } from '../link/redis-link.js';
 import { knowsShardedChannels, type BinaryRedisClient } from './client-types.js';
 import { listenToNodes, listenToSockets } from './stream-errors.js';
@@ -27,8 +28,9 @@ export function openSubscriber(
   connection.on('error', () => undefined);
   // A script's channel is the key as the server stores it. ioredis adds the prefix to sharded channels only.
   const prefix = client.options?.keyPrefix ?? '';
+  const notify = guarded(onMessage);
   connection.on(isSharded ? 'smessage' : 'message', (channel: string) => {
-    onMessage(channel.slice(prefix.length));
+    notify(channel.slice(prefix.length));
   });
   return {
     subscribe: (channel) =>

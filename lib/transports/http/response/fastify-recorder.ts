@@ -13,7 +13,6 @@ import {
   cut,
   FRAMING,
   isBodiless,
-  isGone,
   liveFraming,
   MAX_BYTES_IN_ONE_CHUNK,
   reasonOf,

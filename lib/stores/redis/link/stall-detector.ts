@@ -1,8 +1,23 @@
 import { nodeClock } from '../../../core/util/clock.js';
 import { DeadlineTimer, type DeadlineListener } from '../../../core/util/time.js';
-import type { ConnectionStream, EndingClient } from './client-types.js';
+
+/** How long a connection of the store may stall. */
+export const STALL_TIMEOUT_MS = 1_000;
 
 const CHECKS_PER_LIMIT = 4;
+
+/** What a connection has moved so far. */
+interface MovedBytes {
+  readonly bytesRead: number;
+  readonly _handle?: { readonly writeQueueSize?: number } | null;
+}
+
+export interface WatchedConnection {
+  /** The socket in use, or what stands for it, which a new connection replaces. */
+  readonly stream?: MovedBytes | undefined;
+  on(event: 'connect' | 'ready' | 'close', listener: () => void): unknown;
+  disconnect(reconnect: true): void;
+}
 
 /**
  * Replaces a connection that has pending replies and moves no bytes: the peer is gone without closing it. The
@@ -23,7 +38,7 @@ export class StallDetector implements DeadlineListener {
 
   /** @param limitMs - 0 disables it. */
   constructor(
-    private readonly client: EndingClient,
+    private readonly client: WatchedConnection,
     private readonly limitMs: number,
   ) {
     this.checkAfterMs = limitMs / CHECKS_PER_LIMIT;
@@ -88,13 +103,13 @@ export class StallDetector implements DeadlineListener {
 }
 
 interface SeenStream {
-  readonly stream: ConnectionStream | undefined;
+  readonly stream: MovedBytes | undefined;
   readonly bytesRead: number;
   /** Bytes written, not yet accepted by the kernel. */
   readonly queued: number;
 }
 
-function readStream(stream: ConnectionStream | undefined): SeenStream {
+function readStream(stream: MovedBytes | undefined): SeenStream {
   // As `net.Socket` distinguishes a long upload from a stalled connection.
   const queued = stream?._handle?.writeQueueSize ?? 0;
   return { stream, bytesRead: stream?.bytesRead ?? 0, queued };

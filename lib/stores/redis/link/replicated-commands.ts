@@ -1,13 +1,8 @@
 import { hasCode } from '../../../core/errors/errors.js';
-import type { Arguments, Keys, ReplyReceiver, RequiredReplicas } from '../link/redis-link.js';
-import type { ReplyOrder } from '../link/reply-order.js';
-import { TooFewReplicasError } from '../link/send-failure.js';
-import { CorkedWrites, type ClientCommands, type Commands } from './client-commands.js';
-import type { BinaryRedisClient, EndingClient } from './client-types.js';
-import { ReconnectOnEnd, type OpenedConnection } from './own-connection.js';
-import { databaseOf } from './selected-database.js';
-import { StallDetector } from './stall-detector.js';
-import { listenToNodes, listenToSockets } from './stream-errors.js';
+import type { Commands, WaitingCommands } from './commands.js';
+import type { Arguments, Keys, ReplyReceiver, RequiredReplicas } from './redis-link.js';
+import type { ReplyOrder } from './reply-order.js';
+import { TooFewReplicasError } from './send-failure.js';
 
 interface QueuedCommand {
   readonly send: (receiver: ReplyReceiver) => void;
@@ -24,7 +19,7 @@ export class ReplicatedCommands implements Commands {
   private isSending = false;
 
   constructor(
-    private readonly commands: ClientCommands,
+    private readonly commands: WaitingCommands,
     private readonly required: RequiredReplicas,
   ) {}
 
@@ -123,48 +118,4 @@ function isMismatch(result: PromiseSettledResult<unknown>): boolean {
 /** A client may be set to return numbers as strings. */
 function isCount(reply: unknown): boolean {
   return typeof reply === 'number' || (typeof reply === 'string' && /^\d+$/.test(reply));
-}
-
-const NEVER_AGAIN = {
-  autoResendUnfulfilledCommands: false,
-  maxRetriesPerRequest: 0,
-  enableOfflineQueue: false,
-  enableAutoPipelining: false,
-  // No bytes arrive during a WAIT.
-  socketTimeout: undefined,
-};
-
-/** How long the connection may stall, apart from WAIT. */
-const STALL_TIMEOUT_MS = 1_000;
-
-/** Opens a duplicate of the connection of `client`: it resends nothing, as a WAIT without its script confirms nothing. */
-export function openReplicated(
-  client: BinaryRedisClient,
-  required: RequiredReplicas,
-): OpenedConnection {
-  const duplicate = duplicateOf(client);
-  duplicate.on('error', () => undefined);
-  const stallTimeoutMs = STALL_TIMEOUT_MS + required.timeoutMs;
-  const stallDetector = new StallDetector(duplicate, stallTimeoutMs);
-  const reconnectOnEnd = new ReconnectOnEnd(duplicate);
-  return {
-    client: duplicate,
-    stallDetector,
-    stallTimeoutMs,
-    corkedWrites: new CorkedWrites(duplicate),
-    required,
-    close: () => {
-      reconnectOnEnd.stop();
-      duplicate.disconnect();
-      return Promise.resolve();
-    },
-  };
-}
-
-function duplicateOf(client: BinaryRedisClient): BinaryRedisClient & EndingClient {
-  if (client.isCluster !== true)
-    return listenToSockets(client.duplicate({ ...NEVER_AGAIN, db: databaseOf(client) }));
-  // ioredis 5 would replace all of `redisOptions`.
-  const redisOptions = { ...client.options?.redisOptions, ...NEVER_AGAIN };
-  return listenToNodes(client.duplicate([], { enableAutoPipelining: false, redisOptions }));
 }
