@@ -48,7 +48,7 @@ const SILENT = {
 };
 const EXIT = { object: 'process', property: 'exit' };
 
-/** What is said to users is text; of the code, one folder knows the client. */
+/** What is said to users is text; of the code, one folder knows each client. */
 const IOREDIS = [
   'ImportDeclaration[source.value="ioredis"]',
   'ExportNamedDeclaration[source.value="ioredis"]',
@@ -58,6 +58,17 @@ const IOREDIS = [
 ].map((selector) => ({
   selector,
   message: 'Only lib/stores/redis/ioredis knows ioredis: ask the port, lib/stores/redis/link.',
+}));
+
+/** `'redis'` is also what the store calls its system. */
+const NODE_REDIS = [
+  'ImportDeclaration[source.value="redis"]',
+  'ExportNamedDeclaration[source.value="redis"]',
+  'ImportExpression[source.value="redis"]',
+  'CallExpression[callee.name="requirePeer"] > Literal[value="redis"]',
+].map((selector) => ({
+  selector,
+  message: 'Only lib/stores/redis/node-redis knows redis: ask the port, lib/stores/redis/link.',
 }));
 
 const IOREDIS_UNLOADED = IOREDIS.filter(
@@ -118,6 +129,7 @@ function clockOfEngine(allowed = []) {
       'error',
       ...LOADED,
       ...IOREDIS,
+      ...NODE_REDIS,
       SILENT,
       { selector: 'NewExpression[callee.name="Date"][arguments.length=0]', message },
       {
@@ -226,7 +238,7 @@ export default defineConfig(
       '@typescript-eslint/explicit-module-boundary-types': 'error',
       'no-restricted-imports': ['error', 'node:module'],
       'no-restricted-globals': ['error', ...FILES],
-      'no-restricted-syntax': ['error', ...LOADED, ...IOREDIS, SILENT],
+      'no-restricted-syntax': ['error', ...LOADED, ...IOREDIS, ...NODE_REDIS, SILENT],
       'no-empty': ['error', { allowEmptyCatch: false }],
 
       // A library does not write to its host's console, and does not end its process.
@@ -251,12 +263,18 @@ export default defineConfig(
   },
   {
     files: ['lib/stores/redis/ioredis/**/*.ts'],
-    rules: { 'no-restricted-syntax': ['error', ...LOADED, SILENT] },
+    rules: { 'no-restricted-syntax': ['error', ...LOADED, ...NODE_REDIS, SILENT] },
+  },
+  {
+    files: ['lib/stores/redis/node-redis/**/*.ts'],
+    rules: { 'no-restricted-syntax': ['error', ...LOADED, ...IOREDIS, SILENT] },
   },
   {
     // As an application, it makes the Cluster that it passes to the store.
     files: ['lib/cli/servers/redis-servers.ts'],
-    rules: { 'no-restricted-syntax': ['error', ...LOADED, ...IOREDIS_UNLOADED, SILENT] },
+    rules: {
+      'no-restricted-syntax': ['error', ...LOADED, ...IOREDIS_UNLOADED, ...NODE_REDIS, SILENT],
+    },
   },
   { files: ['{test,examples}/**/*.ts'], rules: ofTests },
   { files: ['{test,examples}/**/*.test.ts'], ignores: ['test/faults/**'], rules: ofTestFiles },

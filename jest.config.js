@@ -9,6 +9,7 @@ export const subjects = {
     'test/integration/redis/connections/{cluster-connections,shifted-replies}.test.ts',
     'test/integration/redis/connections/without-own-commands.all.test.ts',
     'test/integration/redis/ioredis-5/*.all.test.ts',
+    'test/integration/redis/node-redis/*.all.test.ts',
     'test/integration/redis/valkey.all.test.ts',
     'test/integration/reconciler/without-lock.test.ts',
     'test/integration/redis/engine-on-redis.test.ts',

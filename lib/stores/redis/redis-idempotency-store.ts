@@ -32,6 +32,8 @@ import {
 } from './scripts/script-arguments.js';
 
 interface StoreOptions extends CommonOptions {
+  /** The function that the user called. @defaultValue 'redisStore' */
+  readonly factory?: string;
   readonly scripts?: LuaScripts;
   /** In bytes: a longer record goes by SET and GET. */
   readonly largestInScripts?: number;
@@ -59,7 +61,7 @@ function keyStartOf(keyPrefix: string): string {
   return `${keyPrefix}:${KEY_VERSION}:`;
 }
 
-/** Stores each record in one Redis key; each step is one script, in one round trip. Created by {@link redisStore}. */
+/** Stores each record in one Redis key; each step is one script, in one round trip. Created by {@link redisStore} and its like for other clients. */
 export class RedisIdempotencyStore extends IdempotencyStore {
   private readonly settings: SessionSettings;
   private readonly openings = new Openings();
@@ -75,7 +77,10 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   /** @internal */
   constructor(options: LinkedStoreOptions | ConnectingStoreOptions) {
     super();
-    const { keyPrefix, push, waitReplicas, journal } = resolveCommonOptions(options);
+    const { keyPrefix, push, waitReplicas, journal } = resolveCommonOptions(
+      options,
+      options.factory ?? 'redisStore',
+    );
     if (journal !== false) this.journal = new Journal(`${keyPrefix}:journal`, journal);
     const { scripts = loadScripts(undefined, journal === false ? undefined : journal.maxLength) } =
       options;

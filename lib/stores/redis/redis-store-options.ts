@@ -166,22 +166,30 @@ const REMEDIES = new Map(
   ]),
 );
 
-export function resolveCommonOptions(options: CommonOptions): ResolvedCommonOptions {
-  return resolveOptions('redisStore', COMMON, options, { others: Object.keys(options) });
+/** @param factory - the function that the user called: errors begin with it. */
+export function resolveCommonOptions(
+  options: CommonOptions,
+  factory: string,
+): ResolvedCommonOptions {
+  return resolveOptions(factory, COMMON, options, { others: Object.keys(options) });
 }
 
 export function checkConnectionOptions(options: RedisStoreOptions): void {
   const level = { others: ['client', ...Object.keys(COMMON)], remedies: REMEDIES };
   resolveOptions('redisStore', OWN, options, level);
-  if (!isDecodable(options.url ?? '')) {
-    throw new IdempotencyOptionsError(
-      'redisStore: "url" has a % that begins no code. Encode special characters of the user name and the password: % as %25, # as %23, / as %2F, ? as %3F, @ as %40.',
-    );
-  }
+  checkDecodable('redisStore', options.url);
   checkConnection('redisStore', options, Object.keys(OWN));
 }
 
 /** The client throws an error without a word about the URL. */
+export function checkDecodable(factory: string, url = ''): void {
+  if (!isDecodable(url)) {
+    throw new IdempotencyOptionsError(
+      `${factory}: "url" has a % that begins no code. Encode special characters of the user name and the password: % as %25, # as %23, / as %2F, ? as %3F, @ as %40.`,
+    );
+  }
+}
+
 function isDecodable(url: string): boolean {
   try {
     decodeURIComponent(url);

@@ -13,15 +13,22 @@ import { clockedScripts, setClock, START_MS } from '../../support/redis/scripts.
 import { ToyLink } from '../../support/redis/toy-link.js';
 import { useRedis, useRedisClient } from '../../support/redis/use-redis.js';
 import { useServer } from '../../support/servers/use-server.js';
-import { describeLink } from './support/describe-link.js';
+import { describeLink, moveSlot } from './support/describe-link.js';
 
 const redis = useRedis();
 const admin = useRedisClient(redis);
 const sentinel = useServer(() => RedisSentinel.start());
 const cluster = useServer(() => RedisCluster.start({ replicas: 0 }));
 
-const KILL = ['KILL', 'TYPE', 'normal', 'SKIPME', 'yes'] as const;
-const cut = () => admin.call('CLIENT', ...KILL);
+const servers = () => [
+  {
+    port: redis.port,
+    call: (command: string, ...args: (string | number)[]) => admin.call(command, ...args),
+  },
+];
+
+/** By default, a client of ioredis sends again what had no reply. */
+const SENT_ONCE = { autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0 };
 
 /** Of an application, which closes it itself. */
 function linkOf(client: Redis | Cluster) {
@@ -39,32 +46,36 @@ function linkOf(client: Redis | Cluster) {
 describeLink({
   name: 'of a client of the application',
   open: async () => linkOf(new Redis(redis.url, { keyPrefix: 'app:' })),
-  cut,
+  openAt: async (port) => linkOf(new Redis({ port, ...SENT_ONCE })),
+  servers,
 });
 
 describeLink({
   name: 'on a connection of the store',
   open: async () => ownLink(await openConnection({ url: redis.url })),
-  cut,
+  openAt: async (port) => ownLink(await openConnection({ connection: { port } })),
+  servers,
 });
 
 describeLink({
   name: 'by Sentinel',
   open: async () => linkOf(new Redis(sentinel.connection)),
-  cut: async () => (await sentinel.primary()).call('CLIENT', ...KILL),
+  servers: () => [sentinel.nodes[0]!],
 });
 
 describeLink({
   name: 'to a Cluster',
   open: async () => linkOf(new Cluster(cluster.addresses, { keyPrefix: 'app:' })),
-  cut: () => Promise.all(cluster.nodes.map((node) => node.call('CLIENT', ...KILL))),
+  servers: () => cluster.nodes,
+  moveSlot: (key) => moveSlot(cluster, key),
   isCluster: true,
 });
 
 describeLink({
   name: 'over a socket',
   open: async () => new ToyLink(redis.port),
-  cut,
+  openAt: async (port) => new ToyLink(port),
+  servers,
   isBlind: true,
 });
 

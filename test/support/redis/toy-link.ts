@@ -151,7 +151,7 @@ export class ToyLink implements redis.RedisLink {
   }
 
   subscribe(onMessage: (channel: string) => void): redis.Subscriber {
-    const connection = new RespConnection(this.port, () => undefined, onMessage);
+    const connection = new RespConnection(this.port, () => undefined, redis.guarded(onMessage));
     return {
       subscribe: (channel) => connection.send('SUBSCRIBE', channel),
       unsubscribe: (channel) => connection.send('UNSUBSCRIBE', channel),

@@ -1,6 +1,8 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { Cluster, type Redis, type RedisOptions } from 'ioredis';
+import { nodeRedisStore } from 'nestjs-idempotency/node-redis';
 import { redisStore, type RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { createClient, createCluster } from 'redis';
 import { RedisCluster } from '../../../support/redis/redis-cluster.js';
 import { follow } from '../../../support/redis/redis-sentinel.js';
 import { RedisNode } from '../../../support/redis/redis-node.js';
@@ -13,6 +15,7 @@ import { beginCommand } from '../../../support/stores/commands.js';
 import { closeAfterTest, ownStore, userClient } from '../support/fixture.js';
 import {
   believing,
+  believingNodeRedis,
   CROWDS,
   SHIFTS,
   underShiftedReplies,
@@ -39,34 +42,36 @@ async function proxied(node: RedisNode): Promise<RedisProxy> {
 
 interface Reached {
   readonly proxies: RedisProxy[];
-  readonly client?: Redis | Cluster;
   readonly store: RedisIdempotencyStore;
 }
 
-/** @param change - applied to the client before the store gets it. */
-type Reach = (
-  change: <Client extends Redis | Cluster>(client: Client) => Client,
-) => Promise<Reached>;
+/** @param isBelieving - the client accepts any reply. */
+type Reach = (isBelieving?: boolean) => Promise<Reached>;
+
+/** The planted mistake, if it is asked for. */
+function changed<Client extends Redis | Cluster>(client: Client, isBelieving = false): Client {
+  return isBelieving ? believing(client) : client;
+}
 
 function singleWith(options: Omit<RedisOptions, 'replyMapping'>, waits = {}): Reach {
-  return async (change) => {
+  return async (isBelieving) => {
     const proxy = await proxied(single);
-    const client = change(userClient(proxy.url, options));
-    return { proxies: [proxy], client, store: redisStore({ client, ...waits }) };
+    const client = changed(userClient(proxy.url, options), isBelieving);
+    return { proxies: [proxy], store: redisStore({ client, ...waits }) };
   };
 }
 
-const throughSentinel: Reach = async (change) => {
+const throughSentinel: Reach = async (isBelieving) => {
   const proxy = await proxied(single);
   const natMap = { [`127.0.0.1:${String(single.port)}`]: { host: '127.0.0.1', port: proxy.port } };
   const sentinels = [sentinel.address];
-  const client = change(userClient('', { sentinels, name: NAME, natMap }));
+  const client = changed(userClient('', { sentinels, name: NAME, natMap }), isBelieving);
   await until(() => client.status === 'ready');
-  return { proxies: [proxy], client, store: redisStore({ client }) };
+  return { proxies: [proxy], store: redisStore({ client }) };
 };
 
 function clusterWith(options: object): Reach {
-  return async (change) => {
+  return async (isBelieving) => {
     const proxies = await Promise.all(cluster.nodes.map(proxied));
     const natMap = Object.fromEntries(
       cluster.nodes.map((node, i) => [
@@ -74,15 +79,53 @@ function clusterWith(options: object): Reach {
         { host: '127.0.0.1', port: proxies[i]!.port },
       ]),
     );
-    const client = change(new Cluster(cluster.addresses, { natMap, ...options }));
+    const client = changed(new Cluster(cluster.addresses, { natMap, ...options }), isBelieving);
     client.on('error', () => undefined);
     closeAfterTest({ stop: async () => client.disconnect() });
     await until(() => client.status === 'ready');
-    return { proxies, client, store: redisStore({ client }) };
+    return { proxies, store: redisStore({ client }) };
   };
 }
 
+const byNodeRedis =
+  (RESP: 2 | 3, waits = {}): Reach =>
+  async (isBelieving = false) => {
+    const proxy = await proxied(single);
+    const client = createClient({ url: proxy.url, RESP });
+    await connected(client);
+    if (isBelieving) believingNodeRedis(client);
+    return { proxies: [proxy], store: nodeRedisStore({ client, ...waits }) };
+  };
+
+const byClusterOfNodeRedis: Reach = async (isBelieving = false) => {
+  const proxies = await Promise.all(cluster.nodes.map(proxied));
+  const nodeAddressMap = Object.fromEntries(
+    cluster.nodes.map((node, i) => [
+      `127.0.0.1:${String(node.port)}`,
+      { host: '127.0.0.1', port: proxies[i]!.port },
+    ]),
+  );
+  const rootNodes = proxies.map(({ url }) => ({ url }));
+  const client = createCluster({ rootNodes, nodeAddressMap });
+  await connected(client);
+  if (isBelieving) believingNodeRedis(client);
+  return { proxies, store: nodeRedisStore({ client }) };
+};
+
+async function connected(client: {
+  on(event: 'error', listener: () => void): unknown;
+  connect(): Promise<unknown>;
+  destroy(): void;
+}): Promise<void> {
+  client.on('error', () => undefined);
+  await client.connect();
+  closeAfterTest({ stop: async () => client.destroy() });
+}
+
 const clients: [string, Reach][] = [
+  ['of node-redis, by RESP 2', byNodeRedis(2)],
+  ['of node-redis, by RESP 3', byNodeRedis(3)],
+  ['of node-redis, to a cluster', byClusterOfNodeRedis],
   ['of the user', singleWith({ enableAutoPipelining: false })],
   [
     'of the user, with auto-pipelining',
@@ -110,27 +153,44 @@ const replicated: [string, Reach] = [
 /** Each shift with one kind of crowd; `npm run test:all` runs the other pairs. */
 const shifted = SHIFTS.map((shift, i) => [shift, CROWDS[isTestAll ? 1 - i : i]!] as const);
 
-describe.each([own, ...clients, replicated])('A store with a connection %s', (_, reach) => {
-  it.each(shifted)(
-    'on which a relay begins to %s returns no reply of another request: %s',
-    async (shift, crowd) => {
-      const { store, proxies } = await reach((client) => client);
-      closeAfterTest({ stop: () => store.close() });
-      const { foreign, codes, reported } = await underShiftedReplies({
-        store,
-        proxies,
-        shift,
-        crowd,
-      });
-      expect(foreign).toEqual([]);
-      expect(codes).toContain('idempotency_store_reply_mismatched');
-      // Once for each connection, however many replies arrived with the first one.
-      expect(reported).toBeGreaterThan(0);
-      expect(reported).toBeLessThanOrEqual(proxies.length);
-      await untilInStep(store);
-    },
-  );
-});
+const ownOfNodeRedis: [string, Reach] = [
+  'of its own, by node-redis',
+  async () => {
+    const proxy = await proxied(single);
+    const store = nodeRedisStore({ url: proxy.url, onConnectionError: () => undefined });
+    return { proxies: [proxy], store };
+  },
+];
+
+const replicatedByNodeRedis: [string, Reach] = [
+  'of its own for waitReplicas, by node-redis',
+  byNodeRedis(3, { waitReplicas: WAIT_REPLICAS }),
+];
+
+describe.each([own, ownOfNodeRedis, ...clients, replicated, replicatedByNodeRedis])(
+  'A store with a connection %s',
+  (_, reach) => {
+    it.each(shifted)(
+      'on which a relay begins to %s returns no reply of another request: %s',
+      async (shift, crowd) => {
+        const { store, proxies } = await reach();
+        closeAfterTest({ stop: () => store.close() });
+        const { foreign, codes, reported } = await underShiftedReplies({
+          store,
+          proxies,
+          shift,
+          crowd,
+        });
+        expect(foreign).toEqual([]);
+        expect(codes).toContain('idempotency_store_reply_mismatched');
+        // Once for each connection, however many replies arrived with the first one.
+        expect(reported).toBeGreaterThan(0);
+        expect(reported).toBeLessThanOrEqual(proxies.length);
+        await untilInStep(store);
+      },
+    );
+  },
+);
 
 describe('On a server without the scripts', () => {
   const withoutScripts = async () => {
@@ -243,7 +303,7 @@ if (isTestAll) {
   describe('The test of shifted replies', () => {
     describe.each(clients)('detects a client %s', (_, reach) => {
       it.each(CROWDS)('that accepts any reply: %s', async (crowd) => {
-        const { store, proxies } = await reach(believing);
+        const { store, proxies } = await reach(true);
         const seen = await underShiftedReplies({
           store,
           proxies,

@@ -1,23 +1,36 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import {
   NotSentError,
   type LinkEvent,
+  type Redirection,
   type RedisLink,
   type ReplyOrder,
   type ReplyReceiver,
 } from '../../../support/internals/redis.js';
+import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
+import type { RedisCluster } from '../../../support/redis/redis-cluster.js';
 import { START_HOOK_MS } from '../../../support/servers/start-server.js';
 import { until } from '../../../support/waiting/until.js';
 
 export interface LinkUnderTest {
   readonly name: string;
   readonly open: () => Promise<RedisLink>;
-  /** Closes every connection to its servers. */
-  readonly cut: () => Promise<unknown>;
+  /** Its servers. */
+  readonly servers: () => readonly Server[];
+  /** The same link through the server's stand-in at this port; omitted if it reaches several servers. */
+  readonly openAt?: (port: number) => Promise<RedisLink>;
+  /** Begins to move a slot of the cluster, with this key's slot; ends it. */
+  readonly moveSlot?: (key: string) => Promise<() => Promise<unknown>>;
   /** It is ready while one of its connections is replaced. */
   readonly isCluster?: boolean;
   /** It cannot ask servers one by one. */
   readonly isBlind?: boolean;
+}
+
+interface Server {
+  readonly port: number;
+  call(command: string, ...args: (string | number)[]): Promise<unknown>;
 }
 
 interface End {
@@ -53,6 +66,10 @@ async function asked(link: RedisLink, send: Send): Promise<End> {
 }
 
 const ECHO = 'return ARGV[1]';
+const ECHO_SHA1 = '098e0f0d1448c0a81dafe820f66d460eb09263da';
+const COUNT = "return redis.call('INCR', KEYS[1])";
+/** Sends at once. */
+const CROWD = 64;
 const EVERY_BYTE = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
 
 let keys = 0;
@@ -62,13 +79,17 @@ const newKey = () => `link:${process.pid}:${(keys += 1)}`;
 export function describeLink({
   name,
   open,
-  cut,
+  servers,
+  openAt,
+  moveSlot,
   isCluster = false,
   isBlind = false,
 }: LinkUnderTest): void {
   describe(`The link ${name}`, () => {
     let link: RedisLink;
     const events: LinkEvent[] = [];
+    const atAll = (command: string, ...args: string[]) =>
+      Promise.all(servers().map((server) => server.call(command, ...args)));
     const evaluated = (text: string, key: string, ...args: (string | Buffer)[]) =>
       asked(link, (receiver) => link.eval(text, [key], args, receiver));
 
@@ -144,9 +165,31 @@ export function describeLink({
         isReply: true,
       });
       await evaluated(ECHO, key, '');
-      const sha1 = '098e0f0d1448c0a81dafe820f66d460eb09263da';
-      const { reply } = await asked(link, (receiver) => link.evalsha(sha1, [key], ['x'], receiver));
+      const { reply } = await asked(link, (receiver) =>
+        link.evalsha(ECHO_SHA1, [key], ['x'], receiver),
+      );
       expect(String(reply)).toBe('x');
+    });
+
+    it('says that a script is missing after SCRIPT FLUSH, and runs its text', async () => {
+      const key = newKey();
+      await evaluated(ECHO, key, '');
+      await atAll('SCRIPT', 'FLUSH');
+      const byHash = () =>
+        asked(link, (receiver) => link.evalsha(ECHO_SHA1, [key], ['x'], receiver));
+      const { error } = await byHash();
+      expect(link.failureOf(error)).toMatchObject({ kind: 'script_missing', isReply: true });
+      expect(String((await evaluated(ECHO, key, 'x')).reply)).toBe('x');
+      expect(String((await byHash()).reply)).toBe('x');
+    });
+
+    it('gives integers above 2^53 digit for digit, as the text that a script replies', async () => {
+      const largest = String(2n ** 63n - 1n);
+      const count = `redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000)
+        redis.call('INCRBY', KEYS[1], ARGV[2])
+        return redis.call('GET', KEYS[1])`;
+      const before = String(2n ** 63n - 3n);
+      expect(String((await evaluated(count, newKey(), before, '2')).reply)).toBe(largest);
     });
 
     it.each([
@@ -193,7 +236,7 @@ export function describeLink({
       const key = newKey();
       await evaluated(ECHO, key, '');
       const start = events.length;
-      await cut();
+      await atAll('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
       await until(async () => String((await evaluated(ECHO, key, 'again')).reply) === 'again');
       await until(() => link.unavailable === undefined);
       if (!isCluster) expect(events.slice(start)).toEqual([{ kind: 'lost' }, { kind: 'ready' }]);
@@ -234,6 +277,105 @@ export function describeLink({
       expect(Number(reply)).toBe(0);
       subscriber.close();
     });
+
+    it('keeps its replies and its messages in step when a listener throws', async () => {
+      const warned = jest.spyOn(process, 'emitWarning').mockReturnValue();
+      const received: string[] = [];
+      const subscriber = link.subscribe((channel) => {
+        received.push(channel);
+        throw new Error('of a listener');
+      });
+      const key = newKey();
+      await subscriber.subscribe(key);
+      const publish = "redis.call(ARGV[1], KEYS[1], '') return ARGV[2]";
+      for (const number of ['1', '2', '3']) {
+        const { reply } = await evaluated(publish, key, link.publishCommand, number);
+        expect(String(reply)).toBe(number);
+      }
+      await until(() => received.length === 3);
+      expect(received).toEqual([key, key, key]);
+      expect(warned.mock.calls.map(([text]) => String(text))).toEqual(
+        Array(3).fill(expect.stringContaining('of a listener')),
+      );
+      warned.mockRestore();
+      await subscriber.unsubscribe(key);
+      subscriber.close();
+    });
+
+    if (openAt !== undefined) {
+      it.each([
+        ['lose the reply', 1],
+        ['lose the request', 0],
+      ] as const)(
+        'does not know whether a command ran whose connection ends, and sends it once: %s',
+        async (fault, executions) => {
+          const [server] = servers();
+          const proxy = await RedisProxy.start(server!.port);
+          const through = await openAt(proxy.port);
+          const key = newKey();
+          await asked(through, (receiver) => through.eval(ECHO, [key], [''], receiver));
+          const { hit } = proxy.aim('EVAL', fault);
+          const counted = sent((receiver) => through.eval(COUNT, [key], [], receiver));
+          await hit;
+          const { error } = await counted;
+          expect(through.failureOf(error)).toMatchObject({ kind: 'unknown', isReply: false });
+          // After the connection is replaced, a kept copy would have run.
+          const again = await asked(through, (receiver) =>
+            through.eval(ECHO, [key], ['again'], receiver),
+          );
+          expect(String(again.reply)).toBe('again');
+          const stored = await server!.call('GET', through.keyPrefix + key);
+          expect(Number(stored)).toBe(executions);
+          await through.close();
+          await proxy.stop();
+        },
+      );
+
+      it('ends each command that is in flight when it is closed', async () => {
+        const [server] = servers();
+        const proxy = await RedisProxy.start(server!.port);
+        const through = await openAt(proxy.port);
+        const key = newKey();
+        await asked(through, (receiver) => through.eval(ECHO, [key], [''], receiver));
+        const aim = proxy.aim('EVAL', { replyDelayMs: 50 });
+        const pending = sent((receiver) => through.eval(COUNT, [key], [], receiver));
+        await aim.hit;
+        await through.close();
+        const { reply, error } = await pending;
+        if (error === undefined) expect(Number(reply)).toBe(1);
+        else expect(through.failureOf(error)).toMatchObject({ kind: 'unknown' });
+        await proxy.stop();
+      });
+    }
+
+    if (moveSlot !== undefined) {
+      it('follows a slot that moves, with many commands at once, each of which runs once', async () => {
+        const tag = `{${newKey()}}`;
+        const names = Array.from({ length: CROWD }, (_, i) => `${tag}:${i}`);
+        await evaluated(ECHO, tag, '');
+        const end = await moveSlot(link.keyPrefix + tag);
+        const counted = async (key: string) => {
+          let redirection: Redirection | undefined;
+          // As the store does: at once, and then again after a pause.
+          for (let attempt = 0; attempt < 100; attempt += 1) {
+            const { reply, error, order } = await sent((receiver) =>
+              link.eval(COUNT, [key], [], receiver, redirection),
+            ).catch((thrown: unknown) => ({ error: thrown }) as End);
+            if (error === undefined) return Number(reply);
+            expect(link.failureOf(error)).toMatchObject({
+              kind: expect.stringMatching(/^(?:redirected|not_executed)$/),
+            });
+            const isNew = redirection === undefined && order !== undefined;
+            redirection = isNew ? { error, order } : undefined;
+            if (!isNew) await delay(5);
+          }
+          return 'never';
+        };
+        expect(await Promise.all(names.map(counted))).toEqual(names.map(() => 1));
+        await end();
+        expect(await Promise.all(names.map(counted))).toEqual(names.map(() => 2));
+      });
+    }
 
     it('waits for replicas on a connection of its own, and says how the writes fared', async () => {
       const waiting = link.wait({ count: 10, timeoutMs: 50 });
@@ -291,4 +433,16 @@ export function describeLink({
       expect(other.unavailable).toMatchObject({ kind: 'rejected', isReply: false });
     });
   });
+}
+
+/** @returns what ends the move. */
+export async function moveSlot(cluster: RedisCluster, key: string) {
+  const slot = await cluster.slotOf(key);
+  const from = await cluster.primaryOf(slot);
+  const to = (await cluster.primaries()).find((node) => node !== from)!;
+  await cluster.startMigration(slot, from, to);
+  return async () => {
+    await cluster.moveKeys(slot, from, to, 1_000);
+    await cluster.finishMigration(slot, from, to);
+  };
 }

@@ -103,14 +103,32 @@ export function believing<Client extends Redis | Cluster>(client: Client): Clien
   }
   const binary = client as unknown as Record<'evalshaBuffer', Send>;
   const send = binary.evalshaBuffer.bind(client);
-  binary.evalshaBuffer = async (...args) => {
-    const reply = await send(...args);
-    const own = String(args[NONCE]);
-    const renamed = (head: Buffer) => Buffer.from(head.toString().replace(/^\S+/, own));
-    if (Array.isArray(reply)) return [renamed(reply[0] as Buffer), ...reply.slice(1)];
-    return Buffer.isBuffer(reply) ? renamed(reply) : reply;
+  binary.evalshaBuffer = async (...args) => renamed(await send(...args), args[NONCE]);
+  return client;
+}
+
+/** The same mistake in a client of node-redis. */
+export function believingNodeRedis<Client extends object>(client: Client): Client {
+  const { masters } = client as { masters?: readonly { readonly client: object }[] };
+  if (masters !== undefined) {
+    for (const node of masters) believingNodeRedis(node.client);
+    return client;
+  }
+  const sender = client as unknown as Record<'sendCommand', Send>;
+  const send = sender.sendCommand.bind(client);
+  sender.sendCommand = async (words, options) => {
+    const reply = await send(words, options);
+    const [name, ...args] = words as readonly unknown[];
+    return name === 'EVALSHA' ? renamed(reply, args[NONCE]) : reply;
   };
   return client;
+}
+
+/** As if it were the reply to the command with this nonce. */
+function renamed(reply: unknown, nonce: unknown): unknown {
+  const own = (head: Buffer) => Buffer.from(head.toString().replace(/^\S+/, String(nonce)));
+  if (Array.isArray(reply)) return [own(reply[0] as Buffer), ...(reply.slice(1) as unknown[])];
+  return Buffer.isBuffer(reply) ? own(reply) : reply;
 }
 
 type Send = (...args: unknown[]) => Promise<unknown>;

@@ -20,7 +20,7 @@ import {
   POSTGRES_OPTIONS,
   TABLE,
 } from '../../internals/postgres.js';
-import { COMMON, OWN, REDIS_JOURNAL } from '../../internals/redis.js';
+import { COMMON, NODE_REDIS_OWN, OWN, REDIS_JOURNAL } from '../../internals/redis.js';
 import { SQLITE_OPTIONS } from '../../internals/sqlite.js';
 import { projectRoot } from '../../project-root.js';
 import { inBrief } from './doc-comments.js';
@@ -65,6 +65,7 @@ const OTHERS: Readonly<Record<string, object>> = {
   },
   'lib/stores/redis/redis-store-options.ts': { ...COMMON, ...OWN },
   'lib/stores/redis/redis-journal.ts': REDIS_JOURNAL.fields,
+  'lib/stores/redis/node-redis/node-redis-store.ts': NODE_REDIS_OWN,
   'lib/stores/postgres/postgres-store-options.ts': POSTGRES_OPTIONS,
   'lib/stores/postgres/postgres-journal.ts': POSTGRES_JOURNAL.fields,
   'lib/stores/postgres/postgres-blobs.ts': POSTGRES_BLOBS,

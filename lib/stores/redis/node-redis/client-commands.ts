@@ -1,0 +1,158 @@
+import type { WaitingCommands } from '../link/commands.js';
+import type { Arguments, Keys, RedisArgument, ReplyReceiver } from '../link/redis-link.js';
+import { ReplyOrder, type MismatchListener, type OrderedConnection } from '../link/reply-order.js';
+import { NotSentError, replyCode } from '../link/send-failure.js';
+import { StallDetector } from '../link/stall-detector.js';
+import type { CommandOptions, SingleClient } from './client-types.js';
+import { isErrorReply } from './error-classification.js';
+
+/** The bytes by which RESP begins a string and a map: so node-redis names the types of replies. */
+const BLOB_STRING = 36;
+const MAP = 37;
+
+/**
+ * The time-out of node-redis costs several times the rest of a command, and ends only what is not written yet: the store has
+ * deadlines of its own.
+ */
+const ANY = { timeout: undefined, abortSignal: undefined, asap: undefined };
+const BYTES: CommandOptions = { ...ANY, typeMapping: { [BLOB_STRING]: Buffer } };
+/** Maps as RESP 2 has them. */
+export const TEXTS: CommandOptions = { ...ANY, typeMapping: { [MAP]: Array } };
+
+/** Sends commands on the connection of one client. */
+export class ClientCommands implements WaitingCommands, OrderedConnection {
+  readonly order: ReplyOrder;
+  private readonly stallDetector: StallDetector | undefined;
+  private current: { readonly destroy: () => void; bytesRead: number } | undefined;
+  private epoch = -1;
+
+  /** @param stallTimeoutMs - if a stalled connection is replaced. */
+  constructor(
+    private readonly client: SingleClient,
+    private readonly keyPrefix: string,
+    onMismatch: MismatchListener,
+    stallTimeoutMs?: number,
+  ) {
+    this.order = new ReplyOrder(this, onMismatch);
+    if (stallTimeoutMs !== undefined) this.stallDetector = this.watch(stallTimeoutMs);
+  }
+
+  /** Stands for the socket, which node-redis hides. */
+  get socket(): { readonly destroy: () => void; bytesRead: number } | undefined {
+    const { client } = this;
+    if (client.socketEpoch !== this.epoch) {
+      this.epoch = client.socketEpoch;
+      this.current = { destroy: this.replace, bytesRead: 0 };
+    }
+    return this.current;
+  }
+
+  get isReady(): boolean {
+    return this.client.isReady;
+  }
+
+  get pending(): number | undefined {
+    const isEmpty = this.client._getQueue?.().isEmpty();
+    return isEmpty === undefined ? undefined : Number(!isEmpty);
+  }
+
+  probe(text: string, argument: string): Promise<unknown> {
+    return this.client.sendCommand(['EVAL', text, '0', argument], BYTES);
+  }
+
+  evalsha(sha1: string, keys: Keys, args: Arguments, receiver: ReplyReceiver): void {
+    this.send(['EVALSHA', sha1, String(keys.length), ...this.named(keys), ...args], receiver);
+  }
+
+  eval(text: string, keys: Keys, args: Arguments, receiver: ReplyReceiver): void {
+    this.send(['EVAL', text, String(keys.length), ...this.named(keys), ...args], receiver);
+  }
+
+  /** EVAL of a key that is moving to this server. */
+  evalAsking(text: string, keys: Keys, args: Arguments, receiver: ReplyReceiver): void {
+    if (!this.isReady) throw new NotSentError();
+    // Nothing comes between the two, but what makes the script reply MOVED. Its own reply tells of a failure.
+    this.client.sendCommand(['ASKING'], BYTES).catch(() => undefined);
+    this.eval(text, keys, args, receiver);
+  }
+
+  get(key: string, receiver: ReplyReceiver): void {
+    this.send(['GET', this.keyPrefix + key], receiver);
+  }
+
+  set(key: string, value: readonly Buffer[], expiryMs: number, receiver: ReplyReceiver): void {
+    const words = ['SET', this.keyPrefix + key, Buffer.concat(value), 'PX', String(expiryMs)];
+    this.send(words, receiver);
+  }
+
+  wait(count: number, timeoutMs: number, receiver: ReplyReceiver): void {
+    this.send(['WAIT', String(count), String(timeoutMs)], receiver);
+  }
+
+  scan(cursor: string, match: string, count: number, receiver: ReplyReceiver): void {
+    const page = ['MATCH', match, 'COUNT', String(count), 'TYPE', 'string'];
+    this.send(['SCAN', cursor, ...page], receiver, TEXTS);
+  }
+
+  info(receiver: ReplyReceiver): void {
+    this.send(['INFO'], receiver, TEXTS);
+  }
+
+  private named(keys: Keys): Keys {
+    const { keyPrefix } = this;
+    return keyPrefix === '' ? keys : keys.map((key) => keyPrefix + key);
+  }
+
+  private send(words: readonly RedisArgument[], receiver: ReplyReceiver, options = BYTES): void {
+    const { client, order, stallDetector } = this;
+    // The client would keep it for the next connection.
+    if (!client.isReady) throw new NotSentError();
+    stallDetector?.sent();
+    client.sendCommand(words, options).then(
+      (reply) => {
+        this.settled();
+        receiver.onReply(reply, order);
+      },
+      (error: unknown) => {
+        this.settled();
+        this.leaveDemoted(error);
+        receiver.onError(error, order);
+      },
+    );
+  }
+
+  private settled(): void {
+    if (this.stallDetector === undefined) return;
+    const { socket } = this;
+    // As many as there were replies: of bytes node-redis says nothing.
+    if (socket !== undefined) socket.bytesRead += 1;
+    this.stallDetector.settled();
+  }
+
+  /** The address of the primary may lead to another server by now. The client of an application is left as it is. */
+  private leaveDemoted(error: unknown): void {
+    if (this.stallDetector === undefined || !isErrorReply(error)) return;
+    if (replyCode(error.message) === 'READONLY') this.order.errorReplied(this.replace);
+  }
+
+  private readonly replace = (): void => {
+    const { client } = this;
+    client.destroy();
+    // The events of the client tell of a failure.
+    client.connect().catch(() => undefined);
+  };
+
+  private watch(limitMs: number): StallDetector {
+    const { client, replace } = this;
+    const streamOf = () => this.socket;
+    const watched = {
+      get stream() {
+        return streamOf();
+      },
+      on: (event: 'connect' | 'ready' | 'close', listener: () => void) =>
+        client.on(event === 'close' ? 'reconnecting' : event, listener),
+      disconnect: replace,
+    };
+    return new StallDetector(watched, limitMs);
+  }
+}
