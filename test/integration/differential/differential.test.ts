@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { createClient } from 'redis';
+import { nodeRedisLink } from '../../support/internals/redis.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { useServer } from '../../support/servers/use-server.js';
@@ -43,6 +45,21 @@ describe('the scripts and the reference state machine', () => {
       const subject = await redisSubject(redis, { without });
       const { checked } = await checkStore(subject, { runs: runs / 5 });
       expect(checked).toBeGreaterThan(0);
+    },
+    600_000,
+  );
+
+  it.each([2, 3] as const)(
+    'also over the link of node-redis, by RESP %d',
+    async (RESP) => {
+      const client = createClient({ url: server.url, RESP });
+      client.on('error', () => undefined);
+      await client.connect();
+      const link = nodeRedisLink(client);
+      const { checked } = await checkStore(await redisSubject(redis, { link }), { runs: runs / 2 });
+      expect(checked).toBeGreaterThan(0);
+      await link.close();
+      client.destroy();
     },
     600_000,
   );

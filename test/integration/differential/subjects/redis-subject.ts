@@ -1,5 +1,10 @@
 import type { Redis } from 'ioredis';
-import { loadScripts, type LuaScripts } from '../../../support/internals/redis.js';
+import {
+  loadScripts,
+  type LuaScripts,
+  type RedisLink,
+  type ReplyReceiver,
+} from '../../../support/internals/redis.js';
 import { withClock } from '../../../support/clocks/injected-clock.js';
 import { LAST_READ_FIRST } from '../../../support/redis/scripts.js';
 import { decodeRecord } from '../../../support/redis/decode-record.js';
@@ -19,7 +24,11 @@ interface RedisSubjectOptions {
   /** Whether each outcome is staged by SET, and each record longer than a script's first read is left to GET. */
   readonly isLarge?: boolean | undefined;
   readonly mutate?: Mutation;
+  /** Sends the steps, in the place of the client; not with `memory` in `without`. */
+  readonly link?: RedisLink;
 }
+
+type Result = readonly [error: unknown, response: unknown];
 
 /** Runs the scripts on a Redis that no other test uses. All sequences are sent in one round trip. */
 export async function redisSubject(
@@ -28,17 +37,24 @@ export async function redisSubject(
 ): Promise<Subject> {
   const scripts = await loadInstrumentedScripts(redis, options);
   const isWithoutMemory = options.without?.includes('memory') === true;
+  const { link } = options;
   return async (sequences) => {
     const pipeline = redis.pipeline();
+    const linked: Promise<Result>[] = [];
     const limitMemory = (isLimited: boolean) =>
       pipeline.config('SET', 'maxmemory', isLimited ? 1 : 0);
     pipeline.flushall();
     limitMemory(isWithoutMemory);
     /** @returns the position of its result. */
     const send = (key: string, step: Step): number => {
-      if (step.operation === 'lose') return pipeline.del(key).length - 1;
+      if (step.operation === 'lose') {
+        if (link === undefined) return pipeline.del(key).length - 1;
+        const lose = "return redis.call('DEL', KEYS[1])";
+        return linked.push(sent((receiver) => link.eval(lose, [key], [], receiver))) - 1;
+      }
+      const sha1 = scripts[scriptOf(step)];
       const args = [
-        scripts[scriptOf(step)],
+        sha1,
         '4',
         key,
         ...clock(step),
@@ -46,6 +62,11 @@ export async function redisSubject(
         NONCE,
         ...ownArguments(step, options.isLarge === true ? LAST_READ_FIRST : 0),
       ];
+      if (link !== undefined) {
+        const keys = args.slice(2, 6) as string[];
+        const own = args.slice(6);
+        return linked.push(sent((receiver) => link.evalsha(sha1, keys, own, receiver))) - 1;
+      }
       const call = () => pipeline.callBuffer('EVALSHA', args).length - 1;
       if (!isWithoutMemory || step.operation !== 'begin') return call();
       // Redis rejects it if it writes, and then it must have changed nothing.
@@ -55,10 +76,12 @@ export async function redisSubject(
       limitMemory(true);
       return position;
     };
+    if (link !== undefined) await pipeline.exec();
     const positions = sequences.map((steps, sequence) =>
       steps.map((step) => send(`record:${sequence}`, step)),
     );
-    const results = (await pipeline.exec())!;
+    const results: readonly Result[] =
+      link === undefined ? (await pipeline.exec())! : await Promise.all(linked);
     return sequences.map((steps, sequence) =>
       steps.map((step, at) => {
         const [error, response] = results[positions[sequence]![at]!]!;
@@ -69,6 +92,16 @@ export async function redisSubject(
       }),
     );
   };
+}
+
+function sent(send: (receiver: ReplyReceiver) => void): Promise<Result> {
+  return new Promise((resolve) => {
+    send({
+      isOwn: () => true,
+      onReply: (reply) => resolve([null, reply]),
+      onError: (error) => resolve([error, undefined]),
+    });
+  });
 }
 
 function scriptOf({ operation }: Sent): Operation {
