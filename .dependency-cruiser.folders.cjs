@@ -38,20 +38,32 @@ const folders = {
     'core/{errors,options,util,record,store,store/diagnosis,operator} stores/redis/{link,ioredis,scripts,diagnosis}',
   'stores/redis/node-redis': 'core/{errors,options,util,store} stores/redis stores/redis/link',
   'transactions/shared': 'core/{errors,util,transaction}',
+  'stores/shared': 'core/{errors,options,util,record,store}',
   'stores/postgres/sql': 'core/options',
-  'stores/postgres/connection': 'core/{errors,util} transactions/shared stores/postgres/sql',
+  'stores/postgres/connection':
+    'core/{errors,util} transactions/shared stores/shared stores/postgres/sql',
   'stores/postgres/schema': 'core/errors transactions/shared stores/postgres/{sql,connection}',
   'stores/postgres/statements':
-    'core/{errors,util,record,transaction,payload,store} blobs/shared transactions/shared stores/postgres/{sql,connection}',
-  'stores/postgres/cleanup':
-    'core/{errors,options,util,store} stores/postgres/{sql,connection,statements}',
+    'core/{errors,util,record,transaction,payload,store} blobs/shared transactions/shared stores/shared stores/postgres/{sql,connection}',
+  'stores/postgres/cleanup': 'core/store stores/shared stores/postgres/{sql,connection,statements}',
   'stores/postgres/diagnosis':
-    'core/{errors,util,record,store,store/diagnosis} transactions/shared stores/postgres/{sql,connection,schema,statements}',
+    'core/{errors,util,record,store,store/diagnosis} transactions/shared stores/shared stores/postgres/{sql,connection,schema,statements}',
   'stores/postgres':
-    'core/{errors,options,util,record,transaction,payload,store,store/diagnosis,operator} blobs/shared transactions/shared stores/postgres/{sql,connection,schema,statements,cleanup,diagnosis}',
+    'core/{errors,options,util,record,transaction,payload,store,store/diagnosis,operator} blobs/shared transactions/shared stores/shared stores/postgres/{sql,connection,schema,statements,cleanup,diagnosis}',
+
+  'stores/mysql/sql': 'core/options',
+  'stores/mysql/connection':
+    'core/{errors,util} transactions/shared stores/shared stores/mysql/sql',
+  'stores/mysql/statements':
+    'core/{errors,util,record,transaction,store} transactions/shared stores/shared stores/mysql/{sql,connection}',
+  'stores/mysql/schema': 'core/errors transactions/shared stores/mysql/{sql,connection,statements}',
+  'stores/mysql/diagnosis':
+    'core/{errors,store,store/diagnosis} stores/mysql/{sql,connection,schema,statements}',
+  'stores/mysql':
+    'core/{errors,options,util,record,store} transactions/shared stores/shared stores/mysql/{sql,connection,schema,statements,diagnosis}',
 
   transactions: 'core/transaction transactions/shared',
-  'transactions/{drizzle,knex,kysely,pg,prisma,typeorm}':
+  'transactions/{drizzle,knex,kysely,mysql2,pg,prisma,typeorm}':
     'core/{errors,util,transaction} transactions/shared',
 
   'transports/common': 'core/{errors,options,util,record,operation}',
@@ -121,6 +133,7 @@ const packages = {
   ioredis: { in: 'stores/redis/ioredis cli/servers', only: 'dynamic-import' },
   redis: { in: 'stores/redis/node-redis', only: 'dynamic-import' },
   pg: { in: 'stores/postgres transactions/drizzle', only: 'dynamic-import type-only' },
+  mysql2: { in: 'stores/mysql', only: 'dynamic-import' },
   '@aws-sdk/client-s3': { in: 'blobs/s3', only: 'dynamic-import type-only' },
   '@aws-sdk/lib-storage': { in: 'blobs/s3', only: 'dynamic-import type-only' },
   opossum: { in: 'wrappers/breaker', only: 'dynamic-import' },

@@ -4,7 +4,7 @@ export type {
   DeletionOptions,
   DeletionPace,
   DeletionReport,
-} from './cleanup/delete-expired.js';
+} from '../shared/deletion.js';
 export { postgresAudit, type PostgresAudit, type PostgresAuditOptions } from './postgres-audit.js';
 export type { PostgresJournalOptions } from './postgres-journal.js';
 export {

@@ -19,11 +19,11 @@ import { hasSqlState } from '../../transactions/shared/sql-state.js';
 import type { SqlTransaction } from '../../transactions/shared/sql-transaction.js';
 import {
   DELETION,
-  deleteExpired,
   type DeletionOptions,
   type ResolvedDeletionOptions,
-} from './cleanup/delete-expired.js';
-import { DeletionSchedule } from './cleanup/deletion-schedule.js';
+} from '../shared/deletion.js';
+import { deleteExpired, deletionFailed } from './cleanup/delete-expired.js';
+import { DeletionSchedule } from '../shared/deletion-schedule.js';
 import { Deadline } from './connection/deadline.js';
 import { LazyPool, loadPg } from './own-pool.js';
 import { statementsUnnamed } from './postgres-idempotency-store.js';
@@ -334,6 +334,7 @@ class OwnTableBlobs extends TableBlobs implements PostgresBlobs {
     if (interval === false || this.runner.isClosed) return;
     const statement = this.blobStatements['delete-expired'];
     this.deletion ??= new DeletionSchedule(
+      deletionFailed,
       (from, options) =>
         deleteExpired(this.runner, statement, this.table, options, from, () => undefined),
       interval,

@@ -15,13 +15,9 @@ import {
   type PostgresExecutor,
   type PostgresPool,
 } from '../../transactions/shared/connections.js';
-import {
-  deleteExpired,
-  type DeleteExpired,
-  type DeletionReport,
-  type ResolvedDeletionOptions,
-} from './cleanup/delete-expired.js';
-import { DeletionSchedule, type DeleteFrom } from './cleanup/deletion-schedule.js';
+import { deleteExpired, deletionFailed } from './cleanup/delete-expired.js';
+import type { DeleteExpired, DeletionReport, ResolvedDeletionOptions } from '../shared/deletion.js';
+import { DeletionSchedule, type DeleteFrom } from '../shared/deletion-schedule.js';
 import { Deadline } from './connection/deadline.js';
 import { policyRemedy } from './connection/error-classification.js';
 import { LazyPool, type OwnClient } from './own-pool.js';
@@ -32,8 +28,8 @@ import { TableName } from './sql/table-name.js';
 import { diagnosePostgres } from './diagnosis/diagnose-postgres.js';
 import { checkServer } from './diagnosis/start-checks.js';
 import { beginRecord } from './statements/begin-record.js';
-import { recordKeyBytes } from './statements/record-row.js';
 import { Journal } from './statements/journal.js';
+import { recordKeyBytes } from '../shared/record-values.js';
 import { RecordTable } from './statements/record-table.js';
 import { RecordsInTransaction } from './statements/records-in-transaction.js';
 import { StatementRunner } from './statements/statement-runner.js';
@@ -351,8 +347,12 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   private startDeletion(): void {
     const { deleteExpired: interval, ...listeners } = this.deletionOptions;
     if (interval === false) return;
-    this.deletion ??= new DeletionSchedule(this.deleteFrom, interval, listeners, (warning) =>
-      this.openings.warned(warning),
+    this.deletion ??= new DeletionSchedule(
+      deletionFailed,
+      this.deleteFrom,
+      interval,
+      listeners,
+      (warning) => this.openings.warned(warning),
     );
     this.deletion.start();
   }

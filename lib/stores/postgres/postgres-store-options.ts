@@ -11,7 +11,7 @@ import {
   DELETION,
   type DeletionOptions,
   type ResolvedDeletionOptions,
-} from './cleanup/delete-expired.js';
+} from '../shared/deletion.js';
 import {
   isExecutor,
   kindOf,

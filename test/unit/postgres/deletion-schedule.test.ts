@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import {
+  deletionFailed,
   DeletionSchedule,
   type DeleteFrom,
   type DeletionRound,
@@ -32,7 +33,7 @@ function round(changes: { batches?: number; reached?: number } = {}): DeletionRo
 
 function started(listeners = { onDeleted, onDeletionError }): DeletionSchedule {
   const interval = { interval: MINUTE_MS, batchSize: 9, pause: 8 };
-  const schedule = new DeletionSchedule(deleteFrom, interval, listeners);
+  const schedule = new DeletionSchedule(deletionFailed, deleteFrom, interval, listeners);
   schedule.start();
   return schedule;
 }

@@ -1,27 +1,8 @@
 import { types } from 'node:util';
 import { NoConnectionError } from '../../../transactions/shared/connections.js';
 import { isServerError, type ServerError } from '../../../transactions/shared/sql-state.js';
+import { StoreClosedError, type SendFailure } from '../../shared/send-failure.js';
 import type { TableName } from '../sql/table-name.js';
-
-/** What the failure of one attempt says about the statement. */
-export type SendFailure =
-  /** Not executed; a retry may succeed soon. */
-  | 'not_executed'
-  /** Not executed, and a retry would fail until the server has resources again. */
-  | 'rejected'
-  /** It may have been executed, or may still be. */
-  | 'unknown'
-  /** Not executed, and a retry would fail until the configuration is fixed. */
-  | 'misconfigured';
-
-/** A statement was sent, but got no reply. */
-export class NoReplyError extends Error {
-  override readonly name = 'NoReplyError';
-
-  constructor() {
-    super('no reply in time');
-  }
-}
 
 /** An error over a connection that could not prove to be in step: it may belong to another statement. */
 export class UnprovenError extends Error {
@@ -29,14 +10,6 @@ export class UnprovenError extends Error {
 
   constructor(override readonly cause: Error) {
     super(cause.message);
-  }
-}
-
-export class StoreClosedError extends Error {
-  override readonly name = 'StoreClosedError';
-
-  constructor() {
-    super('the store is closed');
   }
 }
 

@@ -9,7 +9,8 @@ import {
 } from '../../../transactions/shared/connections.js';
 import { NONCE_QUERY, replyWords } from '../../../transactions/shared/sql-reply.js';
 import { isServerError } from '../../../transactions/shared/sql-state.js';
-import { leavesConnectionUsable, NoReplyError, UnprovenError } from './error-classification.js';
+import { NoReplyError } from '../../shared/send-failure.js';
+import { leavesConnectionUsable, UnprovenError } from './error-classification.js';
 
 type Statement = Omit<PostgresQuery, 'types'>;
 

@@ -6,7 +6,7 @@ import type { Deadline } from '../connection/deadline.js';
 import type { PostgresJournal } from '../postgres-journal.js';
 import { loadJournalStatements, type JournalTable } from '../sql/sql-statements.js';
 import { TableName } from '../sql/table-name.js';
-import { recordKeyBytes } from './record-row.js';
+import { recordKeyBytes } from '../../shared/record-values.js';
 import type { StatementRunner } from './statement-runner.js';
 
 /** The journal of a table of records: what no statement on a record writes. */

@@ -4,14 +4,13 @@ import type {
   Lease,
   Outcome,
   OwnerToken,
-  RecordKey,
   RecordState,
   StoredRecord,
 } from '../../../core/record/record.js';
 import type { RecordSnapshot } from '../../../core/store/compare-and-set.js';
-import { NOTE, withNote } from '../../../core/store/record-transitions.js';
+import { withNote } from '../../../core/store/record-transitions.js';
 import { asBuffer } from '../../../core/util/as-buffer.js';
-import { ValueNotStorableError } from '../../../core/errors/errors.js';
+import { recordKeyBytes } from '../../shared/record-values.js';
 
 /**
  * @param reply - the words of the reply after the nonce: the clock; then, if the record exists, its state, owner token,
@@ -73,33 +72,6 @@ function outcomeOf(words: readonly string[]): Outcome {
     header: Buffer.from(words.at(-2) ?? '', 'base64').toString(),
     body: Buffer.from(words.at(-1) ?? '', 'base64'),
   };
-}
-
-/** The digest in a record key. Rejects non-canonical base64url, by which two texts would be one key. */
-export function recordKeyBytes(recordKey: RecordKey): Buffer {
-  const bytes = Buffer.from(recordKey, 'base64url');
-  if (bytes.length === 0 || bytes.toString('base64url') !== recordKey) {
-    throw new ValueNotStorableError('A record key must be a digest in base64url.');
-  }
-  return bytes;
-}
-
-export function originWord(origin: string | undefined): string | null {
-  if (origin === undefined) return null;
-  if (!/^\S+$/.test(origin)) {
-    throw new ValueNotStorableError('An origin must be a string without white space.');
-  }
-  return origin;
-}
-
-export function noteWord(note: string | undefined): string | null {
-  if (note === undefined) return null;
-  if (!NOTE.test(note)) {
-    throw new ValueNotStorableError(
-      'A note must be 1 to 240 printable ASCII characters without white space.',
-    );
-  }
-  return note;
 }
 
 export function leaseValues({ recordKey, token, fence }: Lease): [Buffer, string, number] {

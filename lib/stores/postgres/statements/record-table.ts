@@ -15,12 +15,10 @@ import {
   completionValues,
   leaseValues,
   microseconds,
-  noteWord,
-  originWord,
   outcomeValues,
-  recordKeyBytes,
   snapshotOf,
 } from './record-row.js';
+import { keyRange, noteWord, originWord, recordKeyBytes } from '../../shared/record-values.js';
 import type { SqlValue, StatementRunner } from './statement-runner.js';
 
 export interface BegunSnapshot extends RecordSnapshot {
@@ -270,19 +268,6 @@ function amended({ change, expected }: Store.Amend): AmendedRow {
       return { state: expected.state, takeovers: 0, durationMs, outcome };
     }
   }
-}
-
-/** Of base64url. */
-const BITS_PER_CHARACTER = 6;
-/** More than any key has. */
-const HIGHEST = Buffer.alloc(64, 0xff);
-
-/** The lowest and the highest key whose base64url may begin so: a text that ends within a byte fits more keys. */
-function keyRange(prefix: string): [lowest: Buffer, highest: Buffer] {
-  const wholeBytes = Math.floor((prefix.length * BITS_PER_CHARACTER) / 8);
-  const lowest = Buffer.from(`${prefix}A`, 'base64url').subarray(0, wholeBytes);
-  const highest = Buffer.from(`${prefix}_`, 'base64url');
-  return [lowest, Buffer.concat([highest, HIGHEST])];
 }
 
 /** The end of the last millisecond in which begin may acquire, in seconds. */

@@ -1,6 +1,4 @@
-import { hasCode, asError, StoreConfigurationError } from '../../../core/errors/errors.js';
-import { nodeClock } from '../../../core/util/clock.js';
-import { jitteredPause } from '../../../core/util/time.js';
+import { hasCode, asError } from '../../../core/errors/errors.js';
 import {
   isExecutor,
   NoConnectionError,
@@ -12,19 +10,13 @@ import {
   classifyFailure,
   describeFailure,
   isStatementMixUp,
-  NoReplyError,
-  StoreClosedError,
 } from '../connection/error-classification.js';
 import { queryWithTimeout } from '../connection/query-with-timeout.js';
+import { NoReplyError, pauseOrThrow, StoreClosedError } from '../../shared/send-failure.js';
 import type { SqlStatement } from '../sql/sql-statements.js';
 import type { TableName } from '../sql/table-name.js';
 
 export type SqlValue = string | number | boolean | Buffer | null;
-
-const FIRST_PAUSE_MS = 5;
-const LONGEST_PAUSE_MS = 50;
-/** With less time left, another attempt would only turn "not executed" into "unknown". */
-const MIN_TIME_FOR_RETRY_MS = 20;
 
 /** Runs single statements outside of transactions, on any free connection. */
 export class StatementRunner {
@@ -86,15 +78,8 @@ export class StatementRunner {
       this.onMismatch(asError(error));
       throw error;
     }
-    const failure = classifyFailure(error);
     const cause = this.reasonOf(error, deadline);
-    if (failure === 'misconfigured') throw new StoreConfigurationError(cause);
-    deadline.mayHaveRun ||= failure === 'unknown';
-    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS);
-    if (failure === 'rejected' || deadline.leftMs - pauseMs < MIN_TIME_FOR_RETRY_MS) {
-      throw deadline.failure(cause);
-    }
-    await jitteredPause(pauseMs, nodeClock);
+    await pauseOrThrow(classifyFailure(error), cause, attempt, deadline);
   }
 
   /** The failure before a timeout is more specific. */

@@ -70,7 +70,7 @@ const OTHERS: Readonly<Record<string, object>> = {
   'lib/stores/postgres/postgres-journal.ts': POSTGRES_JOURNAL.fields,
   'lib/stores/postgres/postgres-blobs.ts': POSTGRES_BLOBS,
   'lib/stores/postgres/sql/table-name.ts': TABLE,
-  'lib/stores/postgres/cleanup/delete-expired.ts': {
+  'lib/stores/shared/deletion.ts': {
     ...DELETION,
     ...('fields' in DELETION.deleteExpired && DELETION.deleteExpired.fields),
   },

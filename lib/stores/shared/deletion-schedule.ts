@@ -1,17 +1,17 @@
-import type { StoreWarning } from '../../../core/store/idempotency-store.js';
-import { asError } from '../../../core/errors/errors.js';
-import { forget } from '../../../core/util/maybe-async.js';
-import { nodeClock } from '../../../core/util/clock.js';
-import { isDoneWithin, jittered } from '../../../core/util/time.js';
+import type { StoreWarning } from '../../core/store/idempotency-store.js';
+import { asError } from '../../core/errors/errors.js';
+import { forget } from '../../core/util/maybe-async.js';
+import { nodeClock } from '../../core/util/clock.js';
+import { isDoneWithin, jittered } from '../../core/util/time.js';
 import type {
   DeleteExpired,
   DeletionOptions,
   DeletionReport,
   DeletionRound,
   ResolvedInterval,
-} from './delete-expired.js';
+} from './deletion.js';
 
-/** Deletes what expired at `from` or later, in seconds of the server's clock. */
+/** Deletes what expired at `from` or later, by the server's clock. */
 export type DeleteFrom = (from: number, options: DeleteExpired) => Promise<DeletionRound>;
 
 /** A round begins where the last one ended, and misses rows locked then. Now and then one starts from the oldest. */
@@ -28,6 +28,8 @@ export class DeletionSchedule {
   private rescannedAt = -Infinity;
 
   constructor(
+    /** Of a failed round. */
+    private readonly asWarning: (error: Error) => StoreWarning,
     private readonly deleteFrom: DeleteFrom,
     private readonly interval: ResolvedInterval,
     private readonly listeners: Pick<DeletionOptions, 'onDeleted' | 'onDeletionError'>,
@@ -106,11 +108,9 @@ export class DeletionSchedule {
   }
 
   private warn(error: Error): void {
-    const message = `Expired records are not deleted: ${error.message}`;
-    if (this.warned({ code: 'postgres_deletion_failed', message })) return;
-    process.emitWarning(message, {
-      type: 'IdempotencyWarning',
-      code: 'IDEMPOTENCY_POSTGRES_DELETION',
-    });
+    const warning = this.asWarning(error);
+    if (this.warned(warning)) return;
+    const code = `IDEMPOTENCY_${warning.code.replace(/_failed$/, '').toUpperCase()}`;
+    process.emitWarning(warning.message, { type: 'IdempotencyWarning', code });
   }
 }
