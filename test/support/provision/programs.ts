@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { findChromium } from '../browser/chromium.js';
+import { findMariaDb } from '../mysql/installations.js';
 import { findPostgres } from '../postgres/installed-postgres.js';
 import { findPgBouncer } from '../postgres/pgbouncer-server.js';
 import { findMosquitto } from '../servers/mosquitto-server.js';
@@ -16,6 +17,7 @@ const OLDEST_REDIS = [6, 2] as const;
 export type ProgramName =
   | 'redis'
   | 'postgres'
+  | 'mariadb'
   | 'c-compiler'
   | 'chromium'
   | 'rabbitmq'
@@ -53,6 +55,14 @@ export const programs: Readonly<Record<ProgramName, Program>> = {
     tests: 'The tests on a second PostgreSQL',
     elsewhere: '"brew install postgresql@15" (macOS)',
     named: 'the folder of its programs',
+  },
+  mariadb: {
+    name: 'MariaDB 10.11 or later',
+    debianPackages: ['mariadb-server-core'],
+    variable: 'MARIADB_BIN',
+    find: () => findMariaDb()?.name,
+    tests: 'The tests on MariaDB',
+    elsewhere: '"brew install mariadb" (macOS)',
   },
   'c-compiler': {
     name: 'C compiler',

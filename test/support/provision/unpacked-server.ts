@@ -42,7 +42,10 @@ export class UnpackedServer {
     readonly version: string,
   ) {
     this.loader = this.find(/^usr\/lib(64)?\/ld-linux[^/]*\.so\.\d$/);
-    this.libraries = join(this.find(/^usr\/lib\/[^/]+\/libc\.so\.6$/), '..');
+    const own = join(this.find(/^usr\/lib\/[^/]+\/libc\.so\.6$/), '..');
+    // Of MySQL's package: its program looks for them at the place where they would be installed.
+    const besides = [join(this.root, 'usr/lib/mysql/private')].filter((path) => existsSync(path));
+    this.libraries = [own, ...besides].join(':');
   }
 
   /** The folder that stands for `/`. */

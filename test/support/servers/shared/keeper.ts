@@ -9,6 +9,9 @@ import {
   installedPostgres,
   type PostgresUnderTest,
 } from '../../postgres/postgres-servers.js';
+import { findMariaDb } from '../../mysql/installations.js';
+import { startMysql } from '../../mysql/mysql-server.js';
+import { dropDatabases } from '../../mysql/new-database.js';
 import { startRabbitMq } from '../../rabbitmq/rabbitmq-server.js';
 import { startRedis } from '../../redis/redis-server.js';
 import type { SharedKind, SharedServer } from './kinds.js';
@@ -23,6 +26,7 @@ const MAKERS: Readonly<Record<SharedKind, () => KeptServer>> = {
   redis: () => new KeptServer(startRedis, emptyRedis),
   'postgres-embedded': () => keepPostgres(embeddedPostgres),
   'postgres-installed': () => keepPostgres(installedPostgres),
+  mariadb: () => keepMariaDb(),
   // A queue, a subject or a topic has a name that no other file uses.
   rabbitmq: () => new KeptServer(startRabbitMq, () => Promise.resolve()),
   nats: () => new KeptServer(startNats, () => Promise.resolve()),
@@ -124,4 +128,14 @@ async function emptyPostgres({ url }: SharedServer): Promise<void> {
   } finally {
     await client.end();
   }
+}
+
+function keepMariaDb(): KeptServer {
+  const installation = findMariaDb();
+  if (installation === undefined)
+    throw new Error('There is no MariaDB: npm run provision -- mariadb');
+  return new KeptServer(
+    () => startMysql(installation),
+    ({ url }) => dropDatabases(url),
+  );
 }
