@@ -23,3 +23,11 @@ export function withSqlClock(statement: string, time: string): string {
   }
   return statement.replaceAll(STATEMENT_TIME, () => time);
 }
+
+/** A statement of MySQL with another clock: `time` is an SQL expression for a datetime of UTC. */
+export function withMysqlClock(statement: string, time: string): string {
+  for (const other of [/\bNOW\(/i, /CURRENT_TIMESTAMP/i, /SYSDATE/i, /UNIX_TIMESTAMP/i]) {
+    if (other.test(statement)) throw new Error(`A statement must not read ${String(other)}`);
+  }
+  return statement.replaceAll('UTC_TIMESTAMP(6)', () => time);
+}

@@ -48,6 +48,11 @@ export function errorTexts(): TextModule[] {
       ['PostgreSQL', 'What to do'],
       remediesIn('lib/stores/postgres/connection/error-classification.ts'),
     ),
+    'By the error number of MySQL and MariaDB:',
+    table(
+      ['MySQL', 'What to do'],
+      remediesIn('lib/stores/mysql/connection/error-classification.ts'),
+    ),
   ];
   return [generatedPage('docs/reference/errors.md', 'errors', parts)];
 }

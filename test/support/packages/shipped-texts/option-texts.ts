@@ -22,6 +22,7 @@ import {
 } from '../../internals/postgres.js';
 import { COMMON, NODE_REDIS_OWN, OWN, REDIS_JOURNAL } from '../../internals/redis.js';
 import { SQLITE_OPTIONS } from '../../internals/sqlite.js';
+import { MYSQL_OWN, MYSQL_TABLE } from '../../internals/mysql.js';
 import { projectRoot } from '../../project-root.js';
 import { inBrief } from './doc-comments.js';
 
@@ -70,6 +71,8 @@ const OTHERS: Readonly<Record<string, object>> = {
   'lib/stores/postgres/postgres-journal.ts': POSTGRES_JOURNAL.fields,
   'lib/stores/postgres/postgres-blobs.ts': POSTGRES_BLOBS,
   'lib/stores/postgres/sql/table-name.ts': TABLE,
+  'lib/stores/mysql/mysql-store-options.ts': MYSQL_OWN,
+  'lib/stores/mysql/sql/table-name.ts': MYSQL_TABLE,
   'lib/stores/shared/deletion.ts': {
     ...DELETION,
     ...('fields' in DELETION.deleteExpired && DELETION.deleteExpired.fields),

@@ -56,6 +56,15 @@ export function shippedTexts(): TextModule[] {
         keepsComments: true,
       },
     ]),
+    textModule('lib/stores/mysql/sql/sql-texts.generated.ts', [
+      { name: 'STATEMENT_TEXTS', folder: 'sql/mysql', ending: '.sql' },
+      {
+        name: 'MIGRATION_TEXTS',
+        folder: 'sql/mysql/migrations',
+        ending: '.sql',
+        keepsComments: true,
+      },
+    ]),
     problemCodes(),
     telemetryScope(),
     ...optionTexts(),

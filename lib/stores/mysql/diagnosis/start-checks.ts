@@ -1,0 +1,124 @@
+import type { StoreWarning } from '../../../core/store/idempotency-store.js';
+import {
+  hasCode,
+  isIdempotencyError,
+  StoreConfigurationError,
+} from '../../../core/errors/errors.js';
+import { MysqlDeadline } from '../connection/deadline.js';
+import type { MysqlRow } from '../connection/on-connection.js';
+import { MYSQL_MIGRATIONS } from '../schema/migrations.js';
+import { readHistory } from '../schema/run-migrations.js';
+import type { MysqlTable } from '../sql/table-name.js';
+import { readOn, textOf, type MysqlRunner } from '../statements/statement-runner.js';
+
+/** The longest time that the start waits for an unreachable server. */
+const START_CHECK_TIMEOUT_MS = 2_000;
+
+const OLDEST = { MySQL: [8, 0], MariaDB: [10, 6] } as const;
+
+const SETTINGS = `SELECT ? AS nonce, DATABASE() AS name, VERSION() AS version, @@autocommit AS autocommit, @@read_only AS read_only,
+  @@innodb_flush_log_at_trx_commit AS flushed, @@sql_mode AS modes, @@innodb_read_only AS innodb_read_only`;
+
+/** Checks the server's configuration, that the migrations were run, and the user's rights. */
+export async function checkMysqlServer(
+  runner: MysqlRunner,
+  table: MysqlTable,
+  deletes: boolean,
+): Promise<readonly StoreWarning[]> {
+  const deadline = new MysqlDeadline(START_CHECK_TIMEOUT_MS);
+  try {
+    return await runner.run(deadline, async (send) => {
+      const [settings = {}] = await readOn(send, SETTINGS, []);
+      throwUnusable(settings);
+      const known = (await readHistory(send, table)) ?? new Set();
+      throwMissing(known, table);
+      // Plans what the store runs: the server checks the rights, and changes nothing.
+      for (const statement of probes(table, deletes)) await send(statement, [], true);
+      return evaluate(settings);
+    });
+  } catch (error) {
+    if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
+      throw error;
+    return [
+      {
+        code: 'mysql_unreachable',
+        message: `Cannot reach MySQL. ${error.message}`,
+        isOutage: true,
+      },
+    ];
+  }
+}
+
+function probes({ quoted, table }: MysqlTable, deletes: boolean): string[] {
+  const locks = `\`${table}_locks\``;
+  return [
+    `INSERT INTO ${quoted} SELECT * FROM ${quoted} WHERE 1 = 0`,
+    `UPDATE ${quoted} SET attempt = attempt WHERE 1 = 0`,
+    ...(deletes ? [`DELETE FROM ${quoted} WHERE 1 = 0`] : []),
+    `INSERT INTO ${locks} SELECT * FROM ${locks} WHERE 1 = 0`,
+    `DELETE FROM ${locks} WHERE 1 = 0`,
+  ];
+}
+
+function throwUnusable({ name, version, autocommit }: MysqlRow): void {
+  const text = textOf(version) ?? '';
+  const system = text.includes('MariaDB') ? 'MariaDB' : 'MySQL';
+  // MariaDB may put 5.5.5- in front, for clients of old.
+  const [major = 0, minor = 0] = text
+    .replace(/^5\.5\.5-/, '')
+    .split('.')
+    .map(Number);
+  const [oldestMajor, oldestMinor] = OLDEST[system];
+  if (major < oldestMajor || (major === oldestMajor && minor < oldestMinor)) {
+    throw new StoreConfigurationError(
+      `${system} ${text} is too old: the store requires ${oldestMajor}.${oldestMinor} or later.`,
+    );
+  }
+  if (name === null) {
+    throw new StoreConfigurationError(
+      'The connection has no database: name it in "url" or "connection", or in the pool of the executor.',
+    );
+  }
+  if (Number(autocommit) !== 1) {
+    throw new StoreConfigurationError(
+      'autocommit is off: what the store writes would be lost. Switch it on for the connections of the store.',
+    );
+  }
+}
+
+function throwMissing(run: ReadonlySet<number>, table: MysqlTable): void {
+  const missing = MYSQL_MIGRATIONS.filter(({ id }) => !run.has(id));
+  if (missing.length === 0) return;
+  const names = missing.map(({ id, name }) => `${id} (${name})`).join(', ');
+  throw new StoreConfigurationError(
+    `Migrations are missing for ${table.quoted}: ${names}. Run them: await store.migrate(), or npx nestjs-idempotency migrate ${table.commandOptions}`,
+  );
+}
+
+function evaluate(settings: MysqlRow): StoreWarning[] {
+  const warnings: StoreWarning[] = [];
+  const isOn = (value: unknown) => /^(?:1|ON)$/i.test(String(value));
+  if (isOn(settings.read_only) || isOn(settings.innodb_read_only)) {
+    warnings.push({
+      code: 'mysql_is_read_only',
+      message:
+        'read_only is on: the connection leads to a replica, which rejects writes. Connect to the primary.',
+      isOutage: true,
+    });
+  }
+  if (Number(settings.flushed) !== 1) {
+    warnings.push({
+      code: 'mysql_commits_late',
+      message:
+        'innodb_flush_log_at_trx_commit is not 1. A crash of the machine loses the latest outcomes, and their operations run again. Set it to 1.',
+    });
+  }
+  if (!/STRICT_(?:TRANS|ALL)_TABLES/.test(textOf(settings.modes) ?? '')) {
+    warnings.push({
+      code: 'mysql_not_strict',
+      message:
+        'sql_mode has no STRICT_TRANS_TABLES: the server shortens what does not fit instead of rejecting it. Add it, at least for the connections of the store.',
+    });
+  }
+  return warnings;
+}

@@ -1,0 +1,2 @@
+-- Values: key, token.
+DELETE FROM idempotency_records_locks WHERE record_key = ? AND token = ?
