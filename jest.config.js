@@ -23,9 +23,10 @@ export const subjects = {
     'test/integration/postgres/{partitions.all,transactions}.test.ts',
     'test/integration/sqlite/*.test.ts',
     'test/e2e/sample-app/postgres.test.ts',
+    'test/integration/mysql/*.all.test.ts',
     'test/integration/transactions/*.all.test.ts',
   ],
-  differential: ['test/integration/differential/{differential,postgres,sqlite}.test.ts'],
+  differential: ['test/integration/differential/{differential,mysql,postgres,sqlite}.test.ts'],
   doctor: ['test/integration/cli/*.all.test.ts'],
   endurance: [
     'lab/measure/growth/*.endurance.all.test.ts',

@@ -17,7 +17,7 @@ then the run fails.
 
 Projects: ${Object.keys(subjects).join(', ')}
 RANDOM_SEED and RANDOM_PATH reproduce a random failure that was printed with them.
-Programs: REDIS_SERVER_BIN POSTGRES_BIN RABBITMQ_SERVER_BIN NATS_SERVER_BIN MOSQUITTO_BIN PGBOUNCER_BIN NGINX_BIN
+Programs: REDIS_SERVER_BIN POSTGRES_BIN MARIADB_BIN RABBITMQ_SERVER_BIN NATS_SERVER_BIN MOSQUITTO_BIN PGBOUNCER_BIN NGINX_BIN
           PROMTOOL_BIN CHROMIUM_BIN SPIN_BIN CC
 `.trim();
 
@@ -25,6 +25,7 @@ Programs: REDIS_SERVER_BIN POSTGRES_BIN RABBITMQ_SERVER_BIN NATS_SERVER_BIN MOSQ
 const NEEDED_BY = {
   redis: /^(?!test\/(?:unit|project)\/)/,
   postgres: /^(?!test\/(?:unit|project)\/)/,
+  mariadb: /^test\/(?:conformance|integration\/(?:mysql|differential))\//,
   'c-compiler': /^lab\/|^test\/(?:faults|e2e\/(?:bullmq|fencing|reconciler))\b/,
   chromium: /^test\/e2e\/(?:browser|sample-app\/page)\./,
   rabbitmq:

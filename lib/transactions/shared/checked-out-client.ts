@@ -108,7 +108,7 @@ const CONTROL = new RegExp(
 );
 
 /** Whether a statement begins or ends a transaction. Savepoints do not. */
-function isTransactionControl(text: string): boolean {
+export function isTransactionControl(text: string): boolean {
   return CONTROL.test(text);
 }
 

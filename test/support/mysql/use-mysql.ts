@@ -5,6 +5,7 @@ import { startMysql } from './mysql-server.js';
 import { newDatabase } from './new-database.js';
 
 export interface UsedMysql {
+  readonly port: number;
   /** Creates an empty database and returns its URL. It is removed when the next file begins. */
   newDatabase(): Promise<string>;
 }
@@ -18,7 +19,7 @@ export interface UsedMysql {
 export function useMysql(installation?: MysqlInstallation): UsedMysql {
   if (installation !== undefined) return useServer(() => startMysql(installation));
   return useServer(async () => {
-    const { url } = await sharedServer('mariadb');
-    return { newDatabase: () => newDatabase(url) };
+    const { url, port } = await sharedServer('mariadb');
+    return { port, newDatabase: () => newDatabase(url) };
   });
 }

@@ -1,4 +1,5 @@
 import { types } from 'node:util';
+import { hasCode } from '../../../core/errors/errors.js';
 import {
   isMysqlServerError,
   NoMysqlConnectionError,
@@ -81,6 +82,9 @@ function byState({ sqlState }: MysqlServerError): SendFailure {
 
 /** Whether the connection may return to its pool: the error ended the statement only, and is not its fault. */
 export function leavesMysqlConnectionUsable(error: unknown): boolean {
+  // Not the connection's: the configuration, or what was not sent.
+  if (error instanceof TooLargeError || hasCode(error, 'idempotency_store_misconfigured'))
+    return true;
   if (!isMysqlServerError(error) || LOST_STATEMENT.has(error.errno)) return false;
   return !('fatal' in error && error.fatal === true);
 }

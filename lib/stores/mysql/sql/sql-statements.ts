@@ -10,11 +10,11 @@ export const NOW_US = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)
 /** The shipped statements. A test may replace the clock in their text. */
 export function loadMysqlStatements(
   table: MysqlTable,
-  transform: (text: string) => string = (text) => text,
+  transform: (text: string, name: string) => string = (text) => text,
 ): MysqlStatements {
   const texts = Object.entries(STATEMENT_TEXTS).map(([name, text]) => [
     name,
-    table.inSql(transform(text).trim()),
+    table.inSql(transform(text, name).trim()),
   ]);
   return Object.fromEntries(texts) as MysqlStatements;
 }

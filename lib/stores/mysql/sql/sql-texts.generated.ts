@@ -129,10 +129,10 @@ CREATE TABLE IF NOT EXISTS idempotency_records (
   -- in_progress, completed, failed or released.
   state varchar(16) NOT NULL,
   -- Owner token of the attempt that wrote the record last, and its fencing token.
-  token varchar(128) NOT NULL,
+  token varchar(255) NOT NULL,
   fence bigint NOT NULL,
   -- Digest of the request's content, or - without comparison.
-  fingerprint varchar(128) NOT NULL,
+  fingerprint varchar(1024) NOT NULL,
   attempt integer NOT NULL,
   takeovers integer NOT NULL,
   -- The lease and its length, and the hard deadline, of a record in progress.
@@ -155,7 +155,7 @@ CREATE TABLE IF NOT EXISTS idempotency_records (
 -- transaction commits.
 CREATE TABLE IF NOT EXISTS idempotency_records_locks (
   record_key varbinary(64) NOT NULL,
-  token varchar(128) NOT NULL,
+  token varchar(255) NOT NULL,
   -- From then on the transaction counts as over, though it may hang.
   locked_until bigint NOT NULL,
   PRIMARY KEY (record_key, token),

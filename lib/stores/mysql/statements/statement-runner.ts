@@ -1,4 +1,9 @@
-import { asError, hasCode, StoreReplyMismatchedError } from '../../../core/errors/errors.js';
+import {
+  asError,
+  hasCode,
+  isIdempotencyError,
+  StoreReplyMismatchedError,
+} from '../../../core/errors/errors.js';
 import { newNonce } from '../../../core/util/nonce.js';
 import {
   isMysqlExecutor,
@@ -50,6 +55,8 @@ export class MysqlRunner {
           this.onMismatch(asError(error));
           throw error;
         }
+        // Of who has read the reply.
+        if (isIdempotencyError(error)) throw error;
         const cause = this.reasonOf(error, deadline);
         await pauseOrThrow(classifyMysqlFailure(error), cause, attempt, deadline);
       }
