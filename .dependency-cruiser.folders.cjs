@@ -107,7 +107,7 @@ const folders = {
     'core/{errors,util,payload,store,store/diagnosis} blobs/file/index.ts blobs/s3 stores/redis/index.ts stores/postgres/index.ts cli/servers',
   'cli/operator':
     'core/{errors,options,util,record,payload,meter,operator} nest nest/options stores/redis/index.ts stores/postgres/index.ts cli/servers',
-  cli: 'core/{errors,options,util,record,operator} core/store/diagnosis nest stores/postgres/{sql,schema} stores/postgres/own-pool.ts stores/postgres/index.ts cli/{servers,doctor,operator}',
+  cli: 'core/{errors,options,util,record,operator} core/store/diagnosis nest stores/postgres/{sql,schema} stores/postgres/own-pool.ts stores/postgres/index.ts stores/mysql/{sql,schema} stores/mysql/own-pool.ts stores/mysql/index.ts cli/{servers,doctor,operator}',
   swagger: 'core/{errors,operation} transports/{common,http} nest/{discovery,registry}',
   'testing/store/kit': 'core/{record,store,payload}',
   'testing/store/cases': 'core/{record,store,payload} testing/store/kit',

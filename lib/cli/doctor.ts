@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import type { Finding, Verdict } from '../core/store/diagnosis/finding.js';
+import { mysqlStore } from '../stores/mysql/index.js';
 import { postgresStore } from '../stores/postgres/index.js';
 import { checksOfBlobs, type BlobChecks } from './doctor/blobs.js';
 import { diagnose, diagnoseRedis } from './doctor/redis.js';
@@ -20,6 +21,7 @@ export async function runDoctor(args: string[], print: (text: string) => void): 
       'key-prefix': { type: 'string' },
       sentinel: { type: 'string' },
       postgres: { type: 'string' },
+      mysql: { type: 'string' },
       schema: { type: 'string' },
       table: { type: 'string' },
       blobs: { type: 'string' },
@@ -29,7 +31,7 @@ export async function runDoctor(args: string[], print: (text: string) => void): 
       json: { type: 'boolean', default: false },
     },
   });
-  const { redis, postgres, sentinel, schema, table, blobs, json } = values;
+  const { redis, postgres, mysql, sentinel, schema, table, blobs, json } = values;
   const preparedStatements = !values['no-prepared-statements'];
   const stores: BlobChecks[] = [];
   if (redis !== undefined) {
@@ -42,8 +44,14 @@ export async function runDoctor(args: string[], print: (text: string) => void): 
     const store = postgresStore({ url: postgres, schema, table, preparedStatements });
     stores.push({ findings: diagnose(store), address });
   }
+  if (mysql !== undefined) {
+    const address = new ServerAddress(mysql, 3306);
+    stores.push({ findings: diagnose(mysqlStore({ url: mysql, table })), address });
+  }
   if (stores.length > 1 || (stores.length === 0 && blobs === undefined) || positionals.length > 0) {
-    throw new UsageError('Pass either --redis URL or --postgres URL, or --blobs URL, or both.');
+    throw new UsageError(
+      'Pass either --redis URL, --postgres URL or --mysql URL, or --blobs URL, or both.',
+    );
   }
   if (blobs !== undefined) {
     const names = { schema: values['blobs-schema'], table: values['blobs-table'] };

@@ -1,15 +1,16 @@
 export const SCHEMA_USAGE = `Usage: nestjs-idempotency status   [--url URL] [--blobs|--audit|--journal] [--schema NAME] [--table NAME]
        nestjs-idempotency migrate  [--url URL] [--blobs|--audit|--journal] [--schema NAME] [--table NAME]
-       nestjs-idempotency sql      [--from NUMBER] [--statement-breakpoints] [--blobs|--audit|--journal] [--schema NAME] [--table NAME]
+       nestjs-idempotency sql      [--from NUMBER] [--mysql] [--statement-breakpoints] [--blobs|--audit|--journal] [--schema NAME] [--table NAME]
        nestjs-idempotency sql --missing [--url URL] [--statement-breakpoints] [--blobs|--audit|--journal] [--schema NAME] [--table NAME]
 
-The tables in PostgreSQL, of the store, of its blobs, of the audit of operators or of the journal.
+The tables in PostgreSQL or MySQL, of the store, and in PostgreSQL of its blobs, of the audit of operators or of the journal.
 
   status    prints which migrations were run; exits with 1 while one is missing
   migrate   runs the missing ones, each in a transaction; of several processes at once, one does, and the others wait
   sql       prints all of them for psql or another migration tool, to be run in one transaction, and asks no server
 
-  --url       postgres://, with a user who may create tables    (the environment's DATABASE_URL)
+  --url       postgres:// or mysql://, with a user who may create tables (the environment's DATABASE_URL)
+  --mysql     sql without --missing: for MySQL and MariaDB
   --blobs     the table of postgresBlobs, not that of postgresStore
   --audit     the table of postgresAudit
   --journal   the table of the option journal of postgresStore
@@ -23,6 +24,7 @@ The tables in PostgreSQL, of the store, of its blobs, of the audit of operators 
 
 export const DOCTOR_USAGE = `Usage: nestjs-idempotency doctor --redis URL [--key-prefix TEXT] [--sentinel NAME] [--json]
        nestjs-idempotency doctor --postgres URL [--schema NAME] [--table NAME] [--no-prepared-statements] [--json]
+       nestjs-idempotency doctor --mysql URL [--table NAME] [--json]
        nestjs-idempotency doctor --blobs URL [--blobs-schema NAME] [--blobs-table NAME] [--json]
 
 Checks the server of a store: connection, version, rights, durability, memory, latency and clock. Executes each step on
@@ -34,6 +36,7 @@ reads and deletes a blob. Exits with 0 if all is ok, with 1 after a warning or a
   --sentinel                the URL is that of a Sentinel; the name of the primary
   --postgres                postgres://
   --schema, --table         as the options of postgresStore               (public, idempotency_records)
+  --mysql                   mysql:// or mariadb://
   --no-prepared-statements  as preparedStatements: false, behind PgBouncer
   --blobs                   file:///folder; s3://bucket/prefix, with region and credentials of the environment, as the
                             AWS CLI; or postgres://

@@ -5,6 +5,10 @@ export function isPostgres(url: string): boolean {
   return /^\s*postgres(?:ql)?:/i.test(url);
 }
 
+export function isMysql(url: string): boolean {
+  return /^\s*(?:mysql|mariadb):/i.test(url);
+}
+
 export function isRedis(url: string): boolean {
   return /^\s*rediss?:/i.test(url);
 }

@@ -11,6 +11,7 @@ import {
   type Lease,
   type OpenTransaction,
 } from '../../support/internals/core.js';
+import { runDoctor, runMigrate, runStatus, sqlOf } from '../../support/internals/cli.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import type { MysqlServer } from '../../support/mysql/mysql-server.js';
 import { TcpRelay } from '../../support/servers/tcp-relay.js';
@@ -70,6 +71,62 @@ export function describeMysqlStore(server: Pick<MysqlServer, 'port' | 'newDataba
       expect(ran.flat()).toEqual([1]);
       await Promise.all(stores.map((one) => one.open()));
       await Promise.all(stores.map((one) => one.close()));
+    });
+
+    it('are run by the command migrate, shown by status, and printed by sql', async () => {
+      const other = await server.newDatabase();
+      const printed: string[] = [];
+      const print = (text: string) => void printed.push(text);
+      const names = ['--table', 'own$records', '--url', other];
+      expect(await runStatus(names, print)).toBe(1);
+      expect(printed.join('')).toContain('missing  1 records\n\nThe schema is behind.');
+      await runMigrate(names, print);
+      expect(printed.at(-1)).toContain('ran 1 (records).');
+      await runMigrate(names, print);
+      expect(printed.at(-1)).toContain('no migration was missing.');
+      expect(await runStatus(names, print)).toBe(0);
+      expect(await sqlOf(['--missing', ...names])).toContain(
+        'No migration of `own$records` is missing',
+      );
+      // A tool runs the printed statements one by one.
+      const script = await sqlOf(['--mysql', '--statement-breakpoints']);
+      const byTool = createPool(await server.newDatabase());
+      for (const statement of script.split('--> statement-breakpoint'))
+        await byTool.query(statement);
+      const byHand = mysqlStore({ executor: fromMysql2(byTool) });
+      await byHand.open();
+      await byHand.close();
+      await byTool.end();
+    });
+
+    it('and the server are checked by the doctor, step by step', async () => {
+      const found: string[] = [];
+      const code = await runDoctor(['--mysql', url, '--json'], (text) => void found.push(text));
+      const findings = JSON.parse(found.join('')) as { check: string; verdict: string }[];
+      const verdicts = Object.fromEntries(findings.map(({ check, verdict }) => [check, verdict]));
+      // The server of the tests flushes nothing, and MySQL notifies nobody.
+      expect(verdicts).toMatchObject({
+        connection: 'ok',
+        role: 'ok',
+        durability: 'warning',
+        migrations: 'ok',
+        steps: 'ok',
+        clock: 'ok',
+      });
+      expect(code).toBe(1);
+    });
+
+    it('name the rights that the user lacks', async () => {
+      const database = new URL(url).pathname.slice(1);
+      await pool.query("CREATE USER IF NOT EXISTS 'reader'@'%' IDENTIFIED BY 'reads'");
+      await pool.query(`GRANT SELECT ON ${database}.* TO 'reader'@'%'`);
+      const reader = Object.assign(new URL(url), { username: 'reader', password: 'reads' }).href;
+      const other = mysqlStore({ url: reader });
+      await expect(other.open()).rejects.toThrow(StoreConfigurationError);
+      await expect(other.open()).rejects.toThrow(
+        'requires SELECT, INSERT, UPDATE and DELETE on idempotency_records',
+      );
+      await pool.query("DROP USER 'reader'@'%'");
     });
 
     it('are required by the start, which names them', async () => {

@@ -58,7 +58,7 @@ export class MysqlTable {
    */
   lockName(purpose: 'migrations' | 'deletion'): string {
     const digest = createHash('sha256').update(`${this.table} ${purpose}`).digest('hex');
-    return `CONCAT('idempotency_', LEFT(SHA1(CONCAT(DATABASE(), '${digest}')), 40))`;
+    return `CONCAT('idempotency_', LEFT(SHA2(CONCAT(DATABASE(), '${digest}'), 256), 40))`;
   }
 
   /** The options of a command that name it. */
