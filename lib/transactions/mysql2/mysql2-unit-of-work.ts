@@ -140,8 +140,7 @@ class CheckedOutConnection implements Mysql2Transaction {
   ): Promise<[result: any, fields: any]> {
     return new Promise((resolve, reject) => {
       const query = { sql, values: values as readonly MysqlValue[] };
-      const connection: Callable = this.connection;
-      connection[method](query, (error, result, fields) => {
+      this.connection[method](query, (error, result, fields) => {
         if (error === null) resolve([result, fields]);
         else reject(asError(error));
       });
@@ -150,14 +149,6 @@ class CheckedOutConnection implements Mysql2Transaction {
 
   private readonly onLost = () => this.losing.abort();
 }
-
-type Callable = Record<
-  'query' | 'execute',
-  (
-    query: object,
-    callback: (error: Error | null, result: unknown, fields?: unknown) => void,
-  ) => unknown
->;
 
 class Mysql2UnitOfWork extends MysqlUnitOfWork<Mysql2Transaction> {
   private readonly connections: MysqlConnections;
@@ -214,7 +205,7 @@ function openTransaction(checkedOut: CheckedOutConnection): MysqlTransaction<Mys
 /**
  * Transactions of mysql2, on connections of the application's pool, for transactional operations: the handler's writes and
  * the record commit together. Does not end the pool. After a deadlock or a lock wait timeout the handle rejects further
- * statements: the transaction is rolled back, and the operation runs again.
+ * statements: the transaction is rolled back, as a conflict.
  *
  * @param pool - of `mysql2` or `mysql2/promise`, on the database of the records. Each request of a transactional operation
  * holds one of its connections until its response.

@@ -13,7 +13,7 @@ export interface MysqlQuery {
   readonly namedPlaceholders?: boolean;
 }
 
-type OnResult = (error: Error | null, result: unknown) => void;
+type OnResult = (error: Error | null, result: unknown, fields?: unknown) => void;
 
 /** A connection of mysql2 with callbacks. */
 export interface MysqlConnection {

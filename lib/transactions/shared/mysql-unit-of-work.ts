@@ -22,7 +22,10 @@ export abstract class MysqlUnitOfWork<Handle = unknown> extends UnitOfWork<Handl
 
   isInterruption(error: unknown): boolean {
     if (hasErrorNumber(error, INTERRUPTIONS)) return true;
-    for (const { code } of layersOf(error)) if (LOST.has(code)) return true;
+    for (const { code, fatal } of layersOf(error)) {
+      // mysql2 calls an error fatal that has ended the connection.
+      if (LOST.has(code) || fatal === true) return true;
+    }
     return false;
   }
 
