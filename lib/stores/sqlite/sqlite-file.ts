@@ -7,7 +7,13 @@ import {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
 } from '../../core/errors/errors.js';
-import { openDatabase, sqliteFailureOf, wordsOf, type SqliteDatabase } from './node-sqlite.js';
+import {
+  openDatabase,
+  sqliteFailureOf,
+  wordsOf,
+  type SqliteDatabase,
+  type SqliteStatement,
+} from './node-sqlite.js';
 import { RecordRows } from './record-rows.js';
 
 /** `nidm`: what tells a file of records from any other database. */
@@ -31,7 +37,7 @@ const MIGRATIONS = [
     note TEXT,
     outcome_header TEXT,
     outcome_body BLOB
-  ) STRICT;
+  ) STRICT, WITHOUT ROWID;
   CREATE INDEX idempotency_records_expires_at ON idempotency_records (expires_at);
   CREATE INDEX idempotency_records_in_progress ON idempotency_records (record_key)
     WHERE state = 'in_progress' AND origin IS NOT NULL;
@@ -46,6 +52,8 @@ const OWNER_ONLY = 0o600;
 
 interface Connection {
   readonly database: SqliteDatabase;
+  readonly begin: SqliteStatement;
+  readonly commit: SqliteStatement;
   readonly rows: RecordRows;
   /** Of the file, by which it is known again: a path may come to name another one. */
   readonly inode: string;
@@ -68,9 +76,9 @@ export class SqliteFile {
    * @throws {@link FileBusyError}, or another error of a store, which says whether the work was stored.
    */
   transact<Result>(work: (rows: RecordRows) => Result): Result {
-    const { database, rows } = this.opened();
+    const { database, begin, commit, rows } = this.opened();
     this.tried(() => {
-      database.exec('BEGIN IMMEDIATE');
+      begin.run();
     });
     let result: Result;
     try {
@@ -80,7 +88,7 @@ export class SqliteFile {
       throw this.notExecuted(error);
     }
     try {
-      database.exec('COMMIT');
+      commit.run();
     } catch (error) {
       rollBack(database);
       // It may have reached the disk: then the next process that opens the file finds it.
@@ -125,7 +133,8 @@ export class SqliteFile {
         this.migrate(database);
       });
       const rows = this.tried(() => new RecordRows(database));
-      return { database, rows, inode: inodeOf(this.path) };
+      const [begin, commit] = [database.prepare('BEGIN IMMEDIATE'), database.prepare('COMMIT')];
+      return { database, begin, commit, rows, inode: inodeOf(this.path) };
     } catch (error) {
       database.close();
       throw error;
