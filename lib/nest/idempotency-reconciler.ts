@@ -23,7 +23,6 @@ import { resolveGroup } from '../core/options/option-schema.js';
 import { isDoneWithin, jittered } from '../core/util/time.js';
 import { recoverableCall } from '../transports/call/call-recovery.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
-import { maxOutcomeBytes } from '../transports/call/value-route.js';
 import {
   callLevel,
   resolveModuleOptions,
@@ -111,7 +110,6 @@ export class IdempotencyReconciler
       options,
       keep: outcome.keep,
       format: valueFormat(outcome.codec),
-      maxOutcomeBytes: maxOutcomeBytes(outcome),
     });
     if (recoverable !== undefined) this.calls.set(operation, recoverable);
     this.meter.declare(operation);

@@ -14,7 +14,6 @@ import {
 import type { Call } from '../transports/call/call.js';
 import { CallTransport } from '../transports/call/call-transport.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
-import { maxOutcomeBytes } from '../transports/call/value-route.js';
 import { givenContent } from '../transports/common/chosen-content.js';
 import { CALL_NAMES, IDENTITY_NAMES } from './options/call-options.js';
 import {
@@ -128,7 +127,6 @@ export class IdempotencyService {
       fingerprint: fingerprint([operation, content]),
       keep,
       format: valueFormat(codec),
-      maxOutcomeBytes: maxOutcomeBytes(options.outcome),
       options,
     };
   }

@@ -63,7 +63,7 @@ export class IdempotentMethods {
 }
 
 function callOf(route: MethodRoute, args: readonly unknown[]): Call | OperationRejectedError {
-  const { operation, keep, format, maxOutcomeBytes, options } = route;
+  const { operation, keep, format, options } = route;
   const key = keyOf(atOnce('key', route.key(...args), operation), operation);
   if (key === undefined || key === '') {
     return rejectionError('idempotency_key_missing', { operation, remedy: KEY_REMEDY });
@@ -81,7 +81,6 @@ function callOf(route: MethodRoute, args: readonly unknown[]): Call | OperationR
     fingerprint: fingerprint([operation, payloadOf(route, args)]),
     keep,
     format,
-    maxOutcomeBytes,
     options,
   };
 }

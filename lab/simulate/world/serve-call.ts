@@ -19,7 +19,6 @@ export async function serveCall(request: SimulatedRequest): Promise<void> {
     fingerprint: operation.fingerprintOf(content),
     keep: options.outcome.keep,
     format: valueFormat(JSON_CODEC),
-    maxOutcomeBytes: options.outcome.storeBody ? options.outcome.maxBytes : 'none',
     options,
     clientSignal: request.disconnection.signal,
   };

@@ -21,7 +21,6 @@ function routeOf(operation: SimulatedOperation, content: string): MessageRoute {
     consumer: CALLER,
     isEventHandler: false,
     fingerprint: () => operation.fingerprintOf(content),
-    maxOutcomeBytes: options.outcome.storeBody ? options.outcome.maxBytes : 'none',
     options: {
       ...options,
       enabled: true,

@@ -154,12 +154,12 @@ export class World {
     const operation = this.operations.find((each) => each.name === name);
     if (operation === undefined) return undefined;
     const { options } = operation;
-    const { keep, maxBytes } = options.outcome;
+    const { outcome } = options;
+    const isHttp = operation.plan.kind === 'http';
     return recoverableCall({
-      options,
-      keep,
+      options: isHttp ? { ...options, outcome: { ...outcome, storeBody: false } } : options,
+      keep: outcome.keep,
       format: valueFormat(JSON_CODEC),
-      maxOutcomeBytes: operation.plan.kind === 'http' ? 'none' : maxBytes,
     });
   }
 

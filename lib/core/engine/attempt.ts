@@ -14,7 +14,7 @@ import type {
 } from '../record/events.js';
 import { noteOfEnd } from '../record/annotations.js';
 import { FRAME_HEADER } from '../payload/outcome-transform.js';
-import { isOffloaded } from '../payload/pack-options.js';
+import { isOffloaded, MAX_HELD_BYTES } from '../payload/pack-options.js';
 import { bytesOf, type FinishedState, type Lease, type Outcome } from '../record/record.js';
 import type { Acquisition, CompleteReply } from '../record/commands.js';
 import type { Clock } from '../util/clock.js';
@@ -156,10 +156,13 @@ export class EngineAttempt implements KeptAttempt {
   }
 
   keepsBody(bytes: number): boolean {
-    const { outcome } = this.request.options;
-    const { offload, maxBytes } = outcome;
-    const isLarge = this.services.outcomes.hasBlobs && isOffloaded(bytes, outcome);
-    return bytes <= (isLarge && offload !== false ? offload.maxBytes : maxBytes);
+    const { options, takesStreams } = this.request;
+    const { offload, maxBytes } = options.outcome;
+    const isLarge = this.services.outcomes.hasBlobs && isOffloaded(bytes, options.outcome);
+    if (!isLarge || offload === false) return bytes <= maxBytes;
+    // It will be read into memory.
+    const most = takesStreams === true ? Infinity : MAX_HELD_BYTES;
+    return bytes <= Math.min(offload.maxBytes, most);
   }
 
   spool(beginning: Uint8Array, retentionMs: number, isSuccess: boolean): BodySpool | undefined {

@@ -66,9 +66,10 @@ export interface OutcomeOptions {
   /** `false` stores only that the operation is done: a retry gets 409 "response not kept" (C87d). @defaultValue true */
   readonly storeBody?: boolean;
   /**
-   * Maximum bytes of a body that is held in memory and stored in a record. A larger one of an HTTP response goes to the
-   * blob store (`offload`). Without one, and elsewhere, it is sent; only that the operation is done is stored, and a retry
-   * gets 409 "response not kept" (contract C70a).
+   * Maximum bytes of a body that is stored in a record, and that of an HTTP response is held in memory. A larger one goes to
+   * the blob store (`offload`); a value of a call, message, field or socket up to 64 MiB, as it is read into memory. Without
+   * a blob store it is sent; only that the operation is done is stored, and a retry gets 409 "response not kept" (contract
+   * C70a).
    * @defaultValue 1_048_576, from 0 to 67_108_864
    */
   readonly maxBytes?: number;

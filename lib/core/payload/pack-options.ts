@@ -95,6 +95,9 @@ export interface ResolvedPackOptions {
   readonly bodyRetention?: number;
 }
 
+/** The most that any `outcome.maxBytes` lets be held in memory. */
+export const MAX_HELD_BYTES = 67_108_864;
+
 /** Whether a body goes to the blob store, if there is one. */
 export function isOffloaded(bytes: number, { offload, maxBytes }: ResolvedPackOptions): boolean {
   return offload !== false && bytes > Math.min(offload.aboveBytes, maxBytes);

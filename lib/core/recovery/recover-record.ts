@@ -3,7 +3,6 @@ import type { Attempt, Settlement } from '../operation/attempt.js';
 import { contextOf, executionScope, recoveryOf } from '../operation/execution-scope.js';
 import type { AbandonedRequest, OperationRequest } from '../operation/operation-request.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
-import type { OptionObserver } from '../options/option-checks.js';
 import type { Recover, Recovery, Services } from '../operation/recovery.js';
 import type { Outcome } from '../record/record.js';
 import { errorTypeOf } from '../errors/errors.js';
@@ -14,7 +13,7 @@ export interface RecoverableOperation {
   /** The function of `onTakeover`. */
   readonly recover: Recover;
   /** Encodes `value` for storage; `undefined` if the operation's policy does not keep it. */
-  outcomeOf(value: unknown, observer: OptionObserver): Outcome | undefined;
+  outcomeOf(value: unknown, attempt: Pick<Attempt, 'keepsBody' | 'optionFailed'>): Outcome | undefined;
 }
 
 /** See {@link ReconcileReport}. `interrupted`: the store is unavailable, or the process is shutting down. */

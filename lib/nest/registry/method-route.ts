@@ -2,9 +2,7 @@ import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { OutcomePolicy } from '../../core/operation/outcome-policy.js';
 import { IdempotencyOptionsError, type OperationRejectedError } from '../../core/errors/errors.js';
 import { checkFunction, completeCopy } from '../../core/options/option-checks.js';
-import type { Call } from '../../transports/call/call.js';
 import { valueFormat, type OutcomeFormat } from '../../transports/call/outcome-format.js';
-import { maxOutcomeBytes } from '../../transports/call/value-route.js';
 import {
   CALL_NAMES,
   IDENTITY_NAMES,
@@ -29,7 +27,6 @@ export interface MethodRoute {
     ((error: OperationRejectedError, ...args: readonly unknown[]) => unknown) | undefined;
   readonly keep: OutcomePolicy;
   readonly format: OutcomeFormat;
-  readonly maxOutcomeBytes: Call['maxOutcomeBytes'];
   readonly options: ResolvedProtocolOptions;
 }
 
@@ -69,7 +66,6 @@ export function methodRoute(
     onRejected,
     keep,
     format: valueFormat(codec),
-    maxOutcomeBytes: maxOutcomeBytes(resolved.outcome),
     options: resolved,
   });
 }

@@ -2,7 +2,6 @@ import { asksToKeep } from '../../core/operation/outcome-policy.js';
 import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { ValueNotStorableError } from '../../core/errors/errors.js';
 import type { Call } from './call.js';
-import { VALUE_NOT_KEPT } from './call-outcome.js';
 import type { OutcomeFormat } from './outcome-format.js';
 import type { ValueRoute } from './value-route.js';
 
@@ -14,34 +13,32 @@ export function recoverableCall({
   options,
   keep,
   format,
-  maxOutcomeBytes,
-}: Pick<Call, 'options' | 'keep' | 'format' | 'maxOutcomeBytes'>):
-  RecoverableOperation | undefined {
+}: Pick<Call, 'options' | 'keep' | 'format'>): RecoverableOperation | undefined {
   const { onTakeover } = options.lease;
   if (typeof onTakeover !== 'function') return undefined;
   return {
     options,
     recover: onTakeover,
-    outcomeOf: (value, observer) => {
-      if (!asksToKeep(keep, {}, observer)) return undefined;
+    outcomeOf: (value, attempt) => {
+      if (!asksToKeep(keep, {}, attempt)) return undefined;
       const encoded = format.encode(format.ofFound(value));
       // A caller would get it. The reconciler has none.
       if (encoded instanceof ValueNotStorableError)
-        observer.optionFailed('lease.onTakeover', encoded);
+        attempt.optionFailed('lease.onTakeover', encoded);
       const isKept =
         !(encoded instanceof ValueNotStorableError) &&
-        maxOutcomeBytes !== 'none' &&
-        encoded.body.length <= maxOutcomeBytes;
-      return isKept ? encoded : VALUE_NOT_KEPT;
+        options.outcome.storeBody &&
+        attempt.keepsBody(encoded.body.length);
+      return isKept ? encoded : format.done;
     },
   };
 }
 
 /** As {@link recoverableCall}, for a handler: stores a found value as its result. */
 export function recoverableHandler(
-  { options, maxOutcomeBytes }: ValueRoute,
+  { options }: Pick<ValueRoute, 'options'>,
   format: OutcomeFormat,
 ): RecoverableOperation | undefined {
   const { keep } = options.outcome;
-  return recoverableCall({ options, keep, format, maxOutcomeBytes });
+  return recoverableCall({ options, keep, format });
 }

@@ -231,8 +231,7 @@ class CallExecution extends OperationRun<() => Outcome> {
   }
 
   private fits({ body }: Outcome): boolean {
-    const { maxOutcomeBytes } = this.call;
-    return maxOutcomeBytes !== 'none' && body.length <= maxOutcomeBytes;
+    return this.call.options.outcome.storeBody && this.attempt.keepsBody(body.length);
   }
 }
 

@@ -9,8 +9,6 @@ export interface Call extends ReceivedRequest {
   readonly transport: Exclude<Transport, 'http'>;
   readonly keep: OutcomePolicy;
   readonly format: OutcomeFormat;
-  /** A larger value is returned, but not stored; `'none'`: no value is stored. */
-  readonly maxOutcomeBytes: number | 'none';
   /** The operation's method, where it reports its own entry: any earlier failure (of a pipe, say) releases the key. */
   readonly handler?: object;
 }

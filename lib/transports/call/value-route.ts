@@ -5,7 +5,6 @@ import { askOptionLater } from '../common/ask-option.js';
 import { payloadFingerprint, type PayloadFingerprint } from '../common/payload-fingerprint.js';
 import type { ResolvedRequestOptions } from '../common/request-options.js';
 import { anonymousScope, principalOf, toScope } from '../common/scope.js';
-import type { Call } from './call.js';
 
 /** The settings of a protected handler, the same for all its calls. */
 export interface ValueRoute {
@@ -14,7 +13,6 @@ export interface ValueRoute {
   readonly handler: string;
   readonly options: ResolvedRequestOptions;
   readonly fingerprint: PayloadFingerprint;
-  readonly maxOutcomeBytes: Call['maxOutcomeBytes'];
 }
 
 export function valueRoute(handler: string, options: ResolvedRequestOptions): ValueRoute {
@@ -24,15 +22,7 @@ export function valueRoute(handler: string, options: ResolvedRequestOptions): Va
     handler,
     options,
     fingerprint: payloadFingerprint(operation, options.fingerprint),
-    maxOutcomeBytes: maxOutcomeBytes(options.outcome),
   };
-}
-
-export function maxOutcomeBytes({
-  storeBody,
-  maxBytes,
-}: ResolvedRequestOptions['outcome']): Call['maxOutcomeBytes'] {
-  return storeBody ? maxBytes : 'none';
 }
 
 /** The checked key of a call, if any. @throws {@link OperationRejectedError} for a missing or invalid key. */

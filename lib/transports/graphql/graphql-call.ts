@@ -48,7 +48,6 @@ export async function graphqlCall(
     fingerprint: route.fingerprint(content, context),
     keep,
     format: valueFormat(codec, KEPT_ERRORS),
-    maxOutcomeBytes: route.maxOutcomeBytes,
     options,
     handler: context.getHandler(),
   };

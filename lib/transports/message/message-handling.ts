@@ -65,7 +65,7 @@ export class MessageHandling {
     const key = messageKey(context, route);
     if (key === undefined) return 'no_key';
     const { operation, options } = route;
-    const { keep, maxBytes, codec } = options.outcome;
+    const { keep, codec } = options.outcome;
     const { isEvent, heartbeat, rabbitMq } = delivery;
     const content = payloadContent(patternOf(context), context.switchToRpc().getData());
     return {
@@ -79,7 +79,6 @@ export class MessageHandling {
       keep: (summary) => rabbitMq?.isReturnedByHandler !== true && keep(summary),
       // No client gets what an event's handler returned.
       format: isEvent ? nothingFormat(codec) : emissionsFormat(codec, this.failures),
-      maxOutcomeBytes: isEvent ? maxBytes : route.maxOutcomeBytes,
       options,
       waitAtMostMs: heartbeat && MAX_WAIT_WITHOUT_HEARTBEAT_MS,
       clientSignal: rabbitMq?.revoked,

@@ -38,7 +38,6 @@ export function messageRoute(
 /** As {@link recoverableHandler}; but of an event handler, only that it completed is stored. */
 export function recoverableMessage(route: MessageRoute): RecoverableOperation | undefined {
   const { isEventHandler, options } = route;
-  const { codec, maxBytes } = options.outcome;
-  if (!isEventHandler) return recoverableHandler(route, emissionsFormat(codec));
-  return recoverableHandler({ ...route, maxOutcomeBytes: maxBytes }, nothingFormat(codec));
+  const { codec } = options.outcome;
+  return recoverableHandler(route, isEventHandler ? nothingFormat(codec) : emissionsFormat(codec));
 }

@@ -45,7 +45,6 @@ export async function socketCall(
     fingerprint: route.fingerprint(contentOf(context, route), context),
     keep,
     format: emissionsFormat(codec, thrown),
-    maxOutcomeBytes: route.maxOutcomeBytes,
     options,
     clientSignal: disconnect,
     handler: context.getHandler(),

@@ -196,6 +196,22 @@ describe('The blob store', () => {
     expect(await blobs()).toHaveLength(1);
   });
 
+  it('has those above outcome.maxBytes, up to what is held in memory', async () => {
+    const { app } = await start({ outcome: { offload: { aboveBytes: ABOVE }, maxBytes: 20_000 } });
+    const calls = app.nest.get(IdempotencyService, { strict: false });
+    const call = { operation: 'report', key: 'k', scope: ['alice'] };
+    const value = bytesOf(LARGE);
+    const run = async (returned: Buffer) => (await calls.run(call, () => returned)).equals(value);
+    expect([await run(value), await run(bytesOf(1))]).toEqual([true, true]);
+    expect(await blobs()).toHaveLength(1);
+    const huge = { ...call, key: 'huge' };
+    expect((await calls.run(huge, () => Buffer.alloc(67_108_865))).length).toBe(67_108_865);
+    await expect(calls.run(huge, () => bytesOf(1))).rejects.toMatchObject({
+      code: 'idempotency_response_not_kept',
+    });
+    expect(await blobs()).toHaveLength(1);
+  });
+
   it('has nothing in clear with secrets', async () => {
     const { app } = await start({ secrets: KEYS });
     const calls = app.nest.get(IdempotencyService, { strict: false });

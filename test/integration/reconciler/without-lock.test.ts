@@ -71,7 +71,6 @@ describe(`Without the lock, on ${name}`, () => {
       options,
       keep: () => true,
       format: valueFormat(JSON_CODEC),
-      maxOutcomeBytes: 1_000,
     });
     const settings = { interval: 100, after: 0, batchSize: 10 };
     const rounds = stores.map(async (own) => {

@@ -22,7 +22,6 @@ export function newCall(options: ProtocolOptions = {}, keep: OutcomePolicy = kee
     fingerprint: fingerprint(['pay', canonicalJson({ amount: 7 })]),
     keep,
     format: valueFormat(JSON_CODEC),
-    maxOutcomeBytes: 1_000_000,
     options: protocolOptions(options),
   };
 }
