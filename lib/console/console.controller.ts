@@ -83,7 +83,7 @@ class ConsoleController {
     const found = await this.records
       .find({
         key,
-        scope: parts.length === 0 ? undefined : parts,
+        ...(parts.length > 0 && { scope: parts }),
         operation: operation === '' ? undefined : operation,
       })
       .catch((error: unknown) => {

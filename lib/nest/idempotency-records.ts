@@ -27,9 +27,9 @@ export interface RecordQuery {
   readonly key: string;
   /**
    * The caller, as `caller.scope` or `scope` gives it; of a message with its consumer first; `[]` for requests of nobody.
-   * @defaultValue unknown: searched by the tag of the key
+   * @defaultValue unknown: searched by the tag of the key. `undefined` is refused: it would find what others have sent
    */
-  readonly scope?: ScopePart | readonly ScopePart[] | undefined;
+  readonly scope?: ScopePart | readonly ScopePart[];
   /** @defaultValue each operation of this application */
   readonly operation?: string | undefined;
 }
@@ -128,8 +128,12 @@ export class IdempotencyRecords {
    * @throws {@link IdempotencyOptionsError} for an invalid scope, for more operations than can be looked up, and if the key of
    * an unknown caller was not found though there are more records, or without `annotate.tags`.
    */
-  async find({ key, scope, operation }: RecordQuery): Promise<readonly RecordSheet[]> {
+  async find(query: RecordQuery): Promise<readonly RecordSheet[]> {
+    const { key, scope, operation } = query;
     checkKey(key);
+    if (scope === undefined && 'scope' in query) {
+      throwOptionError('scope', 'the caller, or left out to look for any caller', scope);
+    }
     const found = await this.lookUp(key, scope ?? [], operation);
     return scope === undefined && found.length === 0 ? this.search(key, operation) : found;
   }

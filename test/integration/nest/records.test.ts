@@ -172,6 +172,8 @@ describe('IdempotencyRecords', () => {
     expect((await rejection(finding)).message).toContain('"annotate.tags"');
     expect((await rejection(records.list({ key: 'k-1' }))).message).toContain('"annotate.tags"');
     expect(await records.find({ key: 'k-1', scope: [] })).toEqual([]);
+    const query = { key: 'k-1', scope: undefined } as object as { key: string };
+    expect((await rejection(records.find(query))).message).toContain('"scope"');
   });
 
   it('lists no records by their operation without "annotate", and says why', async () => {
@@ -386,6 +388,15 @@ describe.each(STORES)('An annotated record on %s', (_, open) => {
     expect(await all(records, { operation: 'settle', key: 'k-1' })).toEqual([]);
     expect(await all(records, { operation: 'settle', key: 'k-2' })).toHaveLength(1);
     expect(sheet.record.note).not.toMatch(/k-1|alice/);
+  });
+
+  it('is not found for a caller who was forgotten', async () => {
+    const { app } = await annotated();
+    const { records, service: calls } = await app(OLD);
+    await calls.run({ operation: 'settle', key: 'k-1', scope: 'alice' }, () => Promise.resolve(1));
+    const query = { key: 'k-1', scope: undefined } as object as { key: string };
+    expect((await rejection(records.find(query))).message).toContain('"scope"');
+    expect(await records.find({ key: 'k-1', scope: 'bob' })).toEqual([]);
   });
 
   it('is found by its key through a rotation of the secret, and by no other secret', async () => {
