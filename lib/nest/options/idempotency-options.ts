@@ -127,7 +127,7 @@ export interface IdempotencyModuleOptions extends Omit<IdempotencyOptions, 'oper
   readonly operator?: OperatorOptions;
   /**
    * What each record says of its attempts, for operators: the operation, the process, how long the attempt took, and which
-   * attempts it has replaced; for some 100 bytes a record, and no further command. `true` for its defaults.
+   * attempts it has replaced; in a note of at most 240 characters, and without a further command. `true` for its defaults.
    * @defaultValue false
    */
   readonly annotate?: boolean | AnnotateOptions;
