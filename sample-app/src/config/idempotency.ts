@@ -26,5 +26,7 @@ export function idempotencyOptions(
       saveTimeout: config.get('SAVE_TIMEOUT', { infer: true }),
     },
     telemetry: [prometheus(), openTelemetry()],
+    // The console then says which process had a record, and how long each attempt took.
+    annotate: true,
   };
 }

@@ -38,6 +38,7 @@ export const settledByOperator: Scenario = {
       checks: {
         'the client is cut off': cutOff.status === undefined,
         'the console says it is unknown': page.includes('Whether it had its effect is unknown'),
+        'it says which process had it': /began .* ago in [\w.-]+:\d+/.test(page),
         'the operator completes it': settled.includes('It is done.'),
         'the retry is told that it is done':
           retry.status === 409 && retry.body.includes('idempotency_response_not_kept'),
