@@ -120,7 +120,6 @@ async function measure(
     'CPU µs, without': tenths(median(found.without)),
     'CPU µs, with': tenths(median(found.journaled)),
     'ratio, median': hundredths(median(ratios)),
-    'ratio, least': hundredths(Math.min(...found.journaled) / Math.min(...found.without)),
     min: hundredths(Math.min(...ratios)),
     max: hundredths(Math.max(...ratios)),
     'bytes of an entry': Math.round(bytes / entries),

@@ -6,6 +6,8 @@ import { afterTest } from '../../support/jest/after-test.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { TcpRelay } from '../../support/servers/tcp-relay.js';
+import { documentedSql } from '../../support/docs/documented-blocks.js';
+import { runStatus, sqlOf } from '../../support/internals/cli.js';
 import { newProbeKey, nodeClock, notePlace } from '../../support/internals/core.js';
 import { acquire, beginCommand, completeCommand, leaseOf } from '../../support/stores/commands.js';
 import { userPool } from '../postgres/support/fixture.js';
@@ -129,6 +131,29 @@ describe('The journal in a table of PostgreSQL', () => {
       "SELECT count(*)::int AS count, bool_and(at > now() - interval '1 hour') AS new FROM idempotency_journal",
     );
     expect(left.rows).toEqual([{ count: 2, new: true }]);
+  });
+
+  it('is created by the command line, and read by the SELECT of the guide', async () => {
+    const other = await server.newDatabase();
+    const reader = userPool(other);
+    await reader.query(await sqlOf(['--journal']));
+    const printed: string[] = [];
+    const print = (text: string) => void printed.push(text);
+    expect(await runStatus(['--journal', '--url', other], print)).toBe(0);
+    expect(printed.join('')).toContain('run      1 journal');
+    const store = storeOn(other);
+    expect(await store.migrate()).toEqual([1, 2, 3]);
+    const lease = await acquire(store);
+    await acquire(store);
+    await store.complete(lease, completeCommand());
+    const select = documentedSql('FROM idempotency_journal', 'docs/guides/audit.md');
+    const own = select.replace(/'[-\w]{43}'/, `'${lease.recordKey}'`);
+    expect(own).not.toBe(select);
+    const { rows } = await reader.query(own);
+    expect(rows).toMatchObject([
+      { kind: 'acquired', state: 'in_progress', version: JOURNAL.version },
+      { kind: 'completed', state: 'completed', service: JOURNAL.service },
+    ]);
   });
 
   describe('The start stops, with the remedy,', () => {

@@ -1,10 +1,12 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
+import { IdempotencyMeter, IdempotencyService } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { afterTest } from '../../support/jest/after-test.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import { newProbeKey, nodeClock, notePlace } from '../../support/internals/core.js';
 import { loadScripts } from '../../support/internals/redis.js';
+import { callingApp } from '../../support/nest/calling-app.js';
 import { startRedis } from '../../support/redis/redis-server.js';
 import { useServer } from '../../support/servers/use-server.js';
 import {
@@ -170,6 +172,25 @@ describe('The journal in a stream of Redis', () => {
       const again = await acquire(store);
       expect((await entriesOf(admin)).map(({ key }) => key)).toEqual([again.recordKey]);
       await store.close(observer);
+    });
+
+    it('though its entry cannot be: an application counts that, and logs the first one', async () => {
+      const store = storeOn(own.url);
+      const { nest, events, log } = await callingApp({}, { store });
+      afterTest(() => nest.close());
+      const service = nest.get(IdempotencyService, { strict: false });
+      const pay = (key: string) =>
+        service.run({ operation: 'pay', key, scope: 'alice' }, () => 'paid');
+      await pay('first');
+      const before = await entriesOf(admin);
+      expect(before.map(({ kind }) => kind)).toEqual(['acquired', 'completed']);
+      await admin.set('idem:journal', 'no stream');
+      expect(await pay('second')).toBe('paid');
+      const missed = events.filter(({ type }) => type === 'journal_incomplete');
+      expect(missed).toMatchObject(Array(2).fill({ reason: 'WRONGTYPE' }));
+      const lines = log.own.filter((line) => line.includes('[journal_incomplete]'));
+      expect(lines).toEqual([expect.stringContaining(missed[0]!.recordKey!)]);
+      expect(nest.get(IdempotencyMeter, { strict: false }).read().store.missedEntries).toBe(2);
     });
 
     it.each([
