@@ -316,6 +316,8 @@ function isSystemError(error: unknown): error is NodeJS.ErrnoException & { reado
 const REMEDIES: Readonly<Record<string, string>> = {
   ENOSPC: 'Free disk space.',
   EDQUOT: "Raise the user's quota.",
+  EFBIG:
+    'A file may not be so large: raise the limit of the process (ulimit -f), use another file system, or lower outcome.offload.maxBytes.',
   EACCES: 'Let the user of the process read and write in the folder.',
   EPERM: 'Let the user of the process read and write in the folder.',
   EROFS: 'The file system is mounted read-only.',

@@ -241,6 +241,23 @@ describe('fileBlobs', () => {
       await expect(store.delete(newName())).rejects.toThrow(BlobUnavailableError);
     });
 
+    it('a file that may not be so large by its name, with a remedy', async () => {
+      const script = fileURLToPath(new URL('support/full-disk.ts', import.meta.url));
+      // Blocks of 512 bytes, or of 1,024 in some shells.
+      const limited = ['-c', 'ulimit -f 1000 && exec "$@"', 'sh'];
+      const { stdout } = await run(
+        'sh',
+        [...limited, process.execPath, ...typescriptNodeOptions, script],
+        { env: { ...process.env, NODE_OPTIONS: '', TEST_DIRECTORY: directory } },
+      );
+      expect(JSON.parse(stdout)).toMatchObject({
+        code: 'idempotency_blob_unavailable',
+        message: expect.stringMatching(/^fileBlobs: write failed with EFBIG\. .*ulimit -f/),
+        isReadable: false,
+        files: [],
+      });
+    }, 60_000);
+
     (canMount ? it : it.skip)(
       'a full disk by its name, and leaves nothing',
       async () => {
