@@ -89,6 +89,22 @@ export function whatTakesTime(targets: readonly Target[]): void {
     },
   );
 
+  each(
+    'C82c after the retention of the body only the fact is kept, on $name',
+    async ({ server }) => {
+      const scenario = server.scenario('C82c');
+      const began = performance.now();
+      const first = await scenario.send('charge');
+      const silent = await scenario.sendUntil((response) => {
+        if (response.replayed) expectReplay(response, first);
+        return response.status !== first.status;
+      }, 'charge');
+      expect(performance.now() - began).toBeGreaterThanOrEqual(RETENTION_MS - ROUNDING_MS);
+      expectProblem(silent, 'response-not-kept');
+      expect(await scenario.executions()).toBe(1);
+    },
+  );
+
   it.each(targets)('C82b the retention is published, on $name', async ({ server }) => {
     const { json } = await server.scenario('C82b').send('OpenAPI document');
     const keyOf = (path: string) =>

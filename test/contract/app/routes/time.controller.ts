@@ -11,6 +11,12 @@ export class TimeController {
     return { execution: await scenario.execute() };
   }
 
+  @Post('soon-silent')
+  @Idempotent({ outcome: { retention: '1h', bodyRetention: 300 } })
+  async soonSilent(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.execute() };
+  }
+
   @Post('quickly-saved')
   @Idempotent({ storeErrors: { saveTimeout: 100 } })
   async quicklySaved(@InScenario() scenario: Scenario) {

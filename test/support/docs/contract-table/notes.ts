@@ -26,5 +26,6 @@ export const notes: Readonly<Record<string, Note>> = {
   C60b: { byDefault: 'tested by the clock of a store in the same process' },
   C73a: { with: "`EXPOSED_HEADERS` in the application's CORS settings" },
   C82b: { with: '`documentIdempotency()` of `nestjs-idempotency/swagger`' },
+  C82c: { with: '`outcome: { bodyRetention }`' },
   C87d: { with: '`outcome: { storeBody: false }`' },
 };
