@@ -15,8 +15,9 @@ export class HeldEnd {
 
   /** Gives out what is not among the last bytes. */
   *spare(): Generator<Uint8Array, void, undefined> {
-    while (this.bytes > HELD_BYTES) {
-      const chunk = this.chunks[this.first] as Uint8Array;
+    for (;;) {
+      const chunk = this.chunks[this.first];
+      if (chunk === undefined || this.bytes <= HELD_BYTES) break;
       const length = Math.min(chunk.length, this.bytes - HELD_BYTES);
       if (length === chunk.length) this.first += 1;
       else this.chunks[this.first] = chunk.subarray(length);

@@ -114,7 +114,8 @@ async function* inSegments(
 /** Not copied if it is in one part. */
 function joined(parts: readonly Buffer[], end?: Buffer): Buffer {
   const all = end === undefined || end.length === 0 ? parts : [...parts, end];
-  return all.length === 1 ? (all[0] as Buffer) : Buffer.concat(all);
+  const [only] = all;
+  return only !== undefined && all.length === 1 ? only : Buffer.concat(all);
 }
 
 /** 7 zero bytes, the index in 4, and whether it is the last segment. */
