@@ -37,6 +37,7 @@ export const subjects = {
   faults: [
     'test/faults/processes/**/*.all.test.ts',
     'test/faults/processes/{crashes,store-lost-at-complete}.test.ts',
+    'test/faults/store/*.all.test.ts',
     'test/faults/payload/*.test.ts',
     'test/faults/transactions/{crashes,pauses.all}.test.ts',
     'test/e2e/**/{crashes,fencing,two-processes}.all.test.ts',

@@ -71,7 +71,9 @@ class NodeRedisLink implements RedisLink {
   ) {
     const required = opened?.required;
     const stallTimeoutMs =
-      opened === undefined ? undefined : STALL_TIMEOUT_MS + (required?.timeoutMs ?? 0);
+      opened === undefined
+        ? undefined
+        : (opened.stallTimeoutMs ?? STALL_TIMEOUT_MS) + (required?.timeoutMs ?? 0);
     const onMismatch = (error: Extract<LinkEvent, { kind: 'out_of_step' }>['error']) => {
       this.report({ kind: 'out_of_step', error });
     };

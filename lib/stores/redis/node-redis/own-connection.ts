@@ -23,6 +23,8 @@ export interface Opened {
   readonly client: SingleClient | ClusterClient;
   /** If WAIT follows its commands. */
   readonly required?: RequiredReplicas;
+  /** @defaultValue {@link STALL_TIMEOUT_MS} */
+  readonly stallTimeoutMs?: number;
   /** Why no command may be sent although it is ready. */
   readonly unverified?: LinkFailure | undefined;
   close(): Promise<void>;

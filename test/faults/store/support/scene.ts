@@ -1,12 +1,10 @@
 import { Redis } from 'ioredis';
 import type { IdempotencyStore } from 'nestjs-idempotency';
-import { redisStore, type RedisConnectionOptions } from 'nestjs-idempotency/redis';
+import type { RedisConnectionOptions } from 'nestjs-idempotency/redis';
 import type { LimitsOptions, OperationRequest } from '../../../support/internals/core.js';
 import {
   loadScripts,
   type LuaScripts,
-  openConnection,
-  ownLink,
   RedisIdempotencyStore,
 } from '../../../support/internals/redis.js';
 import { scriptTexts } from '../../../support/redis/scripts.js';
@@ -14,6 +12,7 @@ import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
 import type { Expectations } from '../../../../lab/faults/expectations.js';
 import type { DrivenTime } from '../../../support/clocks/driven-time.js';
 import { Ledger } from './ledger.js';
+import { openLink } from './open-link.js';
 import { RemoteWorker } from './remote-worker.js';
 
 export interface WorkerOptions extends LimitsOptions {
@@ -106,9 +105,7 @@ export class Scene {
 
   private storeAt(url: string, connection: RedisConnectionOptions): IdempotencyStore {
     const options = { url, connection, onConnectionError: () => undefined };
-    const { scripts } = this.options;
-    if (scripts === undefined) return redisStore(options);
-    const connect = async () => ownLink(await openConnection(options));
-    return new RedisIdempotencyStore({ connect, scripts });
+    const { scripts = loadScripts() } = this.options;
+    return new RedisIdempotencyStore({ connect: () => openLink(options), scripts });
   }
 }
