@@ -16,16 +16,18 @@ import {
 import type { MysqlTransaction } from '../shared/mysql-transaction.js';
 import { isMysqlConflict, MysqlUnitOfWork } from '../shared/mysql-unit-of-work.js';
 
-/** What a handler writes through. */
+/** What a handler writes through, as mysql2's promises do. `Result`: rows, or the header of a write. */
 export interface Mysql2Transaction {
-  /** Sends a statement as text. @returns rows and fields, or a header and `undefined`, as mysql2's promises do. */
-  query(sql: string, values?: readonly unknown[]): Promise<[result: any, fields: any]>;
+  /** Sends a statement as text. @returns the result and the fields. */
+  // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- The caller knows the rows, as in mysql2.
+  query<Result = unknown>(sql: string, values?: readonly unknown[]): Promise<[Result, unknown]>;
   /** Sends a prepared statement. @returns the same. */
-  execute(sql: string, values?: readonly unknown[]): Promise<[result: any, fields: any]>;
+  // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- The same.
+  execute<Result = unknown>(sql: string, values?: readonly unknown[]): Promise<[Result, unknown]>;
 }
 
 /** A connection checked out from the pool for one transaction. */
-class CheckedOutConnection implements Mysql2Transaction {
+class CheckedOutConnection {
   private readonly losing = new AbortController();
   /** The error of further statements, once set. */
   private rejection: (() => Error) | undefined;
@@ -63,11 +65,11 @@ class CheckedOutConnection implements Mysql2Transaction {
     await beginWithin(timeoutMs, begun(), () => this.cut());
   }
 
-  query(sql: string, values: readonly unknown[] = []): Promise<[result: any, fields: any]> {
+  query(sql: string, values: readonly unknown[] = []): Promise<[unknown, unknown]> {
     return this.guarded('query', sql, values);
   }
 
-  execute(sql: string, values: readonly unknown[] = []): Promise<[result: any, fields: any]> {
+  execute(sql: string, values: readonly unknown[] = []): Promise<[unknown, unknown]> {
     return this.guarded('execute', sql, values);
   }
 
@@ -119,7 +121,7 @@ class CheckedOutConnection implements Mysql2Transaction {
     method: 'query' | 'execute',
     sql: string,
     values: readonly unknown[],
-  ): Promise<[result: any, fields: any]> {
+  ): Promise<[unknown, unknown]> {
     if (this.rejection !== undefined) throw this.rejection();
     if (isTransactionControl(sql)) throw new TransactionControlError();
     try {
@@ -137,7 +139,7 @@ class CheckedOutConnection implements Mysql2Transaction {
     method: 'query' | 'execute',
     sql: string,
     values: readonly unknown[],
-  ): Promise<[result: any, fields: any]> {
+  ): Promise<[unknown, unknown]> {
     return new Promise((resolve, reject) => {
       const query = { sql, values: values as readonly MysqlValue[] };
       this.connection[method](query, (error, result, fields) => {
@@ -193,8 +195,8 @@ function noSerializable(): IdempotencyOptionsError {
 function openTransaction(checkedOut: CheckedOutConnection): MysqlTransaction<Mysql2Transaction> {
   return {
     handle: {
-      query: (sql, values) => checkedOut.query(sql, values),
-      execute: (sql, values) => checkedOut.execute(sql, values),
+      query: (sql, values) => checkedOut.query(sql, values) as Promise<[never, unknown]>,
+      execute: (sql, values) => checkedOut.execute(sql, values) as Promise<[never, unknown]>,
     },
     execute: (text, values) => checkedOut.run(text, values),
     lost: checkedOut.lost,

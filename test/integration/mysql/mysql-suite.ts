@@ -333,10 +333,8 @@ export function describeMysqlStore(server: Pick<MysqlServer, 'port' | 'newDataba
       const lease = await acquired();
       const deferred = await open(lease);
       await insert(deferred, 'none');
-      const [[row]] = (await deferred.transaction.handle.query('SELECT CONNECTION_ID() AS id')) as [
-        RowDataPacket[],
-        unknown,
-      ];
+      const own = 'SELECT CONNECTION_ID() AS id';
+      const [[row]] = await deferred.transaction.handle.query<RowDataPacket[]>(own);
       await pool.query(`KILL ${Number(row?.id)}`);
       const end = await commit(deferred, lease);
       expect(end).toMatchObject({ kind: 'failed' });

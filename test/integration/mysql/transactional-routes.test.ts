@@ -28,8 +28,8 @@ class TransfersController {
       const deadlock = "SIGNAL SQLSTATE '40001' SET MESSAGE_TEXT = 'planned', MYSQL_ERRNO = 1213";
       await transaction.query(deadlock);
     }
-    const [[row]] = await transaction.query('SELECT LAST_INSERT_ID() AS id');
-    return { id: Number(row.id) };
+    const [[row]] = await transaction.query<RowDataPacket[]>('SELECT LAST_INSERT_ID() AS id');
+    return { id: Number(row?.id) };
   }
 }
 
