@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe } from '@jest/globals';
 import { Body, Controller, Post, type INestApplication, type Type } from '@nestjs/common';
-import { Idempotent, type IdempotencyStore, type IdempotentOptions } from 'nestjs-idempotency';
+import { Idempotent, type IdempotencyStore, type IdempotencyOptions } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
@@ -24,7 +24,7 @@ interface Move {
 }
 
 /** The same operation, before the move. */
-function payments(lease: IdempotentOptions['lease'] = {}): Type {
+function payments(lease: IdempotencyOptions['lease'] = {}): Type {
   @Controller('payments')
   class Payments {
     constructor(private readonly ledger: Ledger) {}
