@@ -9,7 +9,7 @@ import { nodeSqlite, type Database } from './node-sqlite.js';
 export const hasSqlite = nodeSqlite !== undefined;
 
 /** On a Node without SQLite its tests are reported as skipped; `newer-node.all.test.ts` then runs them on another one. */
-export const describeSqlite = hasSqlite ? describe : describe.skip;
+export const describeSqlite: typeof describe.skip = hasSqlite ? describe : describe.skip;
 
 /** A folder of its own for each file of records. */
 export class SqliteFolder {
