@@ -380,6 +380,16 @@ describe.each(postgresServers)('Serializable transactions of different keys, $na
         atLast: ['ledger'],
       });
     });
+
+    it('writes what it says of its end with the outcome', async () => {
+      const { attempt } = await started();
+      const lease = await attempt.begin();
+      const held = await attempt.open(lease);
+      expect(await attempt.complete(held.transaction, lease, '~d5')).toBe(true);
+      const own = 'SELECT note FROM idempotency_records WHERE token = $1';
+      expect(await held.transaction.query(own, [lease.token])).toEqual([{ note: '~d5' }]);
+      await held.rollBack();
+    });
   });
 });
 

@@ -49,8 +49,8 @@ export class TransactionalAttempt<Handle> {
     });
   }
 
-  complete(transaction: OpenTransaction, lease: Lease): Promise<boolean> {
-    return this.store.transactional.complete(transaction, lease, completeCommand());
+  complete(transaction: OpenTransaction, lease: Lease, note?: string): Promise<boolean> {
+    return this.store.transactional.complete(transaction, lease, completeCommand({ note }));
   }
 
   private async lock(transaction: OpenTransaction, lease: Lease): Promise<void> {
