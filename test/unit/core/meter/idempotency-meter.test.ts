@@ -15,7 +15,12 @@ const MAX_NAMES = 200;
 const SOURCE: Parameters<IdempotencyMeter['readFrom']>[0] = {
   running: () => [],
   waiting: () => [],
-  store: { system: 'redis', breaker: undefined, deletedRecords: undefined, missedEntries: undefined },
+  store: {
+    system: 'redis',
+    breaker: undefined,
+    deletedRecords: undefined,
+    missedEntries: undefined,
+  },
 };
 
 const ofPay = (meter: IdempotencyMeter) => meter.read().operations.get('pay')!;

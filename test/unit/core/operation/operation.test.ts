@@ -646,13 +646,20 @@ describe('DelegatingStore', () => {
       transactional: {} as never,
     },
     {
-      ...{ system: 'x', isShared: false, breaker: undefined, deletedRecords: undefined, missedEntries: undefined },
+      ...{
+        system: 'x',
+        isShared: false,
+        breaker: undefined,
+        deletedRecords: undefined,
+        missedEntries: undefined,
+      },
       transactional: undefined,
     },
   ])('has the properties of the wrapped store', (wrapped) => {
-    const { system, isShared, breaker, deletedRecords, missedEntries, transactional } = new DelegatingStore(
-      wrapped as never,
+    const { system, isShared, breaker, deletedRecords, missedEntries, transactional } =
+      new DelegatingStore(wrapped as never);
+    expect({ system, isShared, breaker, deletedRecords, missedEntries, transactional }).toEqual(
+      wrapped,
     );
-    expect({ system, isShared, breaker, deletedRecords, missedEntries, transactional }).toEqual(wrapped);
   });
 });
