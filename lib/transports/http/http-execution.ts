@@ -20,8 +20,12 @@ import {
   type RecordedResponse,
 } from './response/http-response.js';
 import { holdDestroy } from './response/held-close.js';
-import type { StoredBody } from './response/live-body.js';
-import type { ResponseSink, Replacement, SpooledResponse } from './response/response-sink.js';
+import type {
+  ResponseSink,
+  Replacement,
+  SpooledResponse,
+  StoredBody,
+} from './response/response-sink.js';
 
 /** A handler that failed when its client got the response of a success. */
 const SUCCESS: OutcomeSummary = { status: 200 };

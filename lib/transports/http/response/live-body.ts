@@ -1,15 +1,9 @@
 import { Readable } from 'node:stream';
-import type { LargeBody } from '../../../core/record/record.js';
-import { HeldEnd } from '../../../core/payload/held-end.js';
-import type { Spool } from './response-sink.js';
+import { HeldEnd } from '../../../core/util/held-end.js';
+import type { Spool, StoredBody } from './response-sink.js';
 
 /** A client that is so far behind the blob store gets the rest from there. */
 const MAX_BEHIND_BYTES = 1_048_576;
-
-/** Reads a body back that is stored, and to which its record points. */
-export interface StoredBody {
-  open(): Promise<LargeBody | string>;
-}
 
 /**
  * A body that its client gets while it is stored, as a stream and as the spool that is written to. Its end is held until

@@ -1,7 +1,6 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { LargeBody } from '../../../core/record/record.js';
 import type { Head, RecordedResponse } from './http-response.js';
-import type { StoredBody } from './live-body.js';
 
 /** What to send in place of the recorded response; `undefined` sends that one. */
 export type Replacement = RecordedResponse | undefined;
@@ -26,6 +25,12 @@ export interface Spool {
 export type SpooledResponse =
   | { readonly kind: 'own'; readonly large: LargeBody }
   | { readonly kind: 'other'; readonly response: RecordedResponse };
+
+/** A body that is stored, and to which its record points. */
+export interface StoredBody {
+  /** Reads it back. @returns why not, if it cannot be read. */
+  open(): Promise<LargeBody | string>;
+}
 
 /** Decides what happens with a recorded response. */
 export interface ResponseSink {

@@ -262,13 +262,13 @@ export const PAYLOAD_MISTAKES: readonly PayloadMistake[] = [
     "isOtherLength(headers['content-length'], spool.bytes)",
     'spool.bytes < 0',
   ]),
-  ...inFile('lib/core/payload/held-end.ts', STREAMS, [
+  ...inFile('lib/core/util/held-end.ts', STREAMS, [
     'all of a streamed blob is sent before it is verified',
     'that is that of another key is no whole answer',
     'export const HELD_BYTES = 65_536;',
     'export const HELD_BYTES = 0;',
   ]),
-  ...inFile('lib/core/payload/held-end.ts', LIVE, [
+  ...inFile('lib/core/util/held-end.ts', LIVE, [
     'all of a body is sent before its record is written',
     'reaches its client but for its end',
     'export const HELD_BYTES = 65_536;',
