@@ -1,7 +1,8 @@
 import { IdempotencyOptionsError } from '../../../core/errors/errors.js';
 import { checkWriter } from '../../../core/store/journal-options.js';
 import type { Lease, StoredRecord } from '../../../core/record/record.js';
-import { deleteExpired, type DeleteExpired } from '../cleanup/delete-expired.js';
+import type { DeleteExpired } from '../../shared/deletion.js';
+import { deleteExpired } from '../cleanup/delete-expired.js';
 import type { Deadline } from '../connection/deadline.js';
 import type { PostgresJournal } from '../postgres-journal.js';
 import { loadJournalStatements, type JournalTable } from '../sql/sql-statements.js';

@@ -10,7 +10,7 @@ import type {
 import type { RecordSnapshot } from '../../../core/store/compare-and-set.js';
 import { withNote } from '../../../core/store/record-transitions.js';
 import { asBuffer } from '../../../core/util/as-buffer.js';
-import { recordKeyBytes } from '../../shared/record-values.js';
+import { noteWord, recordKeyBytes } from '../../shared/record-values.js';
 
 /**
  * @param reply - the words of the reply after the nonce: the clock; then, if the record exists, its state, owner token,
