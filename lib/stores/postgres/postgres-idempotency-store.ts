@@ -28,7 +28,7 @@ import { TableName } from './sql/table-name.js';
 import { diagnosePostgres } from './diagnosis/diagnose-postgres.js';
 import { checkServer } from './diagnosis/start-checks.js';
 import { beginRecord } from './statements/begin-record.js';
-import { Journal } from './statements/journal.js';
+import { Journal } from './journal.js';
 import { recordKeyBytes } from '../shared/record-values.js';
 import { RecordTable } from './statements/record-table.js';
 import { RecordsInTransaction } from './statements/records-in-transaction.js';

@@ -6,8 +6,9 @@ import { Openings } from '../../core/store/openings.js';
 import { nodeClock } from '../../core/util/clock.js';
 import { StoreUnavailableError, type ValueNotStorableError } from '../../core/errors/errors.js';
 import { diagnoseRedis } from './diagnosis/diagnose-redis.js';
+import { journalOnCluster } from './diagnosis/start-checks.js';
 import type { PublishCommand, RedisLink } from './link/redis-link.js';
-import { Journal, onCluster } from './redis-journal.js';
+import { Journal } from './redis-journal.js';
 import { RedisSession, type SessionSettings } from './redis-session.js';
 import { resolveCommonOptions, type CommonOptions } from './redis-store-options.js';
 import { LARGEST_IN_SCRIPTS, loadScripts, type LuaScripts } from './scripts/lua-scripts.js';
@@ -77,11 +78,9 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   /** @internal */
   constructor(options: LinkedStoreOptions | ConnectingStoreOptions) {
     super();
-    const { keyPrefix, push, waitReplicas, journal } = resolveCommonOptions(
-      options,
-      options.factory ?? 'redisStore',
-    );
-    if (journal !== false) this.journal = new Journal(`${keyPrefix}:journal`, journal);
+    const { factory = 'redisStore' } = options;
+    const { keyPrefix, push, waitReplicas, journal } = resolveCommonOptions(options, factory);
+    if (journal !== false) this.journal = new Journal(factory, `${keyPrefix}:journal`, journal);
     const { scripts = loadScripts(undefined, journal === false ? undefined : journal.maxLength) } =
       options;
     const { largestInScripts = LARGEST_IN_SCRIPTS } = options;
@@ -103,7 +102,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       this.connect = async () => new RedisSession(await connect(isReported), this.settings);
       return;
     }
-    if (this.journal !== undefined && link().isCluster) throw onCluster();
+    if (this.journal !== undefined && link().isCluster) throw journalOnCluster();
     this.connect = () => Promise.resolve(new RedisSession(link(), this.settings));
     // Records the errors of the connection from now on.
     this.session = new RedisSession(link(), this.settings);

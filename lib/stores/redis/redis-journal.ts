@@ -1,4 +1,3 @@
-import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { isOfRequest } from '../../core/record/record-key.js';
 import type { RecordKey } from '../../core/record/record.js';
 import { checkWriter, WRITER, type JournalWriter } from '../../core/store/journal-options.js';
@@ -29,12 +28,13 @@ export class Journal {
   missed = 0;
   private readonly by: string;
 
-  /** @param stream - its key. @throws {@link IdempotencyOptionsError} when it does not say who writes it. */
+  /** @param factory - of the store. @param stream - its key. @throws {@link IdempotencyOptionsError} when it does not say who writes it. */
   constructor(
+    factory: string,
     readonly stream: string,
     options: Resolved,
   ) {
-    checkWriter('redisStore', options);
+    checkWriter(factory, options);
     const { service, version } = options;
     this.by = `${service} ${version}`;
   }
@@ -44,10 +44,4 @@ export class Journal {
     if (!STEPS.has(step)) return undefined;
     return isOfRequest(recordKey) ? this.by : '';
   }
-}
-
-export function onCluster(): IdempotencyOptionsError {
-  return new IdempotencyOptionsError(
-    'redisStore: the option "journal" requires a single server or Sentinel. On a cluster, no script reaches the stream and a record in another slot. Keep the records in PostgreSQL (postgresStore, which has the option as well), or note the events yourself: IdempotencyEvents.subscribe().',
-  );
 }

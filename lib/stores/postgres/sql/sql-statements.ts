@@ -5,7 +5,6 @@ import {
   JOURNAL_STATEMENT_TEXTS,
   STATEMENT_TEXTS,
 } from './sql-texts.generated.js';
-import type { PostgresJournal } from '../postgres-journal.js';
 import type { TableName } from './table-name.js';
 
 export interface SqlStatement {
@@ -25,7 +24,12 @@ export type JournalStatements = Statements<typeof JOURNAL_STATEMENT_TEXTS>;
 /** A journal, and where it is. */
 export interface JournalTable {
   readonly table: TableName;
-  readonly options: PostgresJournal;
+  readonly options: {
+    readonly service: string;
+    readonly version: string;
+    /** Milliseconds. */
+    readonly retention: number;
+  };
 }
 
 /** The lines that add entries to the journal. */

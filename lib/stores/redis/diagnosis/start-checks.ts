@@ -3,11 +3,11 @@ import type { StoreWarning } from '../../../core/store/idempotency-store.js';
 import { nodeClock } from '../../../core/util/clock.js';
 import {
   hasCode,
+  IdempotencyOptionsError,
   isIdempotencyError,
   StoreConfigurationError,
 } from '../../../core/errors/errors.js';
 import type { RedisLink } from '../link/redis-link.js';
-import { onCluster } from '../redis-journal.js';
 import type { Question } from '../scripts/question.js';
 import type { ScriptSender } from '../scripts/script-sender.js';
 
@@ -57,7 +57,7 @@ export async function checkServer(
   }
   if (info === undefined) return unknown(NOT_CHECKED);
   const fields = infoFields(info);
-  if (hasJournal && fields.get('cluster_enabled') === '1') throw onCluster();
+  if (hasJournal && fields.get('cluster_enabled') === '1') throw journalOnCluster();
   return evaluateInfo(fields, requiredReplicas);
 }
 
@@ -162,4 +162,10 @@ export function evaluateInfo(
 function isOlder(version: string, [otherMajor, otherMinor]: Version): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   return major < otherMajor || (major === otherMajor && minor < otherMinor);
+}
+
+export function journalOnCluster(): IdempotencyOptionsError {
+  return new IdempotencyOptionsError(
+    'The option "journal" of a store in Redis requires a single server or Sentinel. On a cluster, no script reaches the stream and a record in another slot. Keep the records in PostgreSQL (postgresStore, which has the option as well), or note the events yourself: IdempotencyEvents.subscribe().',
+  );
 }

@@ -112,8 +112,8 @@ export function nodeRedisStore(options: NodeRedisStoreOptions): RedisIdempotency
   resolveOptions('nodeRedisStore', NODE_REDIS_OWN, options, level);
   checkDecodable('nodeRedisStore', options.url);
   checkConnection('nodeRedisStore', options, Object.keys(NODE_REDIS_OWN));
-  const { client, keyPrefix, push, waitReplicas } = options;
-  const common = { keyPrefix, push, waitReplicas, factory: 'nodeRedisStore' };
+  const { client, keyPrefix, push, waitReplicas, journal } = options;
+  const common = { keyPrefix, push, waitReplicas, journal, factory: 'nodeRedisStore' };
   if (client !== undefined) {
     return new RedisIdempotencyStore({ ...common, link: () => nodeRedisLink(client) });
   }

@@ -66,6 +66,7 @@ describe('the lease keeper', () => {
     events: new IdempotencyEvents(undefined, own),
     clock: own,
     deadlines: new DeadlineTimer(own),
+    annotations: undefined,
   });
 
   function keep(from = startedAt, own?: Clock) {

@@ -1,14 +1,14 @@
-import { IdempotencyOptionsError } from '../../../core/errors/errors.js';
-import { checkWriter } from '../../../core/store/journal-options.js';
-import type { Lease, StoredRecord } from '../../../core/record/record.js';
-import type { DeleteExpired } from '../../shared/deletion.js';
-import { deleteExpired } from '../cleanup/delete-expired.js';
-import type { Deadline } from '../connection/deadline.js';
-import type { PostgresJournal } from '../postgres-journal.js';
-import { loadJournalStatements, type JournalTable } from '../sql/sql-statements.js';
-import { TableName } from '../sql/table-name.js';
-import { recordKeyBytes } from '../../shared/record-values.js';
-import type { StatementRunner } from './statement-runner.js';
+import { IdempotencyOptionsError } from '../../core/errors/errors.js';
+import { checkWriter } from '../../core/store/journal-options.js';
+import type { Lease, StoredRecord } from '../../core/record/record.js';
+import type { DeleteExpired } from '../shared/deletion.js';
+import { deleteExpired } from './cleanup/delete-expired.js';
+import type { Deadline } from './connection/deadline.js';
+import type { PostgresJournal } from './postgres-journal.js';
+import { loadJournalStatements, type JournalTable } from './sql/sql-statements.js';
+import { TableName } from './sql/table-name.js';
+import { recordKeyBytes } from '../shared/record-values.js';
+import type { StatementRunner } from './statements/statement-runner.js';
 
 /** The journal of a table of records: what no statement on a record writes. */
 export class Journal implements JournalTable {
