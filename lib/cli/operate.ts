@@ -1,9 +1,10 @@
 import { asError, isIdempotencyError } from '../core/errors/errors.js';
-import type { ActionResult } from '../core/operator/operator.js';
+import { pauseAfter, type ActionResult } from '../core/operator/operator.js';
 import type { AuditEntry } from '../core/operator/operator-options.js';
 import type { RecordSheet } from '../core/operator/record-sheet.js';
 import type { Duration } from '../core/options/duration.js';
 import { RECORD_STATES, type RecordState } from '../core/record/record.js';
+import { nodeClock } from '../core/util/clock.js';
 import type { IdempotencyRecords } from '../nest/idempotency-records.js';
 import {
   isAct,
@@ -197,6 +198,7 @@ async function* all(
   let cursor: string | undefined;
   let scanned = 0;
   do {
+    const startedAt = nodeClock.now();
     const page = await records.list(filter, { cursor, limit: 500 });
     for (const sheet of page.records) {
       if (seen.has(sheet.recordKey)) continue;
@@ -207,6 +209,7 @@ async function* all(
     scanned += page.scanned;
     terminal.progress(`looked at ${String(scanned)}, found ${String(seen.size)}`);
     cursor = page.cursor;
+    if (cursor !== undefined) await pauseAfter(page, startedAt, nodeClock);
   } while (cursor !== undefined);
   terminal.progress('');
 }

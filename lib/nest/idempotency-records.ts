@@ -5,6 +5,7 @@ import { checkDuration, throwOptionError } from '../core/options/option-checks.j
 import { isText } from '../core/options/option-schema.js';
 import {
   Operator,
+  pauseAfter,
   type ActionOptions,
   type ActionResult,
   type ActOptions,
@@ -353,11 +354,13 @@ export class IdempotencyRecords {
     return this.all({ scope });
   }
 
-  /** Each record once, though a store may list it twice. */
+  /** Each record once, though a store may list it twice: at a pace that leaves the server to its requests. */
   private async *all(filter: RecordFilter): AsyncGenerator<RecordSheet, void, undefined> {
+    const { clock } = this.engine;
     const seen = new Set<RecordKey>();
     let cursor: string | undefined;
     do {
+      const startedAt = clock.now();
       const page = await this.list(filter, { cursor, limit: 500 });
       for (const sheet of page.records) {
         if (seen.has(sheet.recordKey)) continue;
@@ -365,6 +368,7 @@ export class IdempotencyRecords {
         yield sheet;
       }
       cursor = page.cursor;
+      if (cursor !== undefined) await pauseAfter(page, startedAt, clock);
     } while (cursor !== undefined);
   }
 

@@ -6,6 +6,15 @@ export function jittered(ms: number, clock: Clock): number {
   return ms * (0.5 + clock.random() / 2);
 }
 
+/** Resolves `ms` milliseconds after `startedAt` (monotonic): at once, if they are over. */
+export function pauseUntil(startedAt: number, ms: number, clock: Clock): Promise<void> {
+  const left = startedAt + ms - clock.now();
+  if (left <= 0) return Promise.resolve();
+  return new Promise((resolve) => {
+    clock.setTimeout(resolve, left, undefined);
+  });
+}
+
 export function jitteredPause(ms: number, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     clock.setTimeout(resolve, jittered(ms, clock), undefined);
