@@ -29,7 +29,7 @@ describe('A list of a cluster', () => {
       let cursor: string | undefined;
       let pages = 0;
       const page = async () => {
-        const { records, cursor: next } = (await store.list({ ...PAGE, cursor }))!;
+        const { records, cursor: next } = await store.list({ ...PAGE, cursor });
         for (const { recordKey } of records) listed.add(recordKey);
         cursor = next;
         pages += 1;
