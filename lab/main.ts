@@ -65,6 +65,11 @@ const VERBS: Readonly<Record<string, Verb>> = {
     program: 'measure/large/main.ts',
     servers: ['redis'],
   },
+  'measure records': {
+    summary: 'to find one record among a million, by its key and by a pass over all',
+    program: 'measure/records/main.ts',
+    servers: ['redis'],
+  },
   'measure streams': {
     summary: 'a large body stored and sent again, beside the same by hand',
     program: 'measure/streams/main.ts',
