@@ -48,7 +48,7 @@ export const subjects = {
   ],
   migration: ['examples/migration/**/*.test.ts'],
   model: ['lab/model/*.all.test.ts'],
-  operators: ['test/integration/operators/{failover.all,operators}.test.ts'],
+  operators: ['test/integration/operators/{erasure.all,failover.all,operators}.test.ts'],
   packages: ['test/package/**/*.all.test.ts', 'test/contract/nest-versions.all.test.ts'],
   pairs: [
     'test/contract/contract.test.ts',
