@@ -121,17 +121,17 @@ function findOf({ key, scope, service, operation, json }: Given, terminal: Termi
     // Other processes of the machine can see the arguments.
     const own = given === '-' ? withoutLineEnd(await terminal.readInput()) : given;
     if (own === '') throw new UsageError('The input has no key.');
-    let isFound = false;
+    let found = 0;
     const show = (sheet: RecordSheet) => {
-      isFound = true;
+      found += 1;
       terminal.print(json === true ? lineOf(jsonOf(sheet)) : `${sheetText(sheet)}\n`);
     };
     for (const sheet of await records.find({ key: own, scope: scope ?? [] })) show(sheet);
-    if (!isFound && scope === undefined && hasTags) {
+    if (found === 0 && scope === undefined && hasTags) {
       const filter = { key: own, operation: operation?.length === 1 ? operation[0] : undefined };
       for await (const sheet of all(records, filter, terminal)) show(sheet);
     }
-    if (isFound) return DONE;
+    if (found > 0) return DONE;
     const narrow =
       operation === undefined
         ? ' --operation was not given: only a key that is unique for its caller was looked up.'
