@@ -15,7 +15,7 @@ import type {
   Subscriber,
 } from '../link/redis-link.js';
 import { ReplicatedCommands } from '../link/replicated-commands.js';
-import { failureOfClient, type LinkFailure } from '../link/send-failure.js';
+import { failureOfClient, NotSentError, type LinkFailure } from '../link/send-failure.js';
 import { ClientCommands, TEXTS } from './client-commands.js';
 import {
   isClusterClient,
@@ -173,8 +173,9 @@ class NodeRedisLink implements RedisLink {
   }
 
   private commandsOf(key = ''): Commands {
-    // One of them is there.
-    return (this.single ?? this.routes?.commandsOf(key)) as Commands;
+    const commands = this.single ?? this.routes?.commandsOf(key);
+    if (commands === undefined) throw new NotSentError();
+    return commands;
   }
 
   private readonly onError = (error: Error): void => {

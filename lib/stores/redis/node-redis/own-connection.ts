@@ -86,12 +86,18 @@ export function openReplicated(
     const defaults = { ...client._options?.defaults, disableOfflineQueue: true };
     const duplicate = client.duplicate({ defaults });
     const { destroy } = keepConnecting(duplicate);
-    return { client: duplicate, required, close: () => Promise.resolve(destroy()) };
+    return { client: duplicate, required, close: ending(destroy) };
   }
   const duplicate = client.duplicate({ disableOfflineQueue: true });
   const { destroy } = keepConnecting(duplicate);
-  const close = () => Promise.resolve(destroy());
-  return new ReplicatedConnection(client, duplicate, required, close);
+  return new ReplicatedConnection(client, duplicate, required, ending(destroy));
+}
+
+function ending(destroy: () => void): () => Promise<void> {
+  return () => {
+    destroy();
+    return Promise.resolve();
+  };
 }
 
 /** A duplicate has the database of the options: a SELECT of the application is not seen. */

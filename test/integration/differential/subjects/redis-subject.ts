@@ -28,7 +28,7 @@ interface RedisSubjectOptions {
   readonly link?: RedisLink;
 }
 
-type Result = readonly [error: unknown, response: unknown];
+type Result = readonly [error: Error | null, response: unknown];
 
 /** Runs the scripts on a Redis that no other test uses. All sequences are sent in one round trip. */
 export async function redisSubject(
@@ -99,7 +99,7 @@ function sent(send: (receiver: ReplyReceiver) => void): Promise<Result> {
     send({
       isOwn: () => true,
       onReply: (reply) => resolve([null, reply]),
-      onError: (error) => resolve([error, undefined]),
+      onError: (error) => resolve([error as Error, undefined]),
     });
   });
 }
