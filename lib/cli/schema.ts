@@ -28,7 +28,7 @@ type Values = ReturnType<typeof valuesOf>;
  * @returns the exit code: 1 while one is missing.
  */
 export async function runStatus(args: string[], print: (text: string) => void): Promise<number> {
-  const { table, read, shown } = await opened(valuesOf(args));
+  const { table, read, shown } = opened(valuesOf(args));
   const { run, missing, later } = await read();
   print(`${table.quoted} on ${shown}\n`);
   for (const { id, name } of run) print(`run      ${id} ${name}\n`);
@@ -41,7 +41,7 @@ export async function runStatus(args: string[], print: (text: string) => void): 
 
 /** Runs the missing migrations. @param args - after the command. */
 export async function runMigrate(args: string[], print: (text: string) => void): Promise<void> {
-  const { table, migrate, shown } = await opened(valuesOf(args));
+  const { table, migrate, shown } = opened(valuesOf(args));
   const done = await migrate();
   const names = table.migrations
     .filter(({ id }) => done.includes(id))
@@ -57,7 +57,7 @@ export async function sqlOf(args: string[]): Promise<string> {
   const form = { hasBreakpoints: values['statement-breakpoints'] === true };
   if (isMissingOnly === true) {
     if (from !== undefined) throw new UsageError('Pass either --from or --missing.');
-    const { table, read } = await opened(values);
+    const { table, read } = opened(values);
     const { missing, hasHistory } = await read();
     return missing.length === 0
       ? `-- No migration of ${commented(table.quoted)} is missing.\n`
@@ -183,8 +183,8 @@ interface OpenedTable {
   readonly migrate: () => Promise<readonly number[]>;
 }
 
-/** @throws {@link UsageError} without a usable URL, and {@link IdempotencyOptionsError} without the driver. */
-async function opened(values: Values): Promise<OpenedTable> {
+/** Its functions throw {@link IdempotencyOptionsError} without the driver. @throws {@link UsageError} without a usable URL. */
+function opened(values: Values): OpenedTable {
   const { url, address } = serverOf(values);
   const table = tableOf(values, isMysql(url));
   const using =

@@ -19,10 +19,8 @@ import { isMysqlConflict, MysqlUnitOfWork } from '../shared/mysql-unit-of-work.j
 /** What a handler writes through, as mysql2's promises do. `Result`: rows, or the header of a write. */
 export interface Mysql2Transaction {
   /** Sends a statement as text. @returns the result and the fields. */
-  // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- The caller knows the rows, as in mysql2.
   query<Result = unknown>(sql: string, values?: readonly unknown[]): Promise<[Result, unknown]>;
   /** Sends a prepared statement. @returns the same. */
-  // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- The same.
   execute<Result = unknown>(sql: string, values?: readonly unknown[]): Promise<[Result, unknown]>;
 }
 

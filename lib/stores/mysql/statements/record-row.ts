@@ -1,12 +1,12 @@
 import { randomInt } from 'node:crypto';
-import {
-  RECORD_STATES,
-  type Fingerprint,
-  type FinishedState,
-  type Lease,
-  type Outcome,
-  type OwnerToken,
-  type StoredRecord,
+import type {
+  Fingerprint,
+  FinishedState,
+  Lease,
+  Outcome,
+  OwnerToken,
+  RecordState,
+  StoredRecord,
 } from '../../../core/record/record.js';
 import type { Begin } from '../../../core/record/commands.js';
 import { withNote } from '../../../core/store/record-transitions.js';
@@ -42,7 +42,7 @@ function recordOf(row: MysqlRow): StoredRecord {
     expiresAt: Number(row.expires_at),
   };
   const base = withNote(common, textOf(row.note));
-  const state = RECORD_STATES.find((one) => one === textOf(row.state))!;
+  const state = textOf(row.state) as RecordState;
   switch (state) {
     case 'in_progress':
       return {
