@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS idempotency_records (
   origin text,
   -- The end of the lease, if the record is in progress and has an origin: for the reconciler.
   recoverable_from bigint,
-  note varchar(128),
+  note varchar(240),
   outcome_header mediumblob,
   outcome_body longblob,
   KEY expiry (expires_at),

@@ -85,7 +85,7 @@ describe.each(COMBINATIONS)('The console on %s, %s', (platform, surroundings) =>
     for (const may of SETS) {
       const recordKey = await recordFor(action);
       const before = await app.stored(recordKey);
-      const fields = await formOf(app, recordKey);
+      const fields = await formOf(app, recordKey, action);
       const response = await post(`${app.url}/records/${recordKey}/${action}`, as(may), fields);
       const isAllowed = may.includes(action);
       expect([may, response.status]).toEqual([may, isAllowed ? 200 : 403]);

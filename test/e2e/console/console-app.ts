@@ -15,6 +15,7 @@ import {
   IdempotencyService,
   type IdempotencyStore,
   type IdempotencyModuleOptions,
+  type OperatorAction,
 } from 'nestjs-idempotency';
 import {
   IdempotencyConsoleModule,
@@ -175,13 +176,14 @@ export class ConsoleApp {
 export async function formOf(
   app: ConsoleApp,
   recordKey: RecordKey,
+  action?: OperatorAction,
 ): Promise<Record<string, string>> {
   const { state, fence } = (await app.records.explain(recordKey))!.expected;
   return {
     state,
     fence: String(fence),
     reason: 'the provider has it',
-    retention: '7d',
+    ...((action === 'retain' || action === 'complete') && { retention: '7d' }),
     typed: recordKey.slice(0, 6),
   };
 }

@@ -195,9 +195,9 @@ describe('The doctor rejects', () => {
   const URL_WITH_SECRET = 'redis://user:s3cr3t@127.0.0.1';
 
   it.each([
-    [[], 'either --redis URL or --postgres URL'],
-    [['--redis', 'redis://x', '--postgres', 'postgres://x'], 'either --redis URL or --postgres'],
-    [[URL_WITH_SECRET], 'either --redis URL or --postgres URL'],
+    [[], 'either --redis URL, --postgres URL or --mysql URL'],
+    [['--redis', 'redis://x', '--postgres', 'postgres://x'], 'either --redis URL, --postgres'],
+    [[URL_WITH_SECRET], 'either --redis URL, --postgres URL or --mysql URL'],
     [['--redis', 'http://user:s3cr3t@x'], '"url" must begin with redis:// or rediss://'],
     [['--postgres', URL_WITH_SECRET], '"url" must begin with postgres://'],
     [['--redis', `${URL_WITH_SECRET}/shop`], 'must be an integer from 0'],

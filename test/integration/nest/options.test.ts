@@ -71,6 +71,7 @@ describe('options', () => {
         compression: false,
         offload: {
           aboveBytes: 262_144,
+          delivery: 'stored-first',
           maxBytes: 1_073_741_824,
           putTimeout: 60_000,
           getTimeout: 10_000,
@@ -98,6 +99,7 @@ describe('options', () => {
         neverReplayHeaders: [],
         problemTypeBase: expect.stringMatching(/^https:.*\/problems$/),
       },
+      annotate: false,
       breaker: false,
       reconcile: false,
       operator: { settledFor: 60_000 },

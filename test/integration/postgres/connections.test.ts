@@ -427,7 +427,7 @@ describe('connections', () => {
       ['a note with white space', { note: 'a b' }],
       ['a note beyond ASCII', { note: 'Zoë' }],
       ['an empty note', { note: '' }],
-      ['a note of 121 characters', { note: 'x'.repeat(121) }],
+      ['a note of 241 characters', { note: 'x'.repeat(241) }],
     ])('is rejected: %s', async (_, changes) => {
       await expect(ownStore(url).begin(beginCommand(changes))).rejects.toThrow(
         ValueNotStorableError,

@@ -416,7 +416,7 @@ describe('migrations', () => {
       [{ url: 'postgres://x', listenUrl: 'x' }, '"listenUrl" must begin with postgres://'],
       [
         { url: 'postgres://x', tabel: 'x' },
-        '"tabel" is not an option of postgresStore. Did you mean "table"?',
+        '"tabel" is not an option of postgresStore. Did you mean "table" or "journal.table"?',
       ],
       [{ url: 'postgres://x', table: 'x'.repeat(51) }, '"table" must be a string of 1 to 50 bytes'],
       [{ url: 'postgres://x', schema: 'a\0b' }, '"schema" must be a string of 1 to 63 bytes'],

@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Cluster, type Redis } from 'ioredis';
 import { redisStore, type OwnConnectionOptions } from 'nestjs-idempotency/redis';
@@ -41,6 +42,8 @@ import {
 import { Tally } from '../../support/waiting/tally.js';
 import { until } from '../../support/waiting/until.js';
 import { ownStore, userClient } from './support/fixture.js';
+
+const COMMANDS = 'tracing:ioredis:command:start';
 
 const server = useServer(startRedis);
 
@@ -158,7 +161,7 @@ describe('records', () => {
   });
 
   describe('A note', () => {
-    it.each(['', 'two words', 'line\nfeed', 'é', '\x7f', 'x'.repeat(121)])(
+    it.each(['', 'two words', 'line\nfeed', 'é', '\x7f', 'x'.repeat(241)])(
       'of %j is rejected',
       async (note) => {
         await expect(store.begin(beginCommand({ note }))).rejects.toThrow(ValueNotStorableError);
@@ -211,7 +214,7 @@ describe('records', () => {
     });
 
     it('a large outcome is read, and sent, only for a reply that contains it', async () => {
-      const { begin, lease } = await acquire({ note: '~'.repeat(120) });
+      const { begin, lease } = await acquire({ note: '~'.repeat(240) });
       const stats = async (step: () => Promise<{ kind: string } | undefined>) => {
         await client.config('RESETSTAT');
         const before = client.stream.bytesRead;
@@ -525,6 +528,14 @@ describe('large records', () => {
     return { store, client: own.client as unknown as Client };
   }
 
+  /** Its scripts go through the methods of the client, as with a listener of ioredis' channel. */
+  function openHooked() {
+    const onCommand = () => undefined;
+    subscribe(COMMANDS, onCommand);
+    afterTest(() => void unsubscribe(COMMANDS, onCommand));
+    return open();
+  }
+
   async function commandsOf(): Promise<SentCommands> {
     const commands = await SentCommands.to(server);
     afterTest(() => commands.stop());
@@ -739,7 +750,7 @@ describe('large records', () => {
     });
 
     it('when a copy of both commands arrives after the completion', async () => {
-      const { store, client } = await open();
+      const { store, client } = await openHooked();
       const copies: (() => Promise<unknown>)[] = [];
       const { evalshaBuffer } = client;
       client.evalshaBuffer = (...args) => {
@@ -782,7 +793,7 @@ describe('large records', () => {
     });
 
     it('when the server has evicted it', async () => {
-      const { store, client } = await open();
+      const { store, client } = await openHooked();
       const lease = await acquire(store);
       const { evalshaBuffer } = client;
       client.evalshaBuffer = (...args) => {
@@ -794,7 +805,7 @@ describe('large records', () => {
     });
 
     it('after an error that is not known, and no further record is staged', async () => {
-      const { store, client } = await open();
+      const { store, client } = await openHooked();
       const lease = await acquire(store);
       const { evalshaBuffer } = client;
       client.evalshaBuffer = (...args) => {
@@ -810,7 +821,7 @@ describe('large records', () => {
     });
 
     it('when the process ended before the script, it expires within the timeout of the command', async () => {
-      const { store, client } = await open();
+      const { store, client } = await openHooked();
       const lease = await acquire(store);
       client.evalshaBuffer = () => Promise.reject(new Error('Connection is closed.'));
       await expect(store.complete(lease, largeOutcome({ timeoutMs: 500 }))).rejects.toThrow(

@@ -41,14 +41,14 @@ ON DUPLICATE KEY UPDATE version = idempotency_records.version + LAST_INSERT_ID(0
   'complete-in-transaction': `UPDATE idempotency_records
 SET
   version = ?, state = ?, expires_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000 + ?,
-  outcome_header = ?, outcome_body = ?, lease_until = NULL, lease_ms = NULL, deadline = NULL, origin = NULL, recoverable_from = NULL
+  outcome_header = ?, outcome_body = ?, note = COALESCE(LEFT(CONCAT(?, COALESCE(note, '')), 240), note), lease_until = NULL, lease_ms = NULL, deadline = NULL, origin = NULL, recoverable_from = NULL
 WHERE record_key = ? AND token = ? AND (? = 0 OR fence = ?) AND state = 'in_progress'
   AND expires_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000
 `,
   'complete': `UPDATE idempotency_records
 SET
   version = LAST_INSERT_ID(?), state = ?, expires_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000 + ?,
-  outcome_header = ?, outcome_body = ?, lease_until = NULL, lease_ms = NULL, deadline = NULL, origin = NULL, recoverable_from = NULL
+  outcome_header = ?, outcome_body = ?, note = COALESCE(LEFT(CONCAT(?, COALESCE(note, '')), 240), note), lease_until = NULL, lease_ms = NULL, deadline = NULL, origin = NULL, recoverable_from = NULL
 WHERE record_key = ? AND token = ? AND (? = 0 OR fence = ?) AND state = 'in_progress'
   AND expires_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000 AND lease_until > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000
 `,
@@ -144,7 +144,7 @@ CREATE TABLE IF NOT EXISTS idempotency_records (
   origin text,
   -- The end of the lease, if the record is in progress and has an origin: for the reconciler.
   recoverable_from bigint,
-  note varchar(128),
+  note varchar(240),
   outcome_header mediumblob,
   outcome_body longblob,
   KEY expiry (expires_at),

@@ -1,14 +1,13 @@
 import { randomInt } from 'node:crypto';
 import type {
   Fingerprint,
-  FinishedState,
   Lease,
   Outcome,
   OwnerToken,
   RecordState,
   StoredRecord,
 } from '../../../core/record/record.js';
-import type { Begin } from '../../../core/record/commands.js';
+import type { Begin, Complete } from '../../../core/record/commands.js';
 import { withNote } from '../../../core/store/record-transitions.js';
 import { asBuffer } from '../../../core/util/as-buffer.js';
 import type { MysqlValue } from '../../../transactions/shared/mysql-connections.js';
@@ -107,11 +106,11 @@ export function beginValues(command: Begin): MysqlValue[] {
 export function completionValues(
   { recordKey, token, fence }: Lease,
   version: number,
-  command: { state: FinishedState; retentionMs: number; outcome: Outcome },
+  command: Pick<Complete, 'state' | 'retentionMs' | 'outcome' | 'note'>,
 ): MysqlValue[] {
-  const { state, retentionMs, outcome } = command;
+  const { state, retentionMs, outcome, note } = command;
   const own = [recordKeyBytes(recordKey), token, fence, fence];
-  return [version, state, retentionMs, ...outcomeValues(outcome), ...own];
+  return [version, state, retentionMs, ...outcomeValues(outcome), noteWord(note), ...own];
 }
 
 function outcomeValues({ header, body }: Outcome): [Buffer, Buffer] {

@@ -406,7 +406,11 @@ describe('an unknown option', () => {
     ['redisStore', () => redisStore(as({ url, keyprefix: 'x' })), 'keyPrefix'],
     ['redisStore', () => redisStore(as({ urll: url })), 'url'],
     ['waitReplicas', () => redisStore(as({ url, waitReplicas: { cuont: 1 } })), 'count'],
-    ['postgresStore', () => postgresStore(as({ url: postgres, tabel: 'x' })), 'table'],
+    [
+      'postgresStore',
+      () => postgresStore(as({ url: postgres, tabel: 'x' })),
+      'table" or "journal.table',
+    ],
     [
       'postgresStore',
       () => postgresStore(as({ url: postgres, deleteExpired: { batchsize: 1 } })),
