@@ -1,2 +1,2 @@
--- Values: key, token.
+-- Takes the mark of lock.sql away. Values: key, token.
 DELETE FROM idempotency_records_locks WHERE record_key = ? AND token = ?

@@ -121,7 +121,7 @@ const sound: Tree = {
   'lib/stores/redis/wait.ts': timed('Date.now()'),
   'lib/stores/redis/ioredis/client.ts': loading(inTry("return [name, await import('ioredis')];")),
   'lib/stores/redis/node-redis/client.ts': loading(inTry("return [name, await import('redis')];")),
-  'lib/stores/redis/system.ts': "export const system: string = 'redis';\n",
+  'lib/stores/redis/system.ts': "export const system = 'redis';\n",
   'lib/cli/servers/redis-servers.ts': loading(inTry("return [name, await import('ioredis')];")),
   'lib/stores/redis/text.ts': "export const text = 'It is an option of ioredis.';\n",
   'test/all.test.ts': testing('it.concurrent'),

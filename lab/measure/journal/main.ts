@@ -46,7 +46,8 @@ console.table(table);
 keepReport(report, 'measure journal', argumentsOf(settings), versions, table);
 
 async function measureRedis(): Promise<string> {
-  const { url, stop } = await startRedis();
+  const server = await startRedis();
+  const { url } = server;
   const cpu = new RedisCpu([url]);
   const client = new Redis(url);
   const stores = [
@@ -63,7 +64,7 @@ async function measureRedis(): Promise<string> {
   const version = await cpu.version();
   client.disconnect();
   cpu.close();
-  await stop();
+  await server.stop();
   return version;
 }
 

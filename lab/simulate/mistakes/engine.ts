@@ -243,8 +243,8 @@ const WRITER = [
     ],
     [
       'a key that was reused meanwhile is answered with the own outcome',
-      "return state === 'released' ? OWN : { kind: 'unknown' };",
-      'return OWN;',
+      "return state === 'released' ? LOST : { kind: 'unknown' };",
+      'return LOST;',
     ],
     [
       'a record that had to be restored is not reported',

@@ -13,7 +13,10 @@ export interface RecoverableOperation {
   /** The function of `onTakeover`. */
   readonly recover: Recover;
   /** Encodes `value` for storage; `undefined` if the operation's policy does not keep it. */
-  outcomeOf(value: unknown, attempt: Pick<Attempt, 'keepsBody' | 'optionFailed'>): Outcome | undefined;
+  outcomeOf(
+    value: unknown,
+    attempt: Pick<Attempt, 'keepsBody' | 'optionFailed'>,
+  ): Outcome | undefined;
 }
 
 /** See {@link ReconcileReport}. `interrupted`: the store is unavailable, or the process is shutting down. */

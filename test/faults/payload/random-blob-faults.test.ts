@@ -16,7 +16,7 @@ const BYTES = 100_000;
 /** How many requests are sent for a key while there are faults: the first two at once. */
 const DUPLICATES = 5;
 const CLIENTS = 16;
-const TIMEOUT_MS = 1_000;
+const TIMEOUT_MS = 2_000;
 
 /** With RANDOM_SEED, the n-th request for a key's blob meets the same fault again. */
 const SEED = Number(process.env.RANDOM_SEED ?? randomInt(2 ** 31));

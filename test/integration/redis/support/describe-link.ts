@@ -360,7 +360,7 @@ export function describeLink({
           for (let attempt = 0; attempt < 100; attempt += 1) {
             const { reply, error, order } = await sent((receiver) =>
               link.eval(COUNT, [key], [], receiver, redirection),
-            ).catch((thrown: unknown) => ({ error: thrown }) as End);
+            ).catch((thrown: unknown) => ({ error: thrown }));
             if (error === undefined) return Number(reply);
             expect(link.failureOf(error)).toMatchObject({
               kind: expect.stringMatching(/^(?:redirected|not_executed)$/),
