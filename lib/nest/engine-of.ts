@@ -26,7 +26,15 @@ export function engineOf(
     events.emit({ type: 'keys_stale', error, errorType: errorTypeOf(error) });
   };
   const { dictionaries } = outcome;
-  const outcomes = new OutcomeTransform(secrets, clock, keysStale, dictionaries, blobs, meter);
+  const outcomes = new OutcomeTransform(
+    secrets,
+    clock,
+    keysStale,
+    dictionaries,
+    blobs,
+    meter,
+    limits.maxUploads,
+  );
   const traceFailed = (error: Error) => {
     events.telemetryFailed('traceOf', error);
   };

@@ -1,4 +1,4 @@
-import { BLOB_DIRECTIONS, BLOB_RESULTS } from '../record/blob-observer.js';
+import { BLOB_DIRECTIONS, BLOB_RESULTS, BLOB_WAIT_ENDS } from '../record/blob-observer.js';
 import type {
   BreakerState,
   LeaseLossReason,
@@ -102,6 +102,11 @@ export const DIRECTION = {
 export const BLOB_RESULT = {
   name: 'idempotency.blob.result',
   values: BLOB_RESULTS,
+};
+
+export const BLOB_WAIT_END = {
+  name: 'idempotency.blob.wait.end',
+  values: BLOB_WAIT_ENDS,
 };
 
 export const RECONCILED = {

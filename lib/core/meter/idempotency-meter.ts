@@ -12,8 +12,16 @@ import type { CountedSubject, StoreCommand } from '../record/idempotency-events.
 import { UNKNOWN_FENCE } from '../record/record.js';
 import { nodeClock, type Clock } from '../util/clock.js';
 import { storeErrorTypeOf, type StoreErrorType } from '../errors/errors.js';
-import type { BlobDirection, BlobResult } from '../record/blob-observer.js';
-import { BLOB_RESULT, DIRECTION, OPERATION, OUTCOME, RECONCILED, WAIT_END } from './attributes.js';
+import type { BlobDirection, BlobResult, BlobWaitEnd } from '../record/blob-observer.js';
+import {
+  BLOB_RESULT,
+  BLOB_WAIT_END,
+  DIRECTION,
+  OPERATION,
+  OUTCOME,
+  RECONCILED,
+  WAIT_END,
+} from './attributes.js';
 import {
   commandAttributes,
   INSTRUMENTS,
@@ -76,6 +84,7 @@ export class IdempotencyMeter {
   private readonly reconciled = PROCESS_INSTRUMENTS.reconciled.start();
   private readonly outcomeBytes = PROCESS_INSTRUMENTS.outcomeBytes.start();
   private readonly blobs = PROCESS_INSTRUMENTS.blobs.start();
+  private readonly uploadWaits = PROCESS_INSTRUMENTS.uploadWaits.start();
   private readonly commands = PROCESS_INSTRUMENTS.commands.start();
   private readonly outages = new Outage();
   private lastFailure: StoreReading['lastFailure'];
@@ -104,6 +113,7 @@ export class IdempotencyMeter {
       reconciled: this.reconciled.read(),
       outcomeBytes: this.outcomeBytes.read(),
       blobs: this.blobs.read(),
+      uploadWaits: this.uploadWaits.read(),
     };
   }
 
@@ -241,6 +251,12 @@ export class IdempotencyMeter {
       [DIRECTION.name]: direction,
       [BLOB_RESULT.name]: result,
     });
+  }
+
+  /** @internal */
+  uploadWaited(end: BlobWaitEnd, ms: number): void {
+    this.uploadWaits.at(end).add(ms);
+    this.recorder?.(PROCESS_INSTRUMENTS.uploadWaits.name, ms, { [BLOB_WAIT_END.name]: end });
   }
 
   private request({ operation, transport }: CountedSubject, result: RequestResult): void {

@@ -2,6 +2,7 @@ import type { StoreCommand } from '../record/idempotency-events.js';
 import type { StoreErrorType } from '../errors/errors.js';
 import {
   BLOB_RESULT,
+  BLOB_WAIT_END,
   BREAKER,
   COMMAND,
   DIRECTION,
@@ -206,6 +207,13 @@ export const PROCESS_INSTRUMENTS = {
     description: 'How long the blob store took to put or to get a body.',
     ...by(DIRECTION, by(BLOB_RESULT, DURATION)),
     read: ({ blobs }) => samplesOf([DIRECTION, BLOB_RESULT], blobs),
+  },
+  uploadWaits: {
+    name: 'idempotency.blob.wait.duration',
+    unit: 's',
+    description: 'How long bodies waited to be put, because as many were put as may be at a time.',
+    ...by(BLOB_WAIT_END, DURATION),
+    read: ({ uploadWaits }) => samplesOf([BLOB_WAIT_END], uploadWaits),
   },
   reconciled: {
     name: 'idempotency.reconciled.records',

@@ -9,7 +9,7 @@ import type {
   WaitEnd,
 } from '../record/events.js';
 import type { StoreCommand } from '../record/idempotency-events.js';
-import type { BlobDirection, BlobResult } from '../record/blob-observer.js';
+import type { BlobDirection, BlobResult, BlobWaitEnd } from '../record/blob-observer.js';
 import type { StoreErrorType } from '../errors/errors.js';
 
 /**
@@ -33,6 +33,8 @@ export interface MeterReading {
   readonly blobs: Readonly<
     Partial<Record<BlobDirection, Readonly<Partial<Record<BlobResult, HistogramReading>>>>>
   >;
+  /** How long bodies waited for one of the places that `limits.maxUploads` allows. */
+  readonly uploadWaits: Readonly<Partial<Record<BlobWaitEnd, HistogramReading>>>;
 }
 
 export interface OperationReading {

@@ -2,6 +2,7 @@ import type { OutcomeCodec } from '../record/outcome-codec.js';
 import type { FinishedState } from '../record/record.js';
 import {
   COMPRESSION,
+  DEFAULT_MAX_UPLOADS,
   DICTIONARIES,
   OFFLOAD,
   type CompressionOptions,
@@ -265,6 +266,13 @@ export interface LimitsOptions {
    * @defaultValue no limit, from 1 to 1_000_000
    */
   readonly maxAttemptsPerCaller?: number;
+  /**
+   * How many bodies this process puts into the blob store at a time. One more waits, and its handler with it, for at most
+   * `outcome.offload.putTimeout`; after that, only that its operation is done is kept. A body that is put in the transaction
+   * of its operation has that connection, and does not count.
+   * @defaultValue 16, from 1 to 1_000_000
+   */
+  readonly maxUploads?: number;
   /** How long a shutdown waits for running operations and pending saves. @defaultValue '10s', from '0ms' to '1h' */
   readonly shutdownTimeout?: Duration;
 }
@@ -374,6 +382,7 @@ export const LIMITS: Group<LimitsOptions, ResolvedLimits> = {
     maxWaitersPerKey: numberOf('a tenth of `maxWaiters`, at least 1'),
     maxWaitersPerCaller: numberOf('a quarter of `maxWaiters`, at least 1'),
     maxAttemptsPerCaller: numberOf('no limit'),
+    maxUploads: integer({ default: DEFAULT_MAX_UPLOADS, min: 1, max: 1_000_000 }),
     shutdownTimeout: duration({ default: '10s', min: '0ms', max: '1h' }),
   },
   places: ['module'],

@@ -14,6 +14,7 @@ import { DEFAULT_OFFLOAD, type ResolvedOffload, type ResolvedPackOptions } from 
 import { openSegments, openStream, SEGMENT_BYTES, sealedSegments } from './segments.js';
 import { UnreadableOutcome } from './unreadable-outcome.js';
 import { Upload, type UploadedBody } from './upload.js';
+import { UploadPlaces } from './upload-places.js';
 
 const KEY_BYTES = 32;
 
@@ -38,19 +39,50 @@ export interface Offloaded {
 
 /** Puts bodies into a blob store, and reads them. What a pointer tells is compared with what is read. */
 export class Offload {
+  private readonly places: UploadPlaces;
+
+  /** @param maxUploads - how many bodies are put at a time. */
   constructor(
     private readonly store: BlobStore,
     private readonly clock: Clock,
+    maxUploads: number,
     private readonly observer?: BlobObserver,
-  ) {}
+  ) {
+    this.places = new UploadPlaces(maxUploads, clock, observer);
+  }
 
-  /** @throws {@link BlobUnavailableError}, or another error of the store. */
-  async put(
+  /** @throws {@link BlobUnavailableError}, {@link UploadRefusedError}, or another error of the store. */
+  put(
+    body: Uint8Array,
+    owner: BlobOwner,
+    compression: ResolvedPackOptions['compression'],
+    isEncrypted: boolean,
+    { putTimeout }: ResolvedOffload,
+  ): Promise<Offloaded> {
+    return this.inPlace(owner, putTimeout, () =>
+      this.putNow(body, owner, compression, isEncrypted, putTimeout),
+    );
+  }
+
+  /**
+   * In a transaction, it does not wait for a place: with its connection, it would keep what it waits for from going on, and
+   * its locks from everyone. The pool limits how many these are.
+   */
+  private inPlace<Result>(
+    { transaction }: BlobOwner,
+    waitMs: number,
+    work: () => Promise<Result>,
+    signal?: AbortSignal,
+  ): Promise<Result> {
+    return transaction === undefined ? this.places.use(waitMs, work, signal) : work();
+  }
+
+  private async putNow(
     body: Uint8Array,
     { recordKey, token, retentionMs, transaction }: BlobOwner,
     compression: ResolvedPackOptions['compression'],
     isEncrypted: boolean,
-    { putTimeout }: ResolvedOffload,
+    putTimeout: number,
   ): Promise<Offloaded> {
     const { clock } = this;
     const store = this.storeIn(transaction);
@@ -81,7 +113,7 @@ export class Offload {
    * @param totalMs - how long it may take at all.
    */
   upload(
-    { recordKey, token, retentionMs, transaction }: BlobOwner,
+    owner: BlobOwner,
     compression: ResolvedPackOptions['compression'],
     isEncrypted: boolean,
     { putTimeout, maxBytes }: ResolvedOffload,
@@ -89,6 +121,7 @@ export class Offload {
     totalMs: number,
   ): StartedUpload {
     const { clock } = this;
+    const { recordKey, token, retentionMs, transaction } = owner;
     const store = this.storeIn(transaction);
     const name = blobName(retentionMs, recordKey, token);
     const expiresAt = new Date(clock.wallTime() + retentionMs + totalMs + EXPIRY_MARGIN_MS);
@@ -98,13 +131,15 @@ export class Offload {
       clock,
       { maxBytes, idleMs: putTimeout, totalMs },
       { compressor: compressing, key },
+      (work, signal) => {
+        const observed = () => this.observed('put', work, (bytes) => bytes);
+        return this.inPlace(owner, Math.min(putTimeout, totalMs), observed, signal);
+      },
       (stored, signal) => store.put(name, stored, { expiresAt, signal }),
     );
-    const done = this.observed(
-      'put',
-      () => upload.done,
-      ({ storedBytes }) => storedBytes,
-    ).then((sizes) => offloaded({ store: store.id, name, key }, sizes, compressing && compression));
+    const done = upload.done.then((sizes) =>
+      offloaded({ store: store.id, name, key }, sizes, compressing && compression),
+    );
     done.catch(ignore);
     return { upload, done };
   }

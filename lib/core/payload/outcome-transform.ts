@@ -25,6 +25,7 @@ import {
 import { KeyRing, type KeyById } from './key-ring.js';
 import { Offload, type BlobOwner, type Offloaded, type StartedUpload } from './offload.js';
 import {
+  DEFAULT_MAX_UPLOADS,
   DEFAULT_OFFLOAD,
   isOffloaded,
   type ResolvedOffload,
@@ -58,6 +59,7 @@ export class OutcomeTransform {
    * @param blobs - opened and closed by this.
    * @param dictionaries - all that stored outcomes may be compressed with.
    * @param observer - observes the blob store.
+   * @param maxUploads - how many bodies are put there at a time.
    */
   constructor(
     secrets: SecretKeys | undefined,
@@ -66,10 +68,11 @@ export class OutcomeTransform {
     private readonly dictionaries: Dictionaries = NO_DICTIONARIES,
     private readonly blobs?: BlobStore,
     observer?: BlobObserver,
+    maxUploads = DEFAULT_MAX_UPLOADS,
   ) {
     this.canEncrypt = secrets !== undefined;
     this.hasBlobs = blobs !== undefined;
-    if (blobs !== undefined) this.offload = new Offload(blobs, clock, observer);
+    if (blobs !== undefined) this.offload = new Offload(blobs, clock, maxUploads, observer);
     if (secrets === undefined) return;
     this.ring = new KeyRing(secrets, clock, onStale);
     this.sealing = new Sealing(this.ring, clock);

@@ -141,6 +141,9 @@ export const OFFLOAD: Group<OffloadOptions, ResolvedOffload> = {
   canBeOff: true,
 };
 
+/** Puts of files share Node's four threads, and one to S3 holds 24 MiB: so many keep both busy, in less than 400 MiB. */
+export const DEFAULT_MAX_UPLOADS = 16;
+
 export const DEFAULT_OFFLOAD = resolveGroup('offload', OFFLOAD);
 
 export const DICTIONARIES: Field<DictionariesOptions> & { readonly defaultText: string } = {

@@ -33,9 +33,10 @@ export interface UploadedBody {
   readonly sha256: Buffer;
 }
 
-type RefusalCode = 'idempotency_body_too_large' | 'idempotency_body_too_fast';
+type RefusalCode =
+  'idempotency_body_too_large' | 'idempotency_body_too_fast' | 'idempotency_uploads_full';
 
-/** Why a body that is streamed does not go to the blob store any more, besides the reasons of the store. */
+/** Why a body does not go to the blob store, or not any more, besides the reasons of the store. */
 export class UploadRefusedError extends Error {
   override readonly name = 'UploadRefusedError';
 
@@ -68,11 +69,15 @@ export class Upload {
   private isAwaited = false;
   private isOver = false;
 
-  /** @param put - sends the stream to the store, until the signal aborts. */
+  /**
+   * @param begin - calls what puts the body, which resolves with how many bytes are stored, when it may begin.
+   * @param put - sends the stream to the store, until the signal aborts.
+   */
   constructor(
     private readonly clock: Clock,
     private readonly limits: UploadLimits,
     { compressor, key }: UploadForm,
+    begin: (work: () => Promise<number>, signal: AbortSignal) => Promise<number>,
     put: (stored: Readable, signal: AbortSignal) => Promise<void>,
   ) {
     this.movedAt = clock.now();
@@ -88,9 +93,10 @@ export class Upload {
     const stored = Readable.from(this.counted(sealed), { objectMode: false });
     // A store need not listen from the first moment on, nor to the end.
     for (const stream of [this.source, stored]) stream.on('error', ignore);
-    this.done = this.finished(put(stored, this.controller.signal));
+    const { signal } = this.controller;
+    const work = () => this.moved(() => put(stored, signal));
+    this.done = this.finished(begin(work, signal));
     this.done.catch(ignore);
-    this.watch();
   }
 
   /** Takes the next bytes. @returns whether more may follow at once. */
@@ -145,23 +151,33 @@ export class Upload {
     }
   }
 
-  private async finished(putting: Promise<void>): Promise<UploadedBody> {
+  /** What waits for its turn has a limit of its own, so that this one begins here. */
+  private async moved(put: () => Promise<void>): Promise<number> {
     const { signal } = this.controller;
+    signal.throwIfAborted();
+    this.movedAt = this.clock.now();
+    this.watch();
+    const putting = put();
     // A store may ignore the signal: what it does then is not waited for.
     const aborted = new Promise<never>((_, reject) => {
       signal.addEventListener('abort', () => {
         reject(signal.reason as Error);
       });
     });
+    await Promise.race([putting, aborted]);
+    return this.storedBytes;
+  }
+
+  private async finished(moved: Promise<number>): Promise<UploadedBody> {
+    let storedBytes: number;
     try {
-      await Promise.race([putting, aborted]);
+      storedBytes = await moved;
     } catch (error) {
       this.fail(error);
       throw error;
     }
     this.over();
-    const { bytes: clearBytes, storedBytes } = this;
-    return { clearBytes, storedBytes, sha256: this.sha256.digest() };
+    return { clearBytes: this.bytes, storedBytes, sha256: this.sha256.digest() };
   }
 
   private drained(): void {

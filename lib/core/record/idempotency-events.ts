@@ -256,4 +256,5 @@ const UNCOUNTED: EventCounter = {
   commandFailed: () => undefined,
   recordMoved: () => undefined,
   blobMoved: () => undefined,
+  uploadWaited: () => undefined,
 };

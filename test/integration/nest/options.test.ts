@@ -104,7 +104,7 @@ describe('options', () => {
       reconcile: false,
       operator: { settledFor: 60_000 },
       protectDigests: false,
-      limits: { maxWaiters: 1_000, shutdownTimeout: 10_000 },
+      limits: { maxWaiters: 1_000, maxUploads: 16, shutdownTimeout: 10_000 },
     });
     expect(ofModule({ breaker: true, reconcile: true })).toMatchObject({
       breaker: {

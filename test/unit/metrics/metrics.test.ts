@@ -26,6 +26,7 @@ it('the names are those that dashboards and rules of users refer to', () => {
     ['idempotency.journal.missed', 'counter', '{entry}'],
     ['idempotency.outcome.io', 'counter', 'By'],
     ['idempotency.blob.duration', 'histogram', 's'],
+    ['idempotency.blob.wait.duration', 'histogram', 's'],
     ['idempotency.reconciled.records', 'counter', '{record}'],
   ]);
   expect(METRICS.map(prometheusName)).toEqual([
@@ -44,6 +45,7 @@ it('the names are those that dashboards and rules of users refer to', () => {
     'idempotency_journal_missed_total',
     'idempotency_outcome_io_bytes_total',
     'idempotency_blob_duration_seconds',
+    'idempotency_blob_wait_duration_seconds',
     'idempotency_reconciled_records_total',
   ]);
 });
@@ -152,6 +154,7 @@ describe('opentelemetry', () => {
       meter.recordMoved('put', 300);
       meter.blobMoved('put', 'ok', 40_000_000, 2_000);
       meter.blobMoved('get', 'missing', 0, 3);
+      meter.uploadWaited('begun', 1_500);
       count(meter, { type: 'outcome_unreadable', reason: 'blob_missing' });
       const series = await sdk.read();
       const bytes = (place: string, direction: string) =>
@@ -169,6 +172,9 @@ describe('opentelemetry', () => {
       expect(
         valueOf(series, 'blob.duration', { 'idempotency.blob.result': 'missing' }),
       ).toMatchObject({ count: 1, sum: 0.003 });
+      expect(
+        valueOf(series, 'blob.wait.duration', { 'idempotency.blob.wait.end': 'begun' }),
+      ).toMatchObject({ count: 1, sum: 1.5 });
       expect(
         valueOf(series, 'outcome.unreadable', {
           'idempotency.operation.name': 'pay',

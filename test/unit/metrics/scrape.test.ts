@@ -51,6 +51,7 @@ it('a scrape has these bytes: names, help texts, labels, bounds, and the order o
   meter.commandReplied('begin', sentAt);
   meter.blobMoved('get', 'failed', 0, 10_000);
   meter.blobMoved('put', 'ok', 300_000, 40);
+  meter.uploadWaited('timeout', 60_000);
   meter.recordMoved('get', 310);
   const registry = new Registry();
   const stop = prometheus({ registry }).start({ events: new IdempotencyEvents(meter), meter });

@@ -36,12 +36,15 @@ export const run = {
   /** Of the blobs. */
   directory: '',
   executions: 0,
+  /** What each handler that waits had written when it did so last. */
+  heldAt: [] as number[],
   form: {} as { readonly isCompressible?: boolean; readonly failsAfter?: number },
 };
 
 beforeEach(async () => {
   run.directory = await mkdtemp(join(tmpdir(), 'idempotency-blobs-'));
   run.executions = 0;
+  run.heldAt = [];
   run.form = {};
 });
 afterEach(async () => {
@@ -53,8 +56,13 @@ const next = () => streamOf((run.executions += 1), LARGE, run.form);
 
 /** With or without regard to what `write` returns. */
 async function write(response: ServerResponse, isPatient: boolean, length = LARGE): Promise<void> {
-  for (const chunk of bytesOf((run.executions += 1), length)) {
-    if (!response.write(chunk) && isPatient) await once(response, 'drain');
+  const execution = (run.executions += 1);
+  let bytes = 0;
+  for (const chunk of bytesOf(execution, length)) {
+    bytes += chunk.length;
+    if (response.write(chunk) || !isPatient) continue;
+    run.heldAt[execution - 1] = bytes;
+    await once(response, 'drain');
   }
   response.end();
 }
@@ -79,6 +87,13 @@ class Files {
   @Post('writes')
   @Idempotent()
   writes(@Res() reply: NativeReply) {
+    return write(takeRaw(reply), true);
+  }
+
+  /** It does not wait long for the blob store. */
+  @Post('impatient')
+  @Idempotent({ outcome: { offload: { putTimeout: '200ms' } } })
+  impatient(@Res() reply: NativeReply) {
     return write(takeRaw(reply), true);
   }
 
@@ -159,7 +174,7 @@ export interface Sent {
 
 export type Options = Pick<
   IdempotencyModuleOptions,
-  'outcome' | 'secrets' | 'duplicates' | 'lease' | 'storeErrors'
+  'outcome' | 'secrets' | 'duplicates' | 'lease' | 'storeErrors' | 'limits'
 > & {
   readonly blobs?: BlobStore;
 };

@@ -192,6 +192,7 @@ describe('options', () => {
       ['limits', 'maxWaitersPerKey', 1, 1_000_000, ''],
       ['limits', 'maxWaitersPerCaller', 1, 1_000_000, ''],
       ['limits', 'maxAttemptsPerCaller', 1, 1_000_000, ''],
+      ['limits', 'maxUploads', 1, 1_000_000, ''],
       ['limits', 'shutdownTimeout', 0, 3_600_000, "'0ms' to '1h'"],
       ['breaker', 'errorThresholdPercentage', 1, 99, ''],
       ['breaker', 'volumeThreshold', 1, 1_000_000, ''],
