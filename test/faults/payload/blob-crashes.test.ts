@@ -154,42 +154,67 @@ describeWithClock('A worker that dies by kill -9 with a large body', () => {
     expect(lab.effects(key)).toHaveLength(1);
   });
 
-  it.each([false, true])(
-    'while it sends leaves a client that knows it, and an outcome that is replayed; streamed: %s',
-    async (isStreamed) => {
-      const key = `sending-${isStreamed}`;
-      const body = { bytes: HUGE, isStreamed };
-      const victim = await start('run');
-      const sent = request(`${victim.url}/effects`, {
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          'idempotency-key': key,
-          [CALLER_HEADER]: CALLER,
-        },
-      });
-      sent.end(JSON.stringify(body));
-      const [response] = (await once(sent, 'response')) as [IncomingMessage];
-      let bytes = 0;
-      const broken = new Promise((resolve) => response.once('error', resolve));
-      response.on('data', (chunk: Buffer) => {
-        bytes += chunk.length;
-        response.pause();
-      });
-      await once(response, 'data');
+  /** A client that has a beginning of the response, and reads no further until its worker is dead. */
+  async function begun(victim: LabWorker, key: string, body: EffectRequest) {
+    const sent = request(`${victim.url}/effects`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'idempotency-key': key,
+        [CALLER_HEADER]: CALLER,
+      },
+    });
+    sent.end(JSON.stringify(body));
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    let bytes = 0;
+    const broken = new Promise((resolve) => response.once('error', resolve));
+    response.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      response.pause();
+    });
+    await once(response, 'data');
+    return async () => {
       await lab.kill(victim);
       response.on('data', () => response.resume()).resume();
       expect(await broken).toMatchObject({ code: 'ECONNRESET' });
       expect(bytes).toBeLessThan(HUGE);
+    };
+  }
 
-      const replay = await lab.client.send(survivors.get('run')!.url, key, {
-        body,
-      });
+  it.each<[boolean, Delivery]>([
+    [false, 'stored-first'],
+    [true, 'stored-first'],
+    [true, 'hold-last'],
+  ])(
+    'while it sends leaves a client that knows it, and an outcome that is replayed; streamed: %s, %s',
+    async (isStreamed, delivery) => {
+      const key = `sending-${isStreamed}-${delivery}`;
+      const body = { bytes: HUGE, isStreamed };
+      const kill = await begun(await start('run', delivery), key, body);
+      const survivor = survivors.get('run')!;
+      // Held last, it is sent before it is stored.
+      await until(async () => (await ask(survivor, key, body)).status === 201, LIMIT_MS);
+      await kill();
+      const replay = await ask(survivor, key, body);
       expect(replay).toMatchObject({ status: 201, replayed: true });
       expect(isWhole(replay, HUGE)).toBe(true);
       expect(lab.effects(key)).toHaveLength(1);
     },
   );
+
+  it('while it sends what is not stored yet leaves a client that knows it, and no second effect', async () => {
+    const key = 'sending-unstored';
+    const body = { bytes: HUGE, isStreamed: true };
+    const kill = await begun(await start('reject', 'hold-last'), key, body);
+    await kill();
+    clock.pass(LEASE_MS);
+    // The record may just have been written.
+    const response = await ask(survivors.get('reject')!, key, body);
+    if (response.status !== 201) {
+      expect(response).toMatchObject({ status: 409, code: 'idempotency_outcome_unknown' });
+    } else expect(isWhole(response, HUGE)).toBe(true);
+    expect(lab.effects(key)).toHaveLength(1);
+  });
 
   it('leaves nothing that was not reported, and no client with other bytes than those of its execution', () => {
     const { objections } = lab.judge({
