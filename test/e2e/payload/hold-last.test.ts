@@ -8,10 +8,17 @@ import { describe, expect, it } from '@jest/globals';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import compression from 'compression';
 import { staticKeys } from 'nestjs-idempotency';
+import { s3Blobs } from 'nestjs-idempotency/blobs/s3';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { postgresBlobs } from 'nestjs-idempotency/postgres';
+import { clientAt, S3Gateway, startS3rver } from '../../integration/blobs/support/s3-server.js';
 import { platforms } from '../../support/http/combinations.js';
 import { Http2Client } from '../../support/http/wire/http2-client.js';
 import type { OutcomeOptions } from '../../support/internals/core.js';
+import { afterTest } from '../../support/jest/after-test.js';
+import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
+import { usePostgres } from '../../support/postgres/use-postgres.js';
+import { useServer } from '../../support/servers/use-server.js';
 import { FaultyStore, heldReply, lostRequest } from '../../support/stores/faulty-store.js';
 import { Gate } from '../../support/waiting/gate.js';
 import { until } from '../../support/waiting/until.js';
@@ -244,6 +251,61 @@ it('A body that compression changes on its way is stored as its handler wrote it
   await once(response, 'end');
   expect(await send('pipe')).toMatchObject({ isReplayed: true, bytes: LARGE, digest: digestOf(1) });
 });
+
+describe.each(['S3', 'PostgreSQL'])(
+  'In %s, a large body that is sent while it is stored',
+  (where) => {
+    const server = usePostgres();
+    const s3 = useServer(() => startS3rver());
+
+    /** Of which nothing, or only a beginning, is stored after {@link fail}. */
+    async function place() {
+      if (where === 'S3') {
+        const gateway = await S3Gateway.start(s3.port);
+        afterTest(() => gateway.stop());
+        const client = clientAt(gateway.url, { maxAttempts: 1 });
+        afterTest(() => client.destroy());
+        return {
+          store: s3Blobs({ client, bucket: 'outcomes' }),
+          fail: () => {
+            gateway.follow(({ method }) => (method === 'PUT' ? 'cut the request' : 'none'));
+            return Promise.resolve();
+          },
+        };
+      }
+      const url = await server.newDatabase();
+      const store = postgresBlobs({ url });
+      await store.migrate();
+      const pool = openPostgresPool(url);
+      afterTest(() => pool.end());
+      const full =
+        'ALTER TABLE idempotency_blobs ADD CONSTRAINT full_disk CHECK (part < 1) NOT VALID';
+      return {
+        store,
+        fail: async () => {
+          await pool.query(full);
+        },
+      };
+    }
+
+    it('is whole, and replayed; and cut where the store fails, and not run again', async () => {
+      const { store, fail } = await place();
+      const { send, events } = await start('express', { ...HOLD_LAST, blobs: store });
+      const whole = { status: 201, bytes: LARGE, digest: digestOf(1), error: undefined };
+      expect(await send('file')).toMatchObject({ ...whole, isReplayed: false, length: undefined });
+      expect(await send('file')).toMatchObject({
+        ...whole,
+        isReplayed: true,
+        length: String(LARGE),
+      });
+      await fail();
+      expect(await send('file', 'failing')).toMatchObject(CUT);
+      await until(() => events.filter(({ type }) => type === 'ended').length === 2);
+      expect(await send('file', 'failing')).toMatchObject(NOT_KEPT);
+      expect(run.executions).toBe(2);
+    });
+  },
+);
 
 describe('Over HTTP/2, a large body', () => {
   async function over(options: Options, use: (client: Http2Client) => Promise<void>) {

@@ -173,6 +173,34 @@ describe('A large response of a transaction that is rolled back', () => {
     },
   );
 
+  it.each(platforms)(
+    'on %s cuts the connection where it is sent while it is stored, and a retry runs',
+    async (platform) => {
+      const outcome = { offload: { aboveBytes: 10_000, delivery: 'hold-last' } } as const;
+      const { scenario: next, unitOfWork, events } = await start(here(), { outcome }, platform);
+      const scenario = next();
+      unitOfWork.beforeCommit = () => {
+        throw new Error('the commit failed');
+      };
+      await expect(scenario.post('/streamed')).rejects.toThrow(
+        /^the connection ended after .* 201 /,
+      );
+      await until(() => events.some(({ type }) => type === 'ended'));
+      expect([await storedBlobs(), await bank.committed(scenario)]).toEqual([[], []]);
+      expect(rolledBack(events)).toHaveLength(1);
+      unitOfWork.beforeCommit = () => undefined;
+      const again = await scenario.post('/streamed');
+      expect(again.status).toBe(201);
+      expect(again.header('content-length')).toBeUndefined();
+      expect(await bank.committed(scenario)).toEqual([2]);
+      expect(await storedBlobs()).toHaveLength(1);
+      const replay = await scenario.post('/streamed');
+      expect([replay.status, replay.replayed]).toEqual([201, true]);
+      expect(replay.body.equals(again.body)).toBe(true);
+      expect(scenario.executions).toBe(2);
+    },
+  );
+
   it('as its failure is kept: the blob of the failure is, the writes are not', async () => {
     const { scenario: next } = await start(here());
     const scenario = next();
