@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import {
   BadRequestException,
   type CallHandler,
@@ -46,8 +47,10 @@ import { map, type Observable } from 'rxjs';
 import { GraphQLError } from 'graphql';
 import { useStores } from '../../support/http/combinations.js';
 import { type Scenario, scenarioOf } from '../../support/http/scenario.js';
+import { afterTest } from '../../support/jest/after-test.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { until } from '../../support/waiting/until.js';
+import { folderOfBlobs } from '../../support/stores/folder-of-blobs.js';
 import { FaultyStore, unavailable } from '../../support/stores/faulty-store.js';
 import {
   ask,
@@ -122,6 +125,16 @@ class OrdersResolver {
   @ResolveField(() => String)
   isDate(@Parent() { at }: Order): string {
     return at instanceof Date ? 'a Date' : typeof at;
+  }
+}
+
+@Resolver()
+class LargeResolver {
+  @Mutation(() => String)
+  @Idempotent()
+  async large(@InScenario() scenario: Scenario): Promise<string> {
+    await scenario.run();
+    return randomBytes(100_000).toString('hex');
   }
 }
 
@@ -339,6 +352,27 @@ afterEach(() => {
 });
 
 const charge = (field: string) => `mutation { field: ${field} { execution amount } }`;
+
+it('the value of a mutation with more than outcome.maxBytes is in the blob store, and replayed from there', async () => {
+  const blobs = await folderOfBlobs();
+  const own = await startGraphqlApp({
+    store: memoryStore(),
+    resolvers: [LargeResolver],
+    options: { blobs: blobs.store, outcome: { maxBytes: 50_000 } },
+  });
+  afterTest(() => own.close());
+  const scenario = own.scenario();
+  const document = 'mutation { large }';
+  const first = await ask(scenario, document);
+  expect(first.data.large).toHaveLength(200_000);
+  expect(await blobs.names()).toHaveLength(1);
+  expect((await ask(scenario, document)).data).toEqual(first.data);
+  await blobs.clear();
+  expect(codesIn(await ask(scenario, document))).toEqual({
+    large: 'idempotency_response_not_kept',
+  });
+  expect(scenario.executions).toBe(1);
+});
 
 describe('the value of a mutation', () => {
   const askFor = (scenario: Scenario, field: string, selection = '') =>

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import {
   type CallHandler,
   ClassSerializerInterceptor,
@@ -39,8 +40,10 @@ import {
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { messageHeader, messageId, payloadField, payloadKey } from 'nestjs-idempotency/message';
 import { redisStore } from 'nestjs-idempotency/redis';
+import type { BlobStore } from 'nestjs-idempotency/store';
 import { from, lastValueFrom, map, merge, type Observable, take } from 'rxjs';
 import { Exclude } from 'class-transformer';
+import { folderOfBlobs } from '../../support/stores/folder-of-blobs.js';
 import { until } from '../../support/waiting/until.js';
 import { freePort } from '../../support/servers/free-port.js';
 import { Gate } from '../../support/waiting/gate.js';
@@ -60,9 +63,12 @@ afterEach(async () => {
 async function start(
   reply: () => unknown,
   options: IdempotencyOptions = {},
-  more: Partial<NonNullable<TcpOptions['options']>> & { filter?: Noting } = {},
+  more: Partial<NonNullable<TcpOptions['options']>> & {
+    filter?: Noting;
+    blobs?: BlobStore;
+  } = {},
 ) {
-  const { filter, ...server } = more;
+  const { filter, blobs, ...server } = more;
   let runs = 0;
   @Controller()
   class Orders {
@@ -90,7 +96,7 @@ async function start(
     { transport: Transport.TCP, options: { ...place, ...server } },
     {
       controllers: [Orders],
-      options: { store: memoryStore() },
+      options: { store: memoryStore(), ...(blobs && { blobs }) },
       configure: (nest) => filter && nest.useGlobalFilters(filter),
     },
   );
@@ -110,6 +116,23 @@ describe('a reply', () => {
     const text = '2026-01-02T03:04:05.678Z';
     expect(await ask()).toEqual({ at: text, all: [text] });
     expect(await ask()).toEqual({ at: text, all: [text] });
+    expect(runs()).toBe(1);
+  });
+
+  it('with more than outcome.maxBytes is in the blob store, and replayed from there', async () => {
+    const blobs = await folderOfBlobs();
+    const note = randomBytes(100_000).toString('hex');
+    const { ask, runs } = await start(
+      () => ({ note, run: runs() }),
+      { outcome: { maxBytes: 50_000 } },
+      { blobs: blobs.store },
+    );
+    expect(await ask()).toEqual({ note, run: 1 });
+    expect(await blobs.names()).toHaveLength(1);
+    expect(await ask()).toEqual({ note, run: 1 });
+    expect(runs()).toBe(1);
+    await blobs.clear();
+    await expect(ask()).rejects.toMatchObject({ code: 'idempotency_response_not_kept' });
     expect(runs()).toBe(1);
   });
 

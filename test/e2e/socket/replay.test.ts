@@ -1,17 +1,22 @@
+import { randomBytes } from 'node:crypto';
 import { MessageBody, SubscribeMessage, WebSocketGateway, WsException } from '@nestjs/websockets';
 import { Body, Controller, ParseIntPipe, Post } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
 import { concat, NEVER, Observable, of, throwError } from 'rxjs';
 import { useStores } from '../../support/http/combinations.js';
 import { InScenario as InHttpScenario, type Scenario } from '../../support/http/scenario.js';
+import { afterTest } from '../../support/jest/after-test.js';
 import { useServer } from '../../support/servers/use-server.js';
+import { folderOfBlobs } from '../../support/stores/folder-of-blobs.js';
 import { expectReplay } from '../../support/http/expectations.js';
 import {
   InScenario,
   KnownCallers,
   payloadOf,
   socketCombinations,
+  socketPlatforms,
   startSocketApp,
 } from './support/socket-app.js';
 
@@ -54,6 +59,13 @@ class Payments extends KnownCallers {
   @Idempotent({ key: { required: false } })
   async payWithOrWithout(@InScenario() scenario: Scenario) {
     return { event: 'paid', data: await scenario.response() };
+  }
+
+  @SubscribeMessage('large')
+  @Idempotent()
+  async large(@InScenario() scenario: Scenario) {
+    await scenario.run();
+    return { event: 'large', data: randomBytes(100_000).toString('hex') };
   }
 
   /** Unprotected if the client says so; then it never ends. */
@@ -363,3 +375,29 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     });
   });
 });
+
+it.each(socketPlatforms)(
+  'a value with more than outcome.maxBytes is in the blob store, and replayed from there over %s',
+  async (platform) => {
+    const blobs = await folderOfBlobs();
+    const app = await startSocketApp({
+      platform,
+      store: memoryStore(),
+      gateways: [Payments],
+      options: { blobs: blobs.store, outcome: { maxBytes: 50_000 } },
+    });
+    afterTest(() => app.close());
+    const scenario = app.scenario();
+    const client = await app.connect('alice');
+    const first = await client.ask('large', payloadOf(scenario));
+    expect(first.data).toHaveLength(200_000);
+    expect(await blobs.names()).toHaveLength(1);
+    expect(await client.ask('large', payloadOf(scenario))).toEqual(first);
+    await blobs.clear();
+    expect(await client.ask('large', payloadOf(scenario))).toMatchObject({
+      event: 'exception',
+      data: { code: 'idempotency_response_not_kept' },
+    });
+    expect(scenario.executions).toBe(1);
+  },
+);
