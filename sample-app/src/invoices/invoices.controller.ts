@@ -14,14 +14,15 @@ export class InvoicesController {
   constructor(private readonly payments: PaymentsService) {}
 
   /**
-   * Gives a number, so a retry must get the same invoice: 40 MB, which are streamed into a file, and from it, and are never
-   * in memory as a whole. The record stays for a day, and says that there is an invoice; the file for an hour.
+   * Gives a number, so a retry must get the same invoice: 40 MB, which are streamed into a file, and are never in memory as
+   * a whole. The client gets them meanwhile but for their end, which waits for file and record; a retry, from the file. The
+   * record stays for a day, and says that there is an invoice; the file for an hour.
    */
   @Post()
   @Idempotent({
     operation: 'payments.invoice',
     transaction: false,
-    outcome: { bodyRetention: '1h' },
+    outcome: { bodyRetention: '1h', offload: { delivery: 'hold-last' } },
   })
   @ApiProduces('text/csv')
   @ApiCreatedResponse({ schema: { type: 'string', format: 'binary' } })
