@@ -37,6 +37,7 @@ const folders = {
   'stores/redis':
     'core/{errors,options,util,record,store,store/diagnosis,operator} stores/redis/{link,ioredis,scripts,diagnosis}',
   'stores/redis/node-redis': 'core/{errors,options,util,store} stores/redis stores/redis/link',
+  'stores/redis/valkey-glide': 'core/{errors,options} stores/redis stores/redis/link',
   'transactions/shared': 'core/{errors,util,transaction}',
   'stores/shared': 'core/{errors,options,util,record,store}',
   'stores/postgres/sql': 'core/options',

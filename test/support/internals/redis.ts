@@ -8,6 +8,8 @@ export {
 } from '../../../lib/stores/redis/node-redis/node-redis-link.js';
 export { openConnection as openNodeRedis } from '../../../lib/stores/redis/node-redis/own-connection.js';
 export { NODE_REDIS_OWN } from '../../../lib/stores/redis/node-redis/node-redis-store.js';
+export { glideLink } from '../../../lib/stores/redis/valkey-glide/glide-link.js';
+export { GLIDE_OWN } from '../../../lib/stores/redis/valkey-glide/glide-store.js';
 export { COMMON, OWN } from '../../../lib/stores/redis/redis-store-options.js';
 export {
   LARGEST_IN_SCRIPTS,

@@ -2,8 +2,10 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 import { Cluster, type Redis, type RedisOptions } from 'ioredis';
 import { nodeRedisStore } from 'nestjs-idempotency/node-redis';
 import { redisStore, type RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { glideStore } from 'nestjs-idempotency/valkey-glide';
 import { createClient, createCluster } from 'redis';
 import { RedisCluster } from '../../../support/redis/redis-cluster.js';
+import { glideClient } from '../../../support/redis/glide-clients.js';
 import { follow } from '../../../support/redis/redis-sentinel.js';
 import { RedisNode } from '../../../support/redis/redis-node.js';
 import { RedisProxy } from '../../../support/redis/proxy/redis-proxy.js';
@@ -15,6 +17,7 @@ import { beginCommand } from '../../../support/stores/commands.js';
 import { closeAfterTest, ownStore, userClient } from '../support/fixture.js';
 import {
   believing,
+  believingGlide,
   believingNodeRedis,
   CROWDS,
   SHIFTS,
@@ -112,6 +115,15 @@ const byClusterOfNodeRedis: Reach = async (isBelieving = false) => {
   return { proxies, store: nodeRedisStore({ client }) };
 };
 
+/** Its cluster client knows servers by the addresses that they announce, not by those of proxies. */
+const byGlide: Reach = async (isBelieving = false) => {
+  const proxy = await proxied(single);
+  const client = await glideClient(proxy.port, { requestTimeout: 1_000 });
+  closeAfterTest({ stop: async () => client.close() });
+  if (isBelieving) believingGlide(client);
+  return { proxies: [proxy], store: glideStore({ client }) };
+};
+
 async function connected(client: {
   on(event: 'error', listener: () => void): unknown;
   connect(): Promise<unknown>;
@@ -126,6 +138,7 @@ const clients: [string, Reach][] = [
   ['of node-redis, by RESP 2', byNodeRedis(2)],
   ['of node-redis, by RESP 3', byNodeRedis(3)],
   ['of node-redis, to a cluster', byClusterOfNodeRedis],
+  ['of GLIDE', byGlide],
   ['of the user', singleWith({ enableAutoPipelining: false })],
   [
     'of the user, with auto-pipelining',

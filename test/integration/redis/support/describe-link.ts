@@ -26,6 +26,8 @@ export interface LinkUnderTest {
   readonly isCluster?: boolean;
   /** It cannot ask servers one by one. */
   readonly isBlind?: boolean;
+  /** Its client hides its connections, and opens none for subscriptions or for WAIT. */
+  readonly isHidden?: boolean;
 }
 
 interface Server {
@@ -83,7 +85,8 @@ export function describeLink({
   openAt,
   moveSlot,
   isCluster = false,
-  isBlind = false,
+  isHidden = false,
+  isBlind = isHidden,
 }: LinkUnderTest): void {
   describe(`The link ${name}`, () => {
     let link: RedisLink;
@@ -239,7 +242,8 @@ export function describeLink({
       await atAll('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
       await until(async () => String((await evaluated(ECHO, key, 'again')).reply) === 'again');
       await until(() => link.unavailable === undefined);
-      if (!isCluster) expect(events.slice(start)).toEqual([{ kind: 'lost' }, { kind: 'ready' }]);
+      const seen = isHidden ? [] : [{ kind: 'lost' }, { kind: 'ready' }];
+      if (!isCluster) expect(events.slice(start)).toEqual(seen);
     });
 
     it('lists the strings of every server, page by page', async () => {
@@ -262,45 +266,70 @@ export function describeLink({
       expect([...found].sort()).toEqual(expected.sort());
     });
 
-    it('notifies who subscribes to a channel that is named like a key, until they unsubscribe', async () => {
-      const received: string[] = [];
-      const subscriber = link.subscribe((channel) => received.push(channel));
-      const channel = newKey();
-      const publish = () =>
-        evaluated('return redis.call(ARGV[1], KEYS[1], ARGV[2])', channel, link.publishCommand, '');
-      await subscriber.subscribe(channel);
-      await publish();
-      await until(() => received.length === 1);
-      expect(received).toEqual([channel]);
-      await subscriber.unsubscribe(channel);
-      const { reply } = await publish();
-      expect(Number(reply)).toBe(0);
-      subscriber.close();
-    });
-
-    it('keeps its replies and its messages in step when a listener throws', async () => {
-      const warned = jest.spyOn(process, 'emitWarning').mockReturnValue();
-      const received: string[] = [];
-      const subscriber = link.subscribe((channel) => {
-        received.push(channel);
-        throw new Error('of a listener');
+    if (isHidden) {
+      it('refuses to subscribe, and to wait for replicas', () => {
+        const refused = expect.objectContaining({ code: 'idempotency_options_invalid' });
+        expect(() => link.subscribe(() => undefined)).toThrow(refused);
+        expect(() => link.wait({ count: 1, timeoutMs: 1 })).toThrow(refused);
       });
-      const key = newKey();
-      await subscriber.subscribe(key);
-      const publish = "redis.call(ARGV[1], KEYS[1], '') return ARGV[2]";
-      for (const number of ['1', '2', '3']) {
-        const { reply } = await evaluated(publish, key, link.publishCommand, number);
-        expect(String(reply)).toBe(number);
-      }
-      await until(() => received.length === 3);
-      expect(received).toEqual([key, key, key]);
-      expect(warned.mock.calls.map(([text]) => String(text))).toEqual(
-        Array(3).fill(expect.stringContaining('of a listener')),
-      );
-      warned.mockRestore();
-      await subscriber.unsubscribe(key);
-      subscriber.close();
-    });
+    } else {
+      it('notifies who subscribes to a channel that is named like a key, until they unsubscribe', async () => {
+        const received: string[] = [];
+        const subscriber = link.subscribe((channel) => received.push(channel));
+        const channel = newKey();
+        const publish = () =>
+          evaluated(
+            'return redis.call(ARGV[1], KEYS[1], ARGV[2])',
+            channel,
+            link.publishCommand,
+            '',
+          );
+        await subscriber.subscribe(channel);
+        await publish();
+        await until(() => received.length === 1);
+        expect(received).toEqual([channel]);
+        await subscriber.unsubscribe(channel);
+        const { reply } = await publish();
+        expect(Number(reply)).toBe(0);
+        subscriber.close();
+      });
+
+      it('keeps its replies and its messages in step when a listener throws', async () => {
+        const warned = jest.spyOn(process, 'emitWarning').mockReturnValue();
+        const received: string[] = [];
+        const subscriber = link.subscribe((channel) => {
+          received.push(channel);
+          throw new Error('of a listener');
+        });
+        const key = newKey();
+        await subscriber.subscribe(key);
+        const publish = "redis.call(ARGV[1], KEYS[1], '') return ARGV[2]";
+        for (const number of ['1', '2', '3']) {
+          const { reply } = await evaluated(publish, key, link.publishCommand, number);
+          expect(String(reply)).toBe(number);
+        }
+        await until(() => received.length === 3);
+        expect(received).toEqual([key, key, key]);
+        expect(warned.mock.calls.map(([text]) => String(text))).toEqual(
+          Array(3).fill(expect.stringContaining('of a listener')),
+        );
+        warned.mockRestore();
+        await subscriber.unsubscribe(key);
+        subscriber.close();
+      });
+
+      it('waits for replicas on a connection of its own, and says how the writes fared', async () => {
+        const waiting = link.wait({ count: 10, timeoutMs: 50 });
+        const { reply, unreplicated } = await asked(waiting, (receiver) =>
+          waiting.eval(ECHO, [newKey()], ['x'], receiver),
+        );
+        expect(String(reply)).toBe('x');
+        expect(waiting.failureOf(unreplicated)).toMatchObject({ kind: 'unreplicated' });
+        await waiting.close();
+        expect(waiting.unavailable).toMatchObject({ kind: 'rejected' });
+        expect(link.unavailable).toBeUndefined();
+      });
+    }
 
     if (openAt !== undefined) {
       it.each([
@@ -360,7 +389,7 @@ export function describeLink({
           for (let attempt = 0; attempt < 100; attempt += 1) {
             const { reply, error, order } = await sent((receiver) =>
               link.eval(COUNT, [key], [], receiver, redirection),
-            ).catch((thrown: unknown) => ({ error: thrown }));
+            ).catch((thrown: unknown): End => ({ error: thrown }));
             if (error === undefined) return Number(reply);
             expect(link.failureOf(error)).toMatchObject({
               kind: expect.stringMatching(/^(?:redirected|not_executed)$/),
@@ -376,18 +405,6 @@ export function describeLink({
         expect(await Promise.all(names.map(counted))).toEqual(names.map(() => 2));
       });
     }
-
-    it('waits for replicas on a connection of its own, and says how the writes fared', async () => {
-      const waiting = link.wait({ count: 10, timeoutMs: 50 });
-      const { reply, unreplicated } = await asked(waiting, (receiver) =>
-        waiting.eval(ECHO, [newKey()], ['x'], receiver),
-      );
-      expect(String(reply)).toBe('x');
-      expect(waiting.failureOf(unreplicated)).toMatchObject({ kind: 'unreplicated' });
-      await waiting.close();
-      expect(waiting.unavailable).toMatchObject({ kind: 'rejected' });
-      expect(link.unavailable).toBeUndefined();
-    });
 
     it('reads INFO', async () => {
       const { reply } = await asked(link, (receiver) => link.info(receiver));

@@ -114,9 +114,18 @@ export function believingNodeRedis<Client extends object>(client: Client): Clien
     for (const node of masters) believingNodeRedis(node.client);
     return client;
   }
-  const sender = client as unknown as Record<'sendCommand', Send>;
-  const send = sender.sendCommand.bind(client);
-  sender.sendCommand = async (words, options) => {
+  return believingWords(client, 'sendCommand');
+}
+
+/** The same mistake in a client of GLIDE. */
+export function believingGlide<Client extends object>(client: Client): Client {
+  return believingWords(client, 'customCommand');
+}
+
+function believingWords<Client extends object>(client: Client, method: string): Client {
+  const sender = client as unknown as Record<string, Send>;
+  const send = sender[method]!.bind(client);
+  sender[method] = async (words, options) => {
     const reply = await send(words, options);
     const [name, ...args] = words as readonly unknown[];
     return name === 'EVALSHA' ? renamed(reply, args[NONCE]) : reply;

@@ -20,7 +20,7 @@ import {
   POSTGRES_OPTIONS,
   TABLE,
 } from '../../internals/postgres.js';
-import { COMMON, NODE_REDIS_OWN, OWN, REDIS_JOURNAL } from '../../internals/redis.js';
+import { COMMON, GLIDE_OWN, NODE_REDIS_OWN, OWN, REDIS_JOURNAL } from '../../internals/redis.js';
 import { SQLITE_OPTIONS } from '../../internals/sqlite.js';
 import { MYSQL_OWN, MYSQL_TABLE } from '../../internals/mysql.js';
 import { projectRoot } from '../../project-root.js';
@@ -67,6 +67,7 @@ const OTHERS: Readonly<Record<string, object>> = {
   'lib/stores/redis/redis-store-options.ts': { ...COMMON, ...OWN },
   'lib/stores/redis/redis-journal.ts': REDIS_JOURNAL.fields,
   'lib/stores/redis/node-redis/node-redis-store.ts': NODE_REDIS_OWN,
+  'lib/stores/redis/valkey-glide/glide-store.ts': GLIDE_OWN,
   'lib/stores/postgres/postgres-store-options.ts': POSTGRES_OPTIONS,
   'lib/stores/postgres/postgres-journal.ts': POSTGRES_JOURNAL.fields,
   'lib/stores/postgres/postgres-blobs.ts': POSTGRES_BLOBS,
