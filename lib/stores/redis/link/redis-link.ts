@@ -60,7 +60,8 @@ export type LinkEvent =
  * The way to Redis: what the store asks of a client. To one server, or to a cluster, whose link finds the server that has
  * a key. Replies are as the server sends them, bytes as Buffers. Nothing is sent twice, and nothing is kept to be sent
  * later: what cannot be sent now fails. The verbs throw an error if nothing was sent. They send in the order in which
- * they are called, as far as their keys are of one slot.
+ * they are called, as far as their keys are of one slot; by a client that does not, at least what names a key of `set`
+ * after it.
  */
 export interface RedisLink {
   /** What precedes each key, which the link adds; not to the pattern of a scan. */

@@ -22,6 +22,8 @@ export class ClientCommands implements Commands, OrderedConnection {
   readonly order: ReplyOrder;
   /** The client may owe replies to others, and to what has timed out. */
   readonly pending = undefined;
+  /** By key, the last SET in flight: of commands sent at once, GLIDE lets others pass a long one. */
+  private readonly settings = new Map<string, Promise<void>>();
   private current = this.newSocket();
   private isReplacing = false;
 
@@ -54,19 +56,29 @@ export class ClientCommands implements Commands, OrderedConnection {
   }
 
   evalsha(sha1: string, keys: Keys, args: Arguments, receiver: ReplyReceiver): void {
-    this.send(['EVALSHA', sha1, String(keys.length), ...keys, ...args], receiver);
+    void this.sendAfterSet(
+      keys,
+      ['EVALSHA', sha1, String(keys.length), ...keys, ...args],
+      receiver,
+    );
   }
 
   eval(text: string, keys: Keys, args: Arguments, receiver: ReplyReceiver): void {
-    this.send(['EVAL', text, String(keys.length), ...keys, ...args], receiver);
+    void this.sendAfterSet(keys, ['EVAL', text, String(keys.length), ...keys, ...args], receiver);
   }
 
   get(key: string, receiver: ReplyReceiver): void {
-    this.send(['GET', key], receiver);
+    void this.sendAfterSet([key], ['GET', key], receiver);
   }
 
   set(key: string, value: readonly Buffer[], expiryMs: number, receiver: ReplyReceiver): void {
-    this.send(['SET', key, Buffer.concat(value), 'PX', String(expiryMs)], receiver);
+    const words = ['SET', key, Buffer.concat(value), 'PX', String(expiryMs)];
+    const { settings } = this;
+    const setting = this.sendAfterSet([key], words, receiver);
+    settings.set(key, setting);
+    void setting.then(() => {
+      if (settings.get(key) === setting) settings.delete(key);
+    });
   }
 
   scan(cursor: string, match: string, count: number, receiver: ReplyReceiver): void {
@@ -80,7 +92,7 @@ export class ClientCommands implements Commands, OrderedConnection {
   }
 
   info(receiver: ReplyReceiver): void {
-    this.send(['INFO'], receiver, {
+    void this.send(['INFO'], receiver, {
       decoder: TEXTS,
       route: this.isCluster ? ANY_PRIMARY : undefined,
     });
@@ -94,7 +106,7 @@ export class ClientCommands implements Commands, OrderedConnection {
     route?: Route,
   ): void {
     const page = ['MATCH', match, 'COUNT', String(count), 'TYPE', 'string'];
-    this.send(['SCAN', cursor, ...page], receiver, { decoder: TEXTS, route });
+    void this.send(['SCAN', cursor, ...page], receiver, { decoder: TEXTS, route });
   }
 
   /** The map of the client is hidden: it is read again for each page. */
@@ -126,16 +138,31 @@ export class ClientCommands implements Commands, OrderedConnection {
     scanInTurn(scanned, slots, cursor, match, count, receiver);
   }
 
+  private sendAfterSet(
+    keys: Keys,
+    words: readonly RedisArgument[],
+    receiver: ReplyReceiver,
+  ): Promise<void> {
+    const { settings } = this;
+    const setting = settings.size === 0 ? [] : keys.map((key) => settings.get(key));
+    return this.send(words, receiver, { decoder: BYTES }, setting);
+  }
+
+  /** @param before - what has to end first; none of it rejects. */
   private send(
     words: readonly RedisArgument[],
     receiver: ReplyReceiver,
-    options: CommandOptions = { decoder: BYTES },
-  ): void {
+    options: CommandOptions,
+    before: readonly (Promise<void> | undefined)[] = [],
+  ): Promise<void> {
     if (!this.isReady) throw new NotSentError();
     const { order } = this;
-    this.client.customCommand(words, options).then(
-      (reply) => {
-        receiver.onReply(reply, order);
+    const reply = before.some((one) => one !== undefined)
+      ? Promise.all(before).then(() => this.client.customCommand(words, options))
+      : this.client.customCommand(words, options);
+    return reply.then(
+      (received) => {
+        receiver.onReply(received, order);
       },
       (error: unknown) => {
         receiver.onError(translated(error), order);

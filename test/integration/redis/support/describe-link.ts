@@ -138,6 +138,21 @@ export function describeLink({
       expect(reply).toEqual(Buffer.concat(value));
     });
 
+    it('sends what names the key of a large value after it, also many at once', async () => {
+      const key = newKey();
+      await evaluated(ECHO, key, '');
+      const value = Buffer.alloc(70_000);
+      const lengths = Array.from({ length: CROWD }, async (_, i) => {
+        const keys = [`{${key}}`, `{${key}}:${i}`];
+        const { reply } = await sent((receiver) => {
+          link.set(keys[1]!, [value], 60_000);
+          link.eval("return redis.call('STRLEN', KEYS[2])", keys, [], receiver);
+        });
+        return Number(reply);
+      });
+      expect(new Set(await Promise.all(lengths))).toEqual(new Set([value.length]));
+    });
+
     it('sets a value until its expiry', async () => {
       const key = newKey();
       await evaluated(ECHO, key, '');
