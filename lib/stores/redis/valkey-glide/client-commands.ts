@@ -144,7 +144,7 @@ export class ClientCommands implements Commands, OrderedConnection {
     receiver: ReplyReceiver,
   ): Promise<void> {
     const { settings } = this;
-    const setting = settings.size === 0 ? [] : keys.map((key) => settings.get(key));
+    const setting = settings.size === 0 ? [] : keys.flatMap((key) => settings.get(key) ?? []);
     return this.send(words, receiver, { decoder: BYTES }, setting);
   }
 
@@ -153,13 +153,14 @@ export class ClientCommands implements Commands, OrderedConnection {
     words: readonly RedisArgument[],
     receiver: ReplyReceiver,
     options: CommandOptions,
-    before: readonly (Promise<void> | undefined)[] = [],
+    before: readonly Promise<void>[] = [],
   ): Promise<void> {
     if (!this.isReady) throw new NotSentError();
     const { order } = this;
-    const reply = before.some((one) => one !== undefined)
-      ? Promise.all(before).then(() => this.client.customCommand(words, options))
-      : this.client.customCommand(words, options);
+    const reply =
+      before.length > 0
+        ? Promise.all(before).then(() => this.client.customCommand(words, options))
+        : this.client.customCommand(words, options);
     return reply.then(
       (received) => {
         receiver.onReply(received, order);
