@@ -246,9 +246,9 @@ export const LUA_MISTAKES: readonly LuaMistake[] = [
     "'^2p(((%d+) %S+ %S+ %S+ %S+) ?(%S*)\\n)([=%d]%d*) (%d+) (%-?%d+) (%d+) %S'",
     "'^2.(((%d+) %S+ %S+ %S+ %S+) ?(%S*)\\n)([=%d]%d*) ?(%d*) ?(%-?%d*) ?(%d*)'",
   ]),
-  large('complete-large', 'its own note is lost', [
-    "if ARGV[4] then redis.call('SETRANGE'",
-    "if false then redis.call('SETRANGE'",
+  large('complete-large', 'its own note is another one', [
+    'string.sub(ARGV[4] .. note, 1, 240)',
+    "string.rep('x', 240)",
   ]),
   large('complete-large', 'the note of begin is lost', ['ARGV[4] .. note', 'ARGV[4]']),
   large('complete-large', 'its own note stands a byte too late', ['#head + 3', '#head + 4']),
