@@ -19,7 +19,6 @@ function inFile(file: string, suite: string, ...entries: readonly Entry[]): Payl
 const UNIT = 'test/unit/payload';
 const E2E = 'test/e2e/payload/blobs.test.ts';
 const STREAMS = 'test/e2e/payload/large-responses.test.ts';
-const UPLOADS = 'test/e2e/payload/uploads.test.ts';
 const LIVE = 'test/e2e/payload/hold-last.test.ts';
 
 export const PAYLOAD_MISTAKES: readonly PayloadMistake[] = [
@@ -251,34 +250,6 @@ export const PAYLOAD_MISTAKES: readonly PayloadMistake[] = [
     'this.source.readableLength > MAX_BACKLOG_BYTES',
     'this.source.readableLength < 0',
   ]),
-  ...inFile(
-    'lib/core/payload/upload-places.ts',
-    UPLOADS,
-    [
-      'one body more than allowed is put at a time',
-      'no more are put at a time',
-      'this.taken < this.max)',
-      'this.taken <= this.max)',
-    ],
-    [
-      'a body that could not be put keeps its place',
-      'each gives its place back',
-      '} finally {\n      this.giveBack();\n    }',
-      '} finally {\n      void this.max;\n    }',
-    ],
-    [
-      'a place is given to who no longer waits for it',
-      'one whose source fails while it waits',
-      'queue.delete(waiting);',
-      "if (end === 'begun') queue.delete(waiting);",
-    ],
-    [
-      'a body waits for ever',
-      'one that gets no place within',
-      "leave('timeout');",
-      'if (ms > 0) return;',
-    ],
-  ),
   ...inFile('lib/transports/http/response/held-close.ts', STREAMS, [
     'who pipes into a response hears that its client has left while it is stored',
     'finds the outcome of /pipe later',
