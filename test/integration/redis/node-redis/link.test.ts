@@ -6,11 +6,13 @@ import {
   ownNodeRedisLink,
 } from '../../../support/internals/redis.js';
 import { RedisCluster } from '../../../support/redis/redis-cluster.js';
-import { useRedis, useRedisClient } from '../../../support/redis/use-redis.js';
+import { startRedis } from '../../../support/redis/redis-server.js';
+import { useRedisClient } from '../../../support/redis/use-redis.js';
 import { useServer } from '../../../support/servers/use-server.js';
 import { describeLink, moveSlot } from '../support/describe-link.js';
 
-const redis = useRedis();
+/** Its own: no file that counts commands may see connections which a client opens late. */
+const redis = useServer(startRedis);
 const admin = useRedisClient(redis);
 const cluster = useServer(() => RedisCluster.start({ replicas: 0 }));
 const servers = () => [
