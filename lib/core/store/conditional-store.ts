@@ -1,4 +1,4 @@
-import type { Lease, RecordKey, StoredRecord } from '../record/record.js';
+import type { RecordKey, StoredRecord } from '../record/record.js';
 import { nodeClock, type Clock } from '../util/clock.js';
 import {
   errorTypeOf,
@@ -8,9 +8,9 @@ import {
 } from '../errors/errors.js';
 import { jitteredPause } from '../util/time.js';
 import { compareAndSet, type RecordSnapshot } from './compare-and-set.js';
-import { IdempotencyStore } from './idempotency-store.js';
 import type * as Store from '../record/commands.js';
 import * as transitions from './record-transitions.js';
+import { TransitionStore, type Decide, type StepCommand } from './transition-store.js';
 
 /** A record as it was loaded, and what shows later whether it has changed. */
 export interface LoadedRecord<Version> extends RecordSnapshot {
@@ -42,7 +42,7 @@ const LONGEST_PAUSE_MS = 25;
  *
  * @typeParam Version - see {@link LoadedRecord.version}.
  */
-export abstract class ConditionalStore<Version> extends IdempotencyStore {
+export abstract class ConditionalStore<Version> extends TransitionStore {
   /** Reads the record from the primary, with its version and the clock. */
   protected abstract load(recordKey: RecordKey): Promise<LoadedRecord<Version>>;
 
@@ -57,30 +57,6 @@ export abstract class ConditionalStore<Version> extends IdempotencyStore {
     record: StoredRecord,
   ): Promise<boolean>;
 
-  override begin(command: Store.Begin): Promise<Store.BeginReply> {
-    return this.step(command.recordKey, command, (record, nowUs) =>
-      transitions.begin(record, command, nowUs),
-    );
-  }
-
-  override extend(lease: Lease, command: Store.Extend): Promise<Store.ExtendReply> {
-    return this.step(lease.recordKey, command, (record, nowUs) =>
-      transitions.extend(record, lease, command, nowUs),
-    );
-  }
-
-  override complete(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
-    return this.step(lease.recordKey, command, (record, nowUs) =>
-      transitions.complete(record, lease, command, nowUs),
-    );
-  }
-
-  override release(lease: Lease, command: Store.Release): Promise<Store.ReleaseReply> {
-    return this.step(lease.recordKey, command, (record, nowUs) =>
-      transitions.release(record, lease, command, nowUs),
-    );
-  }
-
   override inspect(
     recordKey: RecordKey,
     command: Store.Inspect,
@@ -91,16 +67,11 @@ export abstract class ConditionalStore<Version> extends IdempotencyStore {
     }));
   }
 
-  override amend(command: Store.Amend): Promise<Store.AmendReply> {
-    return this.step(command.recordKey, command, (record, nowUs) =>
-      transitions.amend(record, command, nowUs),
-    );
-  }
-
-  private step<Reply>(
+  /** @internal */
+  protected override step<Reply>(
     recordKey: RecordKey,
-    { timeoutMs }: { readonly timeoutMs: number },
-    decide: (record: StoredRecord | undefined, nowUs: number) => transitions.Transition<Reply>,
+    { timeoutMs }: StepCommand,
+    decide: Decide<Reply>,
     clock = nodeClock,
   ): Promise<Reply> {
     const dueAt = clock.now() + timeoutMs;

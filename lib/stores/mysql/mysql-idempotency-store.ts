@@ -1,11 +1,15 @@
 import type { Lease, RecordKey } from '../../core/record/record.js';
 import { isProbeKey } from '../../core/record/record-key.js';
 import { compareAndSet } from '../../core/store/compare-and-set.js';
-import { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type * as Store from '../../core/record/commands.js';
 import type { Finding, StoreObserver, StoreWarning } from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import * as transitions from '../../core/store/record-transitions.js';
+import {
+  TransitionStore,
+  type Decide,
+  type StepCommand,
+} from '../../core/store/transition-store.js';
 import type { TransactionalRecords } from '../../core/store/transactional-records.js';
 import { resolveOptions } from '../../core/options/option-schema.js';
 import type { MysqlConnections } from '../../transactions/shared/mysql-connections.js';
@@ -56,7 +60,7 @@ function deadlineOf(recordKey: RecordKey, { timeoutMs }: { readonly timeoutMs: n
  * are one statement each. Every other step reads the row, lets `record-transitions.ts` decide, and writes only if the row
  * has not changed since.
  */
-export class MysqlIdempotencyStore extends IdempotencyStore {
+export class MysqlIdempotencyStore extends TransitionStore {
   private readonly pool: MysqlConnections;
   private readonly table: MysqlTable;
   private readonly statements: MysqlStatements;
@@ -143,24 +147,12 @@ export class MysqlIdempotencyStore extends IdempotencyStore {
     return beginRecord(this.records, command, deadlineOf(command.recordKey, command));
   }
 
-  override extend(lease: Lease, command: Store.Extend): Promise<Store.ExtendReply> {
-    return this.step(lease.recordKey, command, (record, nowUs) =>
-      transitions.extend(record, lease, command, nowUs),
-    );
-  }
-
   override async complete(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
     const deadline = deadlineOf(lease.recordKey, command);
     if (await this.records.complete(lease, command, deadline)) return { kind: 'ok' };
     const decide: Decide<Store.CompleteReply> = (record, nowUs) =>
       transitions.complete(record, lease, command, nowUs);
     return this.step(lease.recordKey, command, decide, deadline);
-  }
-
-  override release(lease: Lease, command: Store.Release): Promise<Store.ReleaseReply> {
-    return this.step(lease.recordKey, command, (record, nowUs) =>
-      transitions.release(record, lease, command, nowUs),
-    );
   }
 
   override async inspect(
@@ -259,10 +251,10 @@ export class MysqlIdempotencyStore extends IdempotencyStore {
     });
   };
 
-  /** One step of the state machine: reads the record, and writes it if it has not changed since. */
-  private step<Reply>(
+  /** One step of the state machine: reads the record, and writes it if it has not changed since. @internal */
+  protected override step<Reply>(
     recordKey: RecordKey,
-    command: { readonly timeoutMs: number },
+    command: StepCommand,
     decide: Decide<Reply>,
     deadline = deadlineOf(recordKey, command),
   ): Promise<Reply> {
@@ -274,8 +266,3 @@ export class MysqlIdempotencyStore extends IdempotencyStore {
     });
   }
 }
-
-type Decide<Reply> = (
-  record: Parameters<typeof transitions.extend>[0],
-  nowUs: number,
-) => transitions.Transition<Reply>;

@@ -1,13 +1,14 @@
-import type { Lease, RecordKey, StoredRecord } from '../../core/record/record.js';
+import type { RecordKey } from '../../core/record/record.js';
 import type * as Store from '../../core/record/commands.js';
 import { asError, hasCode, StoreUnavailableError } from '../../core/errors/errors.js';
-import {
-  IdempotencyStore,
-  type StoreObserver,
-  type StoreWarning,
-} from '../../core/store/idempotency-store.js';
+import type { StoreObserver, StoreWarning } from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import * as transitions from '../../core/store/record-transitions.js';
+import {
+  TransitionStore,
+  type Decide,
+  type StepCommand,
+} from '../../core/store/transition-store.js';
 import { Watchers } from '../../core/store/watchers.js';
 import { nodeClock, type Clock, type ClockTimer } from '../../core/util/clock.js';
 import { jittered } from '../../core/util/time.js';
@@ -32,7 +33,7 @@ const SCANNED_AT_ONCE = 1_000;
  * Keeps records in one file of SQLite, for the processes of one machine. Created by {@link sqliteStore}. A step is one
  * transaction that takes the lock of the file first, and is over before the event loop goes on. The clock is the machine's.
  */
-export class SqliteIdempotencyStore extends IdempotencyStore {
+export class SqliteIdempotencyStore extends TransitionStore {
   private readonly options: ResolvedSqliteOptions;
   private readonly file: SqliteFile;
   private readonly steps: StepQueue;
@@ -74,7 +75,7 @@ export class SqliteIdempotencyStore extends IdempotencyStore {
     this.openings.add(observer);
     this.closed = false;
     try {
-      await this.step(OPEN_TIMEOUT_MS, () => undefined);
+      await this.run(OPEN_TIMEOUT_MS, () => undefined);
     } catch (error) {
       if (!hasCode(error, 'idempotency_store_unavailable')) {
         await this.close(observer);
@@ -89,42 +90,12 @@ export class SqliteIdempotencyStore extends IdempotencyStore {
     return [];
   }
 
-  override begin(command: Store.Begin): Promise<Store.BeginReply> {
-    return this.change(command.recordKey, command, (record, nowUs) =>
-      transitions.begin(record, command, nowUs),
-    );
-  }
-
-  override extend(lease: Lease, command: Store.Extend): Promise<Store.ExtendReply> {
-    return this.change(lease.recordKey, command, (record, nowUs) =>
-      transitions.extend(record, lease, command, nowUs),
-    );
-  }
-
-  override complete(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
-    return this.change(lease.recordKey, command, (record, nowUs) =>
-      transitions.complete(record, lease, command, nowUs),
-    );
-  }
-
-  override release(lease: Lease, command: Store.Release): Promise<Store.ReleaseReply> {
-    return this.change(lease.recordKey, command, (record, nowUs) =>
-      transitions.release(record, lease, command, nowUs),
-    );
-  }
-
   override inspect(
     recordKey: RecordKey,
     { timeoutMs }: Store.Inspect,
   ): Promise<Store.IdempotencyRecord | undefined> {
-    return this.step(timeoutMs, (rows, nowUs) =>
+    return this.run(timeoutMs, (rows, nowUs) =>
       transitions.inspect(rows.read(recordKey, nowUs), nowUs),
-    );
-  }
-
-  override amend(command: Store.Amend): Promise<Store.AmendReply> {
-    return this.change(command.recordKey, command, (record, nowUs) =>
-      transitions.amend(record, command, nowUs),
     );
   }
 
@@ -134,7 +105,7 @@ export class SqliteIdempotencyStore extends IdempotencyStore {
     cursor = '',
     timeoutMs,
   }: Store.Abandoned): Promise<Store.AbandonedPage> {
-    return this.step(timeoutMs, (rows, nowUs) => {
+    return this.run(timeoutMs, (rows, nowUs) => {
       const scanned = rows.listInProgress(cursor, SCANNED_AT_ONCE);
       const records: Store.AbandonedRecord[] = [];
       for (const { recordKey, record } of scanned) {
@@ -153,7 +124,7 @@ export class SqliteIdempotencyStore extends IdempotencyStore {
   override list(command: Store.List): Promise<Store.RecordPage> {
     const { keyPrefix = '', cursor = '', limit, maxScanned, timeoutMs } = command;
     const most = Math.min(maxScanned, SCANNED_AT_ONCE);
-    return this.step(timeoutMs, (rows, nowUs) => {
+    return this.run(timeoutMs, (rows, nowUs) => {
       const found = rows.list(cursor, keyPrefix, most);
       const records: Store.ListedRecord[] = [];
       for (const [index, { recordKey, record }] of found.entries()) {
@@ -187,7 +158,7 @@ export class SqliteIdempotencyStore extends IdempotencyStore {
   async deleteExpired(): Promise<number> {
     let total = 0;
     for (;;) {
-      const deleted = await this.step(DELETION_TIMEOUT_MS, (rows, nowUs) =>
+      const deleted = await this.run(DELETION_TIMEOUT_MS, (rows, nowUs) =>
         rows.deleteExpired(nowUs / 1_000, DELETED_AT_ONCE),
       );
       total += deleted;
@@ -198,7 +169,7 @@ export class SqliteIdempotencyStore extends IdempotencyStore {
 
   /** As `ForgettingStore`. @internal */
   forget(recordKey: RecordKey): Promise<undefined> {
-    return this.step(FORGET_TIMEOUT_MS, (rows) => {
+    return this.run(FORGET_TIMEOUT_MS, (rows) => {
       rows.forget(recordKey);
     }) as Promise<undefined>;
   }
@@ -224,13 +195,13 @@ export class SqliteIdempotencyStore extends IdempotencyStore {
     return this.closed;
   }
 
-  /** One step on a record; the watchers are told after its commit. */
-  private async change<Reply>(
+  /** One step on a record; the watchers are told after its commit. @internal */
+  protected override async step<Reply>(
     recordKey: RecordKey,
-    { timeoutMs, notify }: { readonly timeoutMs: number; readonly notify?: boolean | undefined },
-    decide: (record: StoredRecord | undefined, nowUs: number) => transitions.Transition<Reply>,
+    { timeoutMs, notify }: StepCommand,
+    decide: Decide<Reply>,
   ): Promise<Reply> {
-    const { reply, isChanged } = await this.step(timeoutMs, (rows, nowUs) => {
+    const { reply, isChanged } = await this.run(timeoutMs, (rows, nowUs) => {
       const stored = rows.read(recordKey, nowUs);
       const decided = decide(stored, nowUs);
       const { record } = decided;
@@ -243,7 +214,7 @@ export class SqliteIdempotencyStore extends IdempotencyStore {
     return reply;
   }
 
-  private step<Reply>(timeoutMs: number, run: Step<Reply>): Promise<Reply> {
+  private run<Reply>(timeoutMs: number, run: Step<Reply>): Promise<Reply> {
     if (this.closed) {
       return Promise.reject(new StoreUnavailableError('The file of sqliteStore is closed.'));
     }
