@@ -1,5 +1,5 @@
 import { types } from 'node:util';
-import { describeConnectionError, ENDS, isForeign } from '../link/connection-errors.js';
+import { connectionFailures, describeConnectionError, ENDS } from '../link/connection-errors.js';
 import {
   failureOfClient,
   failureOfReply,
@@ -55,22 +55,9 @@ function kindOf(error: unknown): SendFailure {
   return isUnsent ? 'not_executed' : 'unknown';
 }
 
-/** Why nothing can be sent after the last error. A wrong password or address does not fix itself within a deadline. */
-export function unavailableAfter(error: Error | undefined): LinkFailure {
-  const isLasting = isForeign(error) || failureOf(error).kind === 'misconfigured';
-  const kind = isLasting ? 'misconfigured' : 'not_executed';
-  return failureOfClient(kind, stateAfter('there is no connection', error));
-}
-
-/** The same once the connection is closed for good. */
-export function closedAfter(error: Error | undefined): LinkFailure {
-  return failureOfClient('rejected', stateAfter('the connection is closed', error));
-}
-
-function stateAfter(state: string, error: Error | undefined): string {
-  if (error instanceof WrongDatabaseError) return error.message;
-  return error === undefined ? state : `${state} (${describeFailure(error)})`;
-}
+export const { unavailableAfter, closedAfter } = connectionFailures(failureOf, (state, error) =>
+  error instanceof WrongDatabaseError ? error.message : `${state} (${describeFailure(error)})`,
+);
 
 type ErrorReply = Error & { readonly name: 'ReplyError' };
 

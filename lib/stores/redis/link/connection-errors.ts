@@ -1,5 +1,5 @@
 import { types } from 'node:util';
-import { withoutArguments, withRemedy } from './send-failure.js';
+import { failureOfClient, withoutArguments, withRemedy, type LinkFailure } from './send-failure.js';
 
 /** How a user passes settings of TLS, such as `ca`, to the client: for a remedy. */
 type TlsOption = (settings: string) => string;
@@ -68,4 +68,33 @@ function tlsRemedyOf(error: Error, option: TlsOption): string | undefined {
 /** A failed connection to a host name with several addresses is an AggregateError without a message. */
 function errorCode(error: Error): string {
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name;
+}
+
+/** Why a link can send nothing, by the last error of its connection. */
+export interface ConnectionFailures {
+  /** A wrong password or address does not fix itself within a deadline. */
+  readonly unavailableAfter: (error: Error | undefined) => LinkFailure;
+  /** The same once the connection is closed for good. */
+  readonly closedAfter: (error: Error | undefined) => LinkFailure;
+}
+
+/**
+ * @param failureOf - what an error says of the command that it ended.
+ * @param describe - an error that says it all, as text, or the state with its error.
+ */
+export function connectionFailures(
+  failureOf: (error: unknown) => LinkFailure,
+  describe: (state: string, error: Error) => string,
+): ConnectionFailures {
+  const stateAfter = (state: string, error: Error | undefined) =>
+    error === undefined ? state : describe(state, error);
+  return {
+    unavailableAfter: (error) => {
+      const isLasting = isForeign(error) || failureOf(error).kind === 'misconfigured';
+      const kind = isLasting ? 'misconfigured' : 'not_executed';
+      return failureOfClient(kind, stateAfter('there is no connection', error));
+    },
+    closedAfter: (error) =>
+      failureOfClient('rejected', stateAfter('the connection is closed', error)),
+  };
 }

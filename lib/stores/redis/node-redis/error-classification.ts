@@ -1,5 +1,5 @@
 import { types } from 'node:util';
-import { describeConnectionError, isForeign } from '../link/connection-errors.js';
+import { connectionFailures, describeConnectionError } from '../link/connection-errors.js';
 import {
   failureOfClient,
   failureOfReply,
@@ -27,23 +27,10 @@ function kindOf(error: unknown): SendFailure {
   return types.isNativeError(error) && UNSENT.test(error.message) ? 'not_executed' : 'unknown';
 }
 
-/** Why nothing can be sent after the last error. A wrong password does not fix itself within a deadline. */
-export function unavailableAfter(error: Error | undefined): LinkFailure {
-  const isLasting = isForeign(error) || failureOf(error).kind === 'misconfigured';
-  return failureOfClient(
-    isLasting ? 'misconfigured' : 'not_executed',
-    stateAfter('there is no connection', error),
-  );
-}
-
-/** The same once the connection is closed for good. */
-export function closedAfter(error: Error | undefined): LinkFailure {
-  return failureOfClient('rejected', stateAfter('the connection is closed', error));
-}
-
-function stateAfter(state: string, error: Error | undefined): string {
-  return error === undefined ? state : `${state} (${describeFailure(error)})`;
-}
+export const { unavailableAfter, closedAfter } = connectionFailures(
+  failureOf,
+  (state, error) => `${state} (${describeFailure(error)})`,
+);
 
 /** The server's replies begin with a code in capitals; errors of the client and of sockets do not. */
 const CODE = /^[A-Z][A-Z0-9]+(?: |$)/;
