@@ -1,5 +1,6 @@
 import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import { asError, IdempotencyOptionsError } from '../../core/errors/errors.js';
+import { runOn } from '../shared/checked-out.js';
 import { TransactionControlError, isTransactionControl } from '../shared/checked-out-client.js';
 import {
   beginWithin,
@@ -170,17 +171,7 @@ class Mysql2UnitOfWork extends MysqlUnitOfWork<Mysql2Transaction> {
   ): Promise<Result> {
     if (options.isolation === 'serializable') throw noSerializable();
     const checkedOut = await CheckedOutConnection.from(this.connections);
-    try {
-      await checkedOut.begin(options);
-      const result = await work(openTransaction(checkedOut));
-      await checkedOut.commit();
-      return result;
-    } catch (error) {
-      await checkedOut.rollBack();
-      throw error;
-    } finally {
-      checkedOut.release();
-    }
+    return runOn(checkedOut, options, () => work(openTransaction(checkedOut)));
   }
 }
 

@@ -1,5 +1,6 @@
 import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
+import { runOn } from '../shared/checked-out.js';
 import { CheckedOutClient } from '../shared/checked-out-client.js';
 import { isPgPool, type PgPool, type PgTransaction } from '../shared/pg-pool.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
@@ -20,17 +21,7 @@ class PgUnitOfWork<Pool extends PgPool> extends PostgresUnitOfWork<PgTransaction
     work: (transaction: SqlTransaction<PgTransaction<Pool>>) => Promise<Result>,
   ): Promise<Result> {
     const checkedOut = await CheckedOutClient.from(this.pool);
-    try {
-      await checkedOut.begin(options);
-      const result = await work(openTransaction(checkedOut));
-      await checkedOut.commit();
-      return result;
-    } catch (error) {
-      await checkedOut.rollBack();
-      throw error;
-    } finally {
-      checkedOut.release();
-    }
+    return runOn(checkedOut, options, () => work(openTransaction(checkedOut)));
   }
 }
 

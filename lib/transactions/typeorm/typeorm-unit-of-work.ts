@@ -1,6 +1,7 @@
 import type { IsolationLevel, TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import type { PgClient } from '../shared/executor-connections.js';
+import { runOn } from '../shared/checked-out.js';
 import { beginWithin, runGuarded } from '../shared/guarded-handle.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
 import type { SqlTransaction, TransactionValue } from '../shared/sql-transaction.js';
@@ -21,18 +22,10 @@ class TypeOrmUnitOfWork<Manager extends object> extends PostgresUnitOfWork<Manag
   ): Promise<Result> {
     const checkedOut = await CheckedOutRunner.checkOut(this.dataSource.createQueryRunner());
     const query: SqlTransaction['query'] = (text, values) => checkedOut.query(text, values);
-    try {
-      await checkedOut.begin(options);
+    return runOn(checkedOut, options, () => {
       const { manager: handle, lost } = checkedOut;
-      const result = await runGuarded({ handle, query, lost, cut: () => checkedOut.cut() }, work);
-      await checkedOut.commit();
-      return result;
-    } catch (error) {
-      await checkedOut.rollBack();
-      throw error;
-    } finally {
-      await checkedOut.release();
-    }
+      return runGuarded({ handle, query, lost, cut: () => checkedOut.cut() }, work);
+    });
   }
 }
 
