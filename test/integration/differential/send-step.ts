@@ -1,10 +1,25 @@
 import type { IdempotencyStore, List, RecordKey } from '../../support/internals/core.js';
+import { encodeInspection, encodeReply, type Fields } from './encoding.js';
 import type { Step } from './step.js';
 
-/** Sends a step to a store, through the port. */
-export function sendStep(
+/** Sends a step to a store, through the port. @returns what the store has replied, for the comparison. */
+export async function sendStep(
   store: IdempotencyStore,
-  step: Exclude<Step, { operation: 'lose' }>,
+  step: SentStep,
+  recordKey: RecordKey,
+  timeoutMs: number,
+): Promise<Fields> {
+  const reply = await replyOf(store, step, recordKey, timeoutMs);
+  return step.operation === 'inspect' || step.operation === 'list'
+    ? encodeInspection(reply as Parameters<typeof encodeInspection>[0])
+    : encodeReply(reply as Parameters<typeof encodeReply>[0]);
+}
+
+type SentStep = Exclude<Step, { operation: 'lose' }>;
+
+function replyOf(
+  store: IdempotencyStore,
+  step: SentStep,
   recordKey: RecordKey,
   timeoutMs: number,
 ): Promise<unknown> {

@@ -12,42 +12,27 @@ import type {
 import { loadMysqlStatements, MysqlTable } from '../../../support/internals/mysql.js';
 import { withMysqlClock } from '../../../support/clocks/injected-clock.js';
 import { NO_RECORD, type Observation, type Subject } from '../compare.js';
-import { encodeInspection, encodeRecord, encodeReply, type Fields } from '../encoding.js';
+import { encodeRecord, type Fields } from '../encoding.js';
 import type { Mutation } from '../mutants.js';
 import { sendStep } from '../send-step.js';
 import type { Step } from '../step.js';
+import { onConnections, type ClockedStore } from './on-connections.js';
 
 const CONNECTIONS = 4;
 /** A variable of the session. */
 const CLOCK = "TIMESTAMPADD(MICROSECOND, @test_now_us, '1970-01-01')";
 
 /** Runs `work` with the statements on a migrated database. Each step sets the clock. */
-export async function withMysqlSubject<Result>(
+export function withMysqlSubject<Result>(
   url: string,
   work: (subject: Subject) => Promise<Result>,
   mutate?: Mutation,
 ): Promise<Result> {
-  const stores = Array.from({ length: CONNECTIONS }, () => new ClockedStore(url, mutate));
-  try {
-    return await work(async (sequences, isExpected) => {
-      const observed: Observation[][] = [];
-      const left = sequences.entries();
-      const takeSome = async (store: ClockedStore) => {
-        for (const [sequence, steps] of left) {
-          observed[sequence] = await store.takeAll(steps, (at, observation) =>
-            isExpected(sequence, at, observation),
-          );
-        }
-      };
-      await Promise.all(stores.map(takeSome));
-      return observed;
-    });
-  } finally {
-    await Promise.all(stores.map((store) => store.close()));
-  }
+  const stores = Array.from({ length: CONNECTIONS }, () => new StoreOnConnection(url, mutate));
+  return onConnections(stores, work);
 }
 
-class ClockedStore {
+class StoreOnConnection implements ClockedStore {
   // The clock belongs to the connection.
   private readonly pool;
   private readonly store;
@@ -86,10 +71,7 @@ class ClockedStore {
       await this.pool.query('DELETE FROM idempotency_records WHERE record_key = ?', [key]);
       return undefined;
     }
-    const reply = await sendStep(this.store, step, key.toString('base64url') as RecordKey, 10_000);
-    return step.operation === 'inspect' || step.operation === 'list'
-      ? encodeInspection(reply as Parameters<typeof encodeInspection>[0])
-      : encodeReply(reply as Parameters<typeof encodeReply>[0]);
+    return sendStep(this.store, step, key.toString('base64url') as RecordKey, 10_000);
   }
 
   /** Without the store's own code. */

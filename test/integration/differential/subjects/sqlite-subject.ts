@@ -7,7 +7,7 @@ import type {
 } from '../../../support/internals/core.js';
 import { SetClock, SqliteFolder } from '../../../support/sqlite/sqlite-file.js';
 import { NO_RECORD, type Observation, type Subject } from '../compare.js';
-import { encodeInspection, encodeRecord, encodeReply, type Fields } from '../encoding.js';
+import { encodeRecord, type Fields } from '../encoding.js';
 import { sendStep } from '../send-step.js';
 import type { Step } from '../step.js';
 
@@ -30,10 +30,7 @@ export async function withSqliteSubject<Result>(
       return undefined;
     }
     time.nowMs = step.nowUs / 1_000;
-    const reply = await sendStep(store, step, key, 10_000);
-    return step.operation === 'inspect' || step.operation === 'list'
-      ? encodeInspection(reply as Parameters<typeof encodeInspection>[0])
-      : encodeReply(reply as Parameters<typeof encodeReply>[0]);
+    return sendStep(store, step, key, 10_000);
   };
 
   const observe = async (step: Step, key: RecordKey): Promise<Observation> => {
