@@ -15,7 +15,7 @@ export interface AnnotateOptions {
    */
   readonly holder?: boolean | string;
   /**
-   * A tag of the client's key, by which its records are found where nobody knows the caller: HMAC-SHA-256 with a secret of at
+   * A tag of the client's key, by which its records are found where the caller is unknown: HMAC-SHA-256 with a secret of at
    * least 32 characters, cut to 64 bits. Of several secrets, the first makes new tags, and all are searched.
    * @defaultValue none
    */

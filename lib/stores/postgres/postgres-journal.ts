@@ -3,7 +3,7 @@ import type { Duration, InMilliseconds } from '../../core/options/duration.js';
 import { duration, type Defaulted, type Group } from '../../core/options/option-schema.js';
 import { JOURNAL_TABLE } from './sql/table-name.js';
 
-/** Options of the journal of `postgresStore`: what became of records, in a table of its own. */
+/** Options of the journal of `postgresStore`: the history of records, in a table of its own. */
 export interface PostgresJournalOptions extends JournalWriter {
   /**
    * The table, in the schema of the records. Its history is in `{table}_migrations`. At most 50 bytes.

@@ -48,7 +48,7 @@ export interface CommonOptions extends TableOptions, DeletionOptions {
   readonly listenUrl?: string | undefined;
 
   /**
-   * Keeps what became of each record: a row of the journal for each change, written in the statement that makes it, so that
+   * Keeps the history of each record: a row of the journal for each change, written in the statement that makes it, so that
    * there is either both or neither. Takes no statement more, and work of the server.
    * @defaultValue false
    */

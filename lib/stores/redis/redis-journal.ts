@@ -3,7 +3,7 @@ import type { RecordKey } from '../../core/record/record.js';
 import { checkWriter, WRITER, type JournalWriter } from '../../core/store/journal-options.js';
 import { integer, type Defaulted, type Group } from '../../core/options/option-schema.js';
 
-/** Options of the journal of `redisStore`: what became of records, in a stream. */
+/** Options of the journal of `redisStore`: the history of records, in a stream. */
 export interface RedisJournalOptions extends JournalWriter {
   /** About how many entries the stream keeps: the oldest go. @defaultValue 100_000, from 1_000 to 1_000_000_000 */
   readonly maxLength?: number | undefined;

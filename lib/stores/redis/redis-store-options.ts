@@ -48,7 +48,7 @@ export interface CommonOptions {
   readonly waitReplicas?: WaitReplicas | undefined;
 
   /**
-   * Keeps what became of each record: an entry for each change in the stream `{keyPrefix}:journal`, added by the script that
+   * Keeps the history of each record: an entry for each change in the stream `{keyPrefix}:journal`, added by the script that
    * makes it. Takes no command more, and work of the server. An outcome is stored also where its entry cannot be added: that
    * is counted, and the event `journal_incomplete` says so. Not on a cluster.
    * @defaultValue false
