@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Lab } from '../../../lab/faults/lab.js';
 import type { LabWorker } from '../../../lab/faults/lab-worker.js';
+import { isTestAll } from '../../support/jest/test-all.js';
 import { useRedis, useRedisClient } from '../../support/redis/use-redis.js';
 import {
   folderPlace,
@@ -90,7 +91,8 @@ async function expectReplay(key: string, execution: string | undefined): Promise
   expect(lab.effects(key)).toHaveLength(1);
 }
 
-describe.each(PLACES)('A large body and %s', (_, placed) => {
+// The store that has each of the faults.
+describe.each(isTestAll ? PLACES : PLACES.slice(0, 1))('A large body and %s', (_, placed) => {
   beforeAll(() => set(placed), 120_000);
   afterEach(async () => {
     await place.recover();
