@@ -133,7 +133,8 @@ export abstract class IdempotencyStore {
   }
 
   /**
-   * Lists records for an operator, without their outcomes. It looks at no more than `maxScanned` of them for a page. A record
+   * Lists records for an operator, without their outcomes. It looks at no more than `maxScanned` of them for a page, and ends
+   * one that has taken half of `timeoutMs` with a cursor: a busy server has short pages, not time-outs. A record
    * that exists from the first page to the last is listed at least once, in any order.
    * @returns a page; `undefined`, the default, if the store does not support it.
    */

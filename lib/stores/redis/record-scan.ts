@@ -1,11 +1,6 @@
 import type { RecordKey } from '../../core/record/record.js';
-import type {
-  Abandoned,
-  AbandonedPage,
-  List,
-  ListedRecord,
-  RecordPage,
-} from '../../core/record/commands.js';
+import type { Abandoned, AbandonedPage, List, RecordPage } from '../../core/record/commands.js';
+import { pageInParts } from '../../core/store/page-in-parts.js';
 import { isListed } from '../../core/store/record-transitions.js';
 import { nodeClock } from '../../core/util/clock.js';
 import type { LuaScript, LuaScripts } from './scripts/lua-scripts.js';
@@ -52,26 +47,20 @@ export class RecordScan {
   }
 
   /** As many SCANs as the page may look at keys: the server looks at about as many as it is asked to, of any name. */
-  async list(command: List): Promise<RecordPage> {
-    const { keyPrefix = '', limit, maxScanned, timeoutMs } = command;
-    let { cursor = '0' } = command;
+  list(command: List): Promise<RecordPage> {
+    const { keyPrefix = '', timeoutMs } = command;
     const dueAt = nodeClock.now() + timeoutMs;
-    const records: ListedRecord[] = [];
-    let scanned = 0;
     const read = (recordKey: RecordKey) =>
       this.run(this.scripts.inspect, recordKey, inspectArguments(true), dueAt, (reply) => {
         const record = parseInspectReply(reply);
         return record && isListed(record, command) ? { recordKey, ...record } : undefined;
       });
-    do {
-      const count = Math.min(KEYS_PER_SCAN, maxScanned - scanned);
-      const [next, keys] = await this.scan(cursor, keyPrefix, count, dueAt);
+    return pageInParts(command, KEYS_PER_SCAN, async ({ cursor = '0', maxScanned: scanned }) => {
+      const [next, keys] = await this.scan(cursor, keyPrefix, scanned, dueAt);
       const evaluated = await Promise.all(keys.map(read));
-      records.push(...evaluated.filter((record) => record !== undefined));
-      scanned += count;
-      cursor = next;
-    } while (cursor !== '0' && records.length < limit && scanned < maxScanned);
-    return cursor === '0' ? { records, scanned } : { records, scanned, cursor };
+      const records = evaluated.filter((record) => record !== undefined);
+      return next === '0' ? { records, scanned } : { records, scanned, cursor: next };
+    });
   }
 
   private async scan(

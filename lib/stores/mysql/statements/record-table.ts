@@ -8,6 +8,7 @@ import {
   type StoredRecord,
 } from '../../../core/record/record.js';
 import type * as Store from '../../../core/record/commands.js';
+import { pageInParts } from '../../../core/store/page-in-parts.js';
 import { inspect, isListed } from '../../../core/store/record-transitions.js';
 import { keyRange, recordKeyBytes } from '../../shared/record-values.js';
 import type { MysqlDeadline } from '../connection/deadline.js';
@@ -25,6 +26,8 @@ import {
 } from './record-row.js';
 import { readOn, textOf, type MysqlRunner } from './statement-runner.js';
 
+/** Some milliseconds of the server. */
+const RECORDS_PER_STATEMENT = 500;
 /** What a statement has besides the outcome, with room to spare. */
 const PACKET_OVERHEAD_BYTES = 4_096;
 /** Every server takes it: the least that any version has by default is a megabyte. */
@@ -125,7 +128,13 @@ export class MysqlRecordTable {
   }
 
   /** The cursor is the last key of a page. */
-  async list(command: Store.List, deadline: MysqlDeadline): Promise<Store.RecordPage> {
+  list(command: Store.List, deadline: MysqlDeadline): Promise<Store.RecordPage> {
+    return pageInParts(command, RECORDS_PER_STATEMENT, (part) =>
+      this.listPart({ ...command, ...part }, deadline),
+    );
+  }
+
+  private async listPart(command: Store.List, deadline: MysqlDeadline): Promise<Store.RecordPage> {
     const { keyPrefix = '', limit, maxScanned, cursor = '' } = command;
     const values = [Buffer.from(cursor, 'base64url'), ...keyRange(keyPrefix), maxScanned];
     const rows = await this.runner.read(deadline, this.statements.list, values);

@@ -8,6 +8,7 @@ import type {
 import { isOfRequest } from '../../../core/record/record-key.js';
 import type * as Store from '../../../core/record/commands.js';
 import type { RecordSnapshot } from '../../../core/store/compare-and-set.js';
+import { pageInParts } from '../../../core/store/page-in-parts.js';
 import { inspect, isListed, withNote } from '../../../core/store/record-transitions.js';
 import type { Deadline } from '../connection/deadline.js';
 import type { SqlStatement, SqlStatements } from '../sql/sql-statements.js';
@@ -31,6 +32,9 @@ export interface RowAcquisition extends Store.Acquisition {
   /** Of the attempt before; only after `abandoned`. */
   readonly note?: string;
 }
+
+/** Some milliseconds of the server. */
+const RECORDS_PER_STATEMENT = 500;
 
 const WORDS_OF_COUNTERS = 4;
 
@@ -89,7 +93,13 @@ export class RecordTable {
   }
 
   /** The cursor is the last key of a page. */
-  async list(command: Store.List, deadline: Deadline): Promise<Store.RecordPage> {
+  list(command: Store.List, deadline: Deadline): Promise<Store.RecordPage> {
+    return pageInParts(command, RECORDS_PER_STATEMENT, (part) =>
+      this.listPart({ ...command, ...part }, deadline),
+    );
+  }
+
+  private async listPart(command: Store.List, deadline: Deadline): Promise<Store.RecordPage> {
     const { keyPrefix = '', limit, maxScanned, cursor = '' } = command;
     const values = [Buffer.from(cursor, 'base64url'), ...keyRange(keyPrefix), maxScanned];
     const [clock = '', ...words] = await this.runner.run(this.statements.list, values, deadline);
