@@ -7,19 +7,23 @@ import type { Step } from './step.js';
 /**
  * Compares a store with the reference over random sequences.
  *
- * @returns what occurred in the sequences, and how many were checked.
+ * @returns what occurred in the sequences, how many were checked, and how many calls they have.
  * @throws the shrunk first difference.
  */
 export async function checkStore(
   subject: Subject,
   extent: Pick<RandomRuns<readonly Step[]>, 'runs' | 'seed'>,
-): Promise<{ readonly coverage: Coverage; readonly checked: number }> {
+): Promise<{ readonly coverage: Coverage; readonly checked: number; readonly calls: number }> {
   const coverage = new Coverage();
+  let calls = 0;
   const checked = await checkRandomly({
     ...extent,
     values: sequences,
     atOnce: 200,
-    check: (steps) => compare(subject, steps, coverage.watch),
+    check: (steps) => {
+      calls += steps.flat().length;
+      return compare(subject, steps, coverage.watch);
+    },
   });
-  return { coverage, checked };
+  return { coverage, checked, calls };
 }

@@ -24,8 +24,13 @@ interface RedisSubjectOptions {
   /** Whether each outcome is staged by SET, and each record longer than a script's first read is left to GET. */
   readonly isLarge?: boolean | undefined;
   readonly mutate?: Mutation;
+}
+
+export interface LinkOptions extends RedisSubjectOptions {
   /** Sends the steps, in the place of the client; not with `memory` in `without`. */
-  readonly link?: RedisLink;
+  readonly link: RedisLink;
+  /** Whether each step waits for the reply to the one before: for a client that lets one command pass another. */
+  readonly isInTurn?: boolean;
 }
 
 type Result = readonly [error: Error | null, response: unknown];
@@ -37,37 +42,18 @@ export async function redisSubject(
 ): Promise<Subject> {
   const scripts = await loadInstrumentedScripts(redis, options);
   const isWithoutMemory = options.without?.includes('memory') === true;
-  const { link } = options;
   return async (sequences) => {
     const pipeline = redis.pipeline();
-    const linked: Promise<Result>[] = [];
     const limitMemory = (isLimited: boolean) =>
       pipeline.config('SET', 'maxmemory', isLimited ? 1 : 0);
     pipeline.flushall();
     limitMemory(isWithoutMemory);
     /** @returns the position of its result. */
     const send = (key: string, step: Step): number => {
-      if (step.operation === 'lose') {
-        if (link === undefined) return pipeline.del(key).length - 1;
-        const lose = "return redis.call('DEL', KEYS[1])";
-        return linked.push(sent((receiver) => link.eval(lose, [key], [], receiver))) - 1;
-      }
-      const sha1 = scripts[scriptOf(step)];
-      const args = [
-        sha1,
-        '4',
-        key,
-        ...clock(step),
-        `${key}:staged`,
-        NONCE,
-        ...ownArguments(step, options.isLarge === true ? LAST_READ_FIRST : 0),
-      ];
-      if (link !== undefined) {
-        const keys = args.slice(2, 6) as string[];
-        const own = args.slice(6);
-        return linked.push(sent((receiver) => link.evalsha(sha1, keys, own, receiver))) - 1;
-      }
-      const call = () => pipeline.callBuffer('EVALSHA', args).length - 1;
+      if (step.operation === 'lose') return pipeline.del(key).length - 1;
+      const { sha1, keys, args } = commandOf(scripts, key, step, options);
+      const words = [sha1, String(keys.length), ...keys, ...args];
+      const call = () => pipeline.callBuffer('EVALSHA', words).length - 1;
       if (!isWithoutMemory || step.operation !== 'begin') return call();
       // Redis rejects it if it writes, and then it must have changed nothing.
       call();
@@ -76,21 +62,55 @@ export async function redisSubject(
       limitMemory(true);
       return position;
     };
-    if (link !== undefined) await pipeline.exec();
     const positions = sequences.map((steps, sequence) =>
       steps.map((step) => send(`record:${sequence}`, step)),
     );
-    const results: readonly Result[] =
-      link === undefined ? (await pipeline.exec())! : await Promise.all(linked);
+    const results = (await pipeline.exec())!;
     return sequences.map((steps, sequence) =>
-      steps.map((step, at) => {
-        const [error, response] = results[positions[sequence]![at]!]!;
-        if (error !== null) return { reply: [String(error)], ...NO_RECORD };
-        return step.operation === 'lose'
-          ? { reply: undefined, ...NO_RECORD }
-          : observe(step, response);
-      }),
+      steps.map((step, at) => observe(step, results[positions[sequence]![at]!]!)),
     );
+  };
+}
+
+/** The same over a link. */
+export async function linkSubject(redis: Redis, options: LinkOptions): Promise<Subject> {
+  const scripts = await loadInstrumentedScripts(redis, options);
+  const { link, isInTurn = false } = options;
+  const send = (key: string, step: Step): Promise<Result> => {
+    if (step.operation === 'lose') {
+      return sent((receiver) => link.eval(LOSE, [key], [], receiver));
+    }
+    const { sha1, keys, args } = commandOf(scripts, key, step, options);
+    return sent((receiver) => link.evalsha(sha1, keys, args, receiver));
+  };
+  return async (sequences) => {
+    await redis.flushall();
+    const observed = sequences.map(async (steps, sequence) => {
+      const observations: Promise<Observation>[] = [];
+      for (const step of steps) {
+        const result = send(`record:${sequence}`, step);
+        observations.push(result.then((received) => observe(step, received)));
+        if (isInTurn) await result;
+      }
+      return Promise.all(observations);
+    });
+    return Promise.all(observed);
+  };
+}
+
+const LOSE = "return redis.call('DEL', KEYS[1])";
+
+/** The words after EVALSHA. */
+function commandOf(
+  scripts: InstrumentedScripts,
+  key: string,
+  step: Sent,
+  { isLarge = false }: RedisSubjectOptions,
+) {
+  return {
+    sha1: scripts[scriptOf(step)],
+    keys: [key, ...clock(step), `${key}:staged`],
+    args: [NONCE, ...ownArguments(step, isLarge ? LAST_READ_FIRST : 0)],
   };
 }
 
@@ -108,7 +128,9 @@ function scriptOf({ operation }: Sent): Operation {
   return operation === 'list' ? 'inspect' : operation;
 }
 
-function observe(step: Sent, response: unknown): Observation {
+function observe(step: Step, [error, response]: Result): Observation {
+  if (error !== null) return { reply: [String(error)], ...NO_RECORD };
+  if (step.operation === 'lose') return { reply: undefined, ...NO_RECORD };
   const [reply, record, expiresAt, staged] = response as [unknown, Buffer | null, number, number];
   if (staged === 1) return { reply: ['a staged record is left'], ...NO_RECORD };
   return {
