@@ -17,8 +17,8 @@ import { RedisCluster } from '../../support/redis/redis-cluster.js';
 import { useServer } from '../../support/servers/use-server.js';
 import { SERVICE } from '../../support/stores/named-for.js';
 
-const PRINCIPALS = 510;
-const RECORDS = 3;
+const PRINCIPALS = 1_000;
+const RECORDS = 100;
 const AT_ONCE = 50;
 const TIMEOUT_MS = 1_200_000;
 const ERASED = 'principal-500';
@@ -84,7 +84,7 @@ async function onPostgres(): Promise<Place> {
 describe.each([
   ['Redis Cluster', onCluster],
   ['PostgreSQL', onPostgres],
-])('Of the records of hundreds of callers on %s', (_, open) => {
+])('Of 100,000 records of a thousand callers on %s', (_, open) => {
   it(
     "exactly one caller's are redacted, then deleted, and no redacted operation runs again",
     async () => {
