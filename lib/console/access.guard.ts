@@ -20,7 +20,7 @@ import {
   type Admitted,
   type ConsoleRequest,
 } from './console-request.js';
-import { ACTIONS } from './actions.js';
+import { ACTIONS, BULK } from './actions.js';
 import { Refusal } from './refusal.js';
 
 const MAX_ACTOR = 500;
@@ -55,10 +55,12 @@ export class AccessGuard implements CanActivate {
   private neededFor(request: ConsoleRequest, isForm: boolean): readonly ConsolePermission[] {
     const named = request.params.action;
     if (named === undefined) return ['read'];
-    const action = ACTIONS.find((each) => each === named);
+    const isBulk = request.params.recordKey === undefined;
+    const action = (isBulk ? BULK : ACTIONS).find((each) => each === named);
     if (!isForm || action === undefined || this.options.readOnly) {
       throw new Refusal(404, 'Not found', 'There is no such page.');
     }
+    if (isBulk) return [action, 'bulk'];
     return fieldOf(request.body, 'evenIfRunning') === '' ? [action] : [action, 'even_if_running'];
   }
 

@@ -12,9 +12,9 @@ import { throwOptionError, within } from '../core/options/option-checks.js';
 
 /**
  * What an operator may do. `read`: every page. `even_if_running`: an action also while an attempt has the record, or before
- * its outcome has been stored for `operator.settledFor`. None implies another.
+ * its outcome has been stored for `operator.settledFor`. `bulk`: an action on several records at once. None implies another.
  */
-export type ConsolePermission = 'read' | OperatorAction | 'even_if_running';
+export type ConsolePermission = 'read' | OperatorAction | 'even_if_running' | 'bulk';
 
 /** Who uses the console, and what he may do. */
 export interface ConsoleOperator {
@@ -90,6 +90,7 @@ export const PERMISSIONS: readonly ConsolePermission[] = [
   'retain',
   'delete',
   'even_if_running',
+  'bulk',
 ];
 
 /** Token of the {@link ResolvedConsoleOptions}. */

@@ -24,7 +24,11 @@ const HEADERS = {
 export class ConsoleReply implements ExceptionFilter<Refusal> {
   constructor(private readonly host: HttpAdapterHost) {}
 
-  page(response: unknown, status: number, page: Html): void {
+  /** @param everySeconds - how often a browser loads it again by itself. */
+  page(response: unknown, status: number, page: Html, everySeconds?: number): void {
+    if (everySeconds !== undefined) {
+      this.host.httpAdapter.setHeader(response, 'Refresh', String(everySeconds));
+    }
     this.send(response, status, 'text/html; charset=utf-8', page.text);
   }
 

@@ -21,14 +21,14 @@ import { RECORD_STATES, type RecordKey } from '../core/record/record.js';
 import { isRecordKey } from '../core/record/record-key.js';
 import { IdempotencyRecords, type RecordList } from '../nest/idempotency-records.js';
 import { AccessGuard } from './access.guard.js';
-import { DROPPING, TYPED } from './actions.js';
+import { BULK, DROPPING, TYPED } from './actions.js';
 import { CONSOLE, type ResolvedConsoleOptions } from './console-options.js';
 import { ConsoleReply } from './console-reply.js';
 import { fieldOf, visitOf, type ConsoleRequest } from './console-request.js';
 import type { Frame } from './layout.js';
-import { nowPage } from './now-page.js';
+import { LIVE_SECONDS, nowPage } from './now-page.js';
 import { about, recordPage, resultPage, type Offered } from './record-page.js';
-import { abandonedPage, auditPage, findPage } from './list-pages.js';
+import { abandonedPage, auditPage, bulkPage, findPage } from './list-pages.js';
 import { RecentEvents } from './recent-events.js';
 import { Refusal } from './refusal.js';
 import { STYLE } from './style.js';
@@ -65,8 +65,9 @@ class ConsoleController {
       status = refusal.status === 429 ? 200 : refusal.status;
       return refusal.message;
     });
-    const page = nowPage(frameOf(request), this.meter, this.recent.incidents(), abandoned);
-    this.reply.page(response, status, page);
+    const isLive = fieldOf(request.query, 'every') !== '';
+    const page = nowPage(frameOf(request), this.meter, this.recent, abandoned, isLive);
+    this.reply.page(response, status, page, isLive ? LIVE_SECONDS : undefined);
   }
 
   @Get('find')
@@ -96,8 +97,33 @@ class ConsoleController {
 
   @Get('abandoned')
   async abandoned(@Req() request: ConsoleRequest, @Res() response: unknown): Promise<void> {
-    const list = await asked(this.abandonedFrom(fieldOf(request.query, 'cursor')));
-    this.reply.page(response, 200, abandonedPage(frameOf(request), list));
+    const here = fieldOf(request.query, 'cursor');
+    const areChosen = fieldOf(request.query, 'chosen') !== '';
+    const may = this.offered(request);
+    const actions = BULK.filter((action) => may?.has('bulk') === true && may.has(action));
+    const list = await asked(this.abandonedFrom(here));
+    const page = abandonedPage(frameOf(request), list, { actions, areChosen, here });
+    this.reply.page(response, 200, page);
+  }
+
+  @Post('abandoned/:action')
+  async several(@Req() request: ConsoleRequest, @Res() response: unknown): Promise<void> {
+    // The guard has checked that it is one, and permitted.
+    const action = request.params.action as OperatorAction;
+    const { reason } = fieldsOf(request, 'reason');
+    const records = chosenIn(request.body as object);
+    const { actor } = operatorOf(request);
+    const results: ActionResult[] = [];
+    let why: string | undefined;
+    let status = 200;
+    try {
+      const acts = this.records.run({ action, records }, { actor, reason });
+      for await (const result of acts) results.push(result);
+    } catch (error) {
+      ({ message: why, status } = refusalOf(error));
+    }
+    const page = bulkPage(frameOf(request), action, results, records.length, why);
+    this.reply.page(response, status, page);
   }
 
   @Get('audit')
@@ -252,6 +278,22 @@ function fieldsOf<const Name extends string>(
   }
   const entries = names.map((name) => [name, fieldOf(body, name)] as const);
   return Object.fromEntries(entries) as Record<Name, string>;
+}
+
+/** What was chosen of a list: a field each, with the name of the record. */
+function chosenIn(body: object): RecordRef[] {
+  const records = Object.keys(body)
+    .filter(isRecordKey)
+    .map((recordKey): RecordRef => {
+      const [state = '', fence = ''] = fieldOf(body, recordKey).split(' ');
+      return { recordKey, expected: seenIn({ state, fence }) };
+    });
+  if (records.length > 0 && records.length <= ON_A_PAGE) return records;
+  throw new Refusal(
+    400,
+    'Not chosen',
+    `Nothing was done: choose 1 to ${String(ON_A_PAGE)} records of the list.`,
+  );
 }
 
 /** What the operator saw, as the form has it. */

@@ -120,6 +120,22 @@ export function table(
   </div>`;
 }
 
+/** Of each form that acts. */
+export function reasonField(id: string): Html {
+  return html`<p>
+    <label for="${id}">Why, for the audit</label>
+    <input
+      id="${id}"
+      name="reason"
+      type="text"
+      required
+      minlength="3"
+      maxlength="500"
+      autocomplete="off"
+    />
+  </p>`;
+}
+
 /** What a page says in a sentence or two. */
 export function message(frame: Frame, title: string, ...sentences: readonly string[]): Html {
   return page(

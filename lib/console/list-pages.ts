@@ -1,9 +1,12 @@
 import { textOfMs } from '../core/operator/text-of-ms.js';
+import type { ActionResult } from '../core/operator/operator.js';
+import type { OperatorAction } from '../core/operator/operator-options.js';
 import type { RecordSheet } from '../core/operator/record-sheet.js';
 import type { RecordList } from '../nest/idempotency-records.js';
+import { LABELS, resultWords } from './actions.js';
 import { html, type Html } from './html.js';
 import type { SeenAct } from './recent-events.js';
-import { ago, page, recordLink, table, time, type Frame } from './layout.js';
+import { ago, page, reasonField, recordLink, table, time, type Frame } from './layout.js';
 
 /** Words for a record's state. */
 export function stateOf({ record: { state, leaseLeftMs = 0 } }: RecordSheet): string {
@@ -11,10 +14,16 @@ export function stateOf({ record: { state, leaseLeftMs = 0 } }: RecordSheet): st
   return leaseLeftMs > 0 ? 'running' : 'abandoned';
 }
 
-function sheets(root: string, caption: string, records: readonly RecordSheet[]): Html {
+/** @param choose - makes what chooses a record. */
+function sheets(
+  root: string,
+  caption: string,
+  records: readonly RecordSheet[],
+  choose?: (sheet: RecordSheet) => Html,
+): Html {
   return table(
     caption,
-    ['Record', 'State', 'Began', 'Attempt', 'Lease', 'Kept for'],
+    ['Record', 'State', 'Began', 'Attempt', 'Lease', 'Kept for', ...(choose ? ['Choose'] : [])],
     records.map((sheet) => {
       const { ageMs, attempt, leaseLeftMs, retentionLeftMs } = sheet.record;
       return [
@@ -28,13 +37,61 @@ function sheets(root: string, caption: string, records: readonly RecordSheet[]):
             ? `${textOfMs(leaseLeftMs)} left`
             : `over ${ago(-leaseLeftMs)}`,
         textOfMs(retentionLeftMs),
+        ...(choose ? [choose(sheet)] : []),
       ];
     }),
   );
 }
 
+/** What can be done to several records. */
+export interface Choice {
+  /** None, where the operator may do nothing to several. */
+  readonly actions: readonly OperatorAction[];
+  readonly areChosen: boolean;
+  /** The cursor of this page. */
+  readonly here: string;
+}
+
+/** How each act ended. @param why - why it went no further. */
+export function bulkPage(
+  frame: Frame,
+  action: OperatorAction,
+  results: readonly ActionResult[],
+  chosen: number,
+  why: string | undefined,
+): Html {
+  const done = results.filter(({ kind }) => kind === 'ok' || kind === 'already').length;
+  return page(frame, undefined, `${LABELS[action]}: ${String(done)} of ${String(chosen)} done`, [
+    why !== undefined && html`<p class="note" role="alert">${why}</p>`,
+    results.length > 0 &&
+      table(
+        'Acts, in their order',
+        ['Record', 'Result'],
+        results.map(({ recordKey, kind, isAudited }) => [
+          recordLink(frame.root, recordKey),
+          resultWords({ kind, isAudited }),
+        ]),
+      ),
+    html`<p><a href="${frame.root}abandoned">Abandoned</a></p>`,
+  ]);
+}
+
 /** Attempts whose lease is over and that have left no outcome. */
-export function abandonedPage(frame: Frame, { records, scanned, cursor }: RecordList): Html {
+export function abandonedPage(
+  frame: Frame,
+  { records, scanned, cursor }: RecordList,
+  { actions, areChosen, here }: Choice,
+): Html {
+  const at = (from: string, chosen: string) =>
+    `${frame.root}abandoned?cursor=${encodeURIComponent(from)}${chosen}`;
+  const choose = ({ recordKey, expected }: RecordSheet) =>
+    html`<input
+      type="checkbox"
+      name="${recordKey}"
+      value="${expected.state} ${expected.fence}"
+      aria-label="Choose ${recordKey}"
+      ${areChosen && html` checked`}
+    />`;
   return page(frame, 'abandoned', 'Abandoned', [
     html`<p>
         The lease of these attempts is over, and none has left an outcome: its process died, hangs
@@ -44,9 +101,21 @@ export function abandonedPage(frame: Frame, { records, scanned, cursor }: Record
         ${records.length} found, ${scanned} records looked
         at${cursor === undefined ? '.' : ', and there are more to look at.'}
       </p>`,
-    records.length > 0 && sheets(frame.root, 'Abandoned records', records),
-    cursor !== undefined &&
-      html`<p><a href="${frame.root}abandoned?cursor=${encodeURIComponent(cursor)}">Go on</a></p>`,
+    records.length > 0 &&
+      (actions.length === 0
+        ? sheets(frame.root, 'Abandoned records', records)
+        : html`<form method="post" class="whole">
+            <p>
+              <a href="${at(here, areChosen ? '' : '&chosen=all')}"
+                >Choose ${areChosen ? 'none' : 'all'}</a
+              >
+            </p>
+            ${sheets(frame.root, 'Abandoned records', records, choose)} ${reasonField('reason')}
+            <p>
+              ${actions.map((action) => html`<button type="submit" formaction="${frame.root}abandoned/${action}">${LABELS[action]} those chosen</button> `)}
+            </p>
+          </form>`),
+    cursor !== undefined && html`<p><a href="${at(cursor, '')}">Go on</a></p>`,
   ]);
 }
 

@@ -2,19 +2,24 @@ import type { IdempotencyMeter } from '../core/meter/idempotency-meter.js';
 import type { OperationReading } from '../core/meter/meter-reading.js';
 import type { RecordList } from '../nest/idempotency-records.js';
 import { html, type Html, type HtmlValue } from './html.js';
-import type { SeenEvent } from './recent-events.js';
+import type { RecentEvents } from './recent-events.js';
 import { textOfMs } from '../core/operator/text-of-ms.js';
 import { factList, page, recordLink, table, time, type Facts, type Frame } from './layout.js';
 
 const SHOWN = 20;
 
+/** Between two looks of a page that looks by itself. */
+export const LIVE_SECONDS = 10;
+
 /** What this process does now, and a look at what others have left behind. */
 export function nowPage(
   frame: Frame,
   meter: Pick<IdempotencyMeter, 'read' | 'running'>,
-  incidents: readonly SeenEvent[],
+  recent: Pick<RecentEvents, 'incidents' | 'round'>,
   abandoned: RecordList | string,
+  isLive: boolean,
 ): Html {
+  const incidents = recent.incidents();
   const { operations, store } = meter.read();
   const running = [...meter.running()].sort((one, other) => other.elapsedMs - one.elapsedMs);
   const waiting = Array.from(operations.values(), (operation) => operation.waiting);
@@ -22,13 +27,17 @@ export function nowPage(
     ['Running in this process', running.length],
     ['Waiting in this process', sum(waiting)],
     ['Abandoned in the store', abandonedIn(frame.root, abandoned)],
+    ['Left by the reconciler', leftIn(frame.root, recent.round())],
     ['Incidents in this process', sum(Array.from(operations.values(), incidentsOf))],
     ['Store', `${store.system}${store.breaker === undefined ? '' : `, breaker ${store.breaker}`}`],
     ['Last failure of the store', failureOf(store.lastFailure)],
   ];
   return page(frame, 'now', 'Now', [
     html`${factList(facts)}
-      <p><a href="">Look again</a></p>`,
+      <p>
+        <a href="${frame.root}now">${isLive ? 'Stop looking by itself' : 'Look again'}</a>
+        ${!isLive && html`<a href="${frame.root}now?every=${LIVE_SECONDS}">Look every ${LIVE_SECONDS} s</a>`}
+      </p>`,
     running.length > 0 &&
       table(
         `The longest running attempts in this process`,
@@ -80,6 +89,14 @@ function abandonedIn(root: string, abandoned: RecordList | string): HtmlValue {
   const { records, scanned, cursor } = abandoned;
   const count = cursor === undefined ? String(records.length) : `${String(records.length)} or more`;
   return html`<a href="${root}abandoned">${count}</a>, of ${scanned} records looked at`;
+}
+
+/** What its latest round could not decide: it tells nobody else. */
+function leftIn(root: string, round: ReturnType<RecentEvents['round']>): HtmlValue {
+  if (round === undefined) return 'no round in this process';
+  const { unknown, failed } = round.report;
+  return html`<a href="${root}abandoned">${unknown}</a>, of no operation with “onTakeover” here;
+    ${failed} whose “onTakeover” failed; ${time(round.at)}`;
 }
 
 function failureOf(

@@ -3,6 +3,7 @@ import {
   severityOf,
   type FrequentEventType,
   type IdempotencyEvent,
+  type ReconcileReport,
 } from '../core/record/events.js';
 import type { IdempotencyEvents } from '../core/record/idempotency-events.js';
 
@@ -23,6 +24,12 @@ export interface SeenAct {
   readonly event: Extract<IdempotencyEvent, { type: 'operator_action' }>;
 }
 
+/** A round of the reconciler. */
+export interface SeenRound {
+  readonly at: Date;
+  readonly report: ReconcileReport;
+}
+
 const MOST_OF_RECORDS = 2_000;
 const MOST = 200;
 
@@ -31,6 +38,7 @@ export class RecentEvents implements OnModuleInit, OnModuleDestroy {
   private readonly ofRecords: SeenEvent[] = [];
   private readonly seenIncidents: SeenEvent[] = [];
   private readonly seenActs: SeenAct[] = [];
+  private lastRound: SeenRound | undefined;
   private end: (() => void) | undefined;
 
   constructor(private readonly events: IdempotencyEvents) {}
@@ -66,9 +74,17 @@ export class RecentEvents implements OnModuleInit, OnModuleDestroy {
     return [...this.seenActs].reverse();
   }
 
+  /** The latest that this process has run. */
+  round(): SeenRound | undefined {
+    return this.lastRound;
+  }
+
   private keep(event: IdempotencyEvent): void {
     const at = new Date();
     if (event.type === 'operator_action') add(this.seenActs, { at, event }, MOST);
+    if (event.type === 'reconciled' && event.report.coverage !== 'already_running') {
+      this.lastRound = { at, report: event.report };
+    }
     const seen: SeenEvent = {
       at,
       type: event.type,

@@ -2,12 +2,12 @@ import type { ActionResult } from '../core/operator/operator.js';
 import type { OperatorAction } from '../core/operator/operator-options.js';
 import type { PossibleAction, RecordSheet } from '../core/operator/record-sheet.js';
 import { textOfMs } from '../core/operator/text-of-ms.js';
-import { DROPPING, LABELS, TYPED } from './actions.js';
+import { DROPPING, LABELS, resultWords, TYPED } from './actions.js';
 import type { ConsolePermission } from './console-options.js';
 import { html, type Html } from './html.js';
 import type { SeenEvent } from './recent-events.js';
 import { axis } from './axis.js';
-import { ago, factList, page, recordLink, type Facts, type Frame } from './layout.js';
+import { ago, factList, page, reasonField, recordLink, type Facts, type Frame } from './layout.js';
 import { stateOf } from './list-pages.js';
 
 /** What an operator can do on a record's page; nothing on a read-only console. */
@@ -34,23 +34,11 @@ export function resultPage(
     undefined,
     `${LABELS[action]}: ${kind === 'ok' ? 'done' : kind.replaceAll('_', ' ')}`,
     [
-      html`<p class="note" role="status">
-        ${RESULTS[kind]}${!isAudited && ' The audit failed after the act: it has the intent, but not the result.'}
-      </p>`,
+      html`<p class="note" role="status">${resultWords({ kind, isAudited })}</p>`,
       record ?? html`<p>${recordLink(frame.root, recordKey)}</p>`,
     ],
   );
 }
-
-const RESULTS: Readonly<Record<ActionResult['kind'], string>> = {
-  ok: 'It is done.',
-  already: 'It was done before, by a copy of this act.',
-  changed: 'Nothing was done: the record is no longer what you saw. Look at it again.',
-  running: 'Nothing was done: an attempt has the record.',
-  too_fresh:
-    'Nothing was done: the outcome was stored just now, and a late copy of its command could store it again. Try again later.',
-  not_applicable: 'Nothing was done: it does not apply to a record in this state.',
-};
 
 /** The content of a record's page. */
 export function about(
@@ -134,18 +122,7 @@ function form(
           >
         </p>`
       }
-      <p>
-        <label for="${id('reason')}">Why, for the audit</label>
-        <input
-          id="${id('reason')}"
-          name="reason"
-          type="text"
-          required
-          minlength="3"
-          maxlength="500"
-          autocomplete="off"
-        />
-      </p>
+      ${reasonField(id('reason'))}
       ${
         (isDropping || canOverrule) &&
         html`<p>

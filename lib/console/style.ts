@@ -39,6 +39,7 @@ details { margin: 0.5rem 0; border: 1px solid var(--line); }
 summary { padding: 0.5rem 0.75rem; font-weight: 600; cursor: pointer; }
 form { max-width: 40rem; padding: 0 0.75rem; }
 main > form { padding: 0; }
+.whole { max-width: none; }
 label { overflow-wrap: anywhere; }
 input[type=text], textarea { display: block; width: 100%; }
 input, textarea, button { padding: 0.45rem; border: 1px solid var(--text); border-radius: 0.2rem; background: var(--back); color: var(--text); font: inherit; }

@@ -305,7 +305,7 @@ export class IdempotencyRecords {
 
   /** Does what was planned, one record after the other. What has changed since is skipped, with the result `changed`. */
   async *run(
-    { action, records }: BulkPlan,
+    { action, records }: Pick<BulkPlan, 'action'> & { readonly records: readonly RecordRef[] },
     options: ActOptions & {
       /** @defaultValue 100, from 1 to 1,000 */
       readonly perSecond?: number;

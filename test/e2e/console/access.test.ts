@@ -14,6 +14,7 @@ const PERMISSIONS = [
   'retain',
   'delete',
   'even_if_running',
+  'bulk',
 ] as const satisfies readonly ConsolePermission[];
 
 const PAGES = [
@@ -101,6 +102,37 @@ describe.each(COMBINATIONS)('The console on %s, %s', (platform, surroundings) =>
     }
   });
 
+  it.each(UNFINISHED)(
+    'does %s to several records for who may, skipping what changed',
+    async (action) => {
+      for (const may of SETS) {
+        const keys = [await app.abandoned(), await app.abandoned(), await app.abandoned()];
+        const [changed, ...others] = keys as [RecordKey, ...RecordKey[]];
+        const fields: Record<string, string> = { reason: 'the provider was away' };
+        for (const key of keys) {
+          const { state, fence } = (await app.records.explain(key))!.expected;
+          fields[key] = `${state} ${String(fence)}`;
+        }
+        const sheet = (await app.records.explain(changed))!;
+        await app.records.complete(sheet, { actor: 'noa', reason: 'was before' });
+        const before = await Promise.all(keys.map((key) => app.stored(key)));
+        const response = await post(`${app.url}/abandoned/${action}`, as(may), fields);
+        const isAllowed = may.includes(action) && may.includes('bulk');
+        expect([may, response.status]).toEqual([may, isAllowed ? 200 : 403]);
+        expect(await app.stored(changed)).toEqual(before[0]);
+        for (const [at, key] of others.entries()) {
+          const now = await app.stored(key);
+          if (!isAllowed) expect(now).toEqual(before[at + 1]);
+          else
+            expect(now).toMatchObject({ state: action === 'release' ? 'released' : 'completed' });
+        }
+        const text = await response.text();
+        expect(text.includes('2 of 3 done')).toBe(isAllowed);
+        expect(text.includes('no longer what you saw')).toBe(isAllowed);
+      }
+    },
+  );
+
   it('overrules no attempt without the permission for it', async () => {
     for (const may of [
       ['read', 'release'],
@@ -121,7 +153,11 @@ describe.each(COMBINATIONS)('The console on %s, %s', (platform, surroundings) =>
     const recordKey = await app.abandoned();
     const all = as(PERMISSIONS);
     const fields = await formOf(app, recordKey);
-    for (const path of [`/records/${recordKey}/toString`, `/records/${recordKey}/erase`]) {
+    for (const path of [
+      `/records/${recordKey}/toString`,
+      `/records/${recordKey}/erase`,
+      '/abandoned/delete',
+    ]) {
       expect((await post(app.url + path, all, fields)).status).toBe(404);
     }
     for (const path of [
@@ -144,6 +180,8 @@ describe.each<Platform>(['express', 'fastify'])('A read-only console on %s', (pl
       const url = `${app.url}/records/${recordKey}`;
       const fields = await formOf(app, recordKey);
       expect((await post(`${url}/${action}`, headers, fields)).status).toBe(404);
+      const several = `${app.url}/abandoned/${action}`;
+      expect((await post(several, headers, { ...fields, [recordKey]: 'x' })).status).toBe(404);
       expect(await app.stored(recordKey)).toEqual(before);
       expect(await (await fetch(url, { headers })).text()).toContain('This console is read-only.');
     } finally {

@@ -13,7 +13,7 @@ const AXE = readFileSync(join(projectRoot, 'node_modules/axe-core/axe.min.js'), 
 /** With PICTURES=docs/pictures the documentation gets its screenshots. */
 const PICTURES = process.env.PICTURES;
 
-const MAY = 'read release complete reopen redact retain delete even_if_running';
+const MAY = 'read release complete reopen redact retain delete even_if_running bulk';
 
 const chromium = findChromium();
 // If it is missing, `npm run test:all` has reported that: test/support/provision.
@@ -85,6 +85,18 @@ describeInBrowser('The console in a browser', () => {
     expect(await app.stored(recordKey)).toMatchObject({ state: 'completed' });
     await page.getByRole('link', { name: 'Audit' }).click();
     expect(await page.locator('main').innerText()).toContain(recordKey);
+  });
+
+  it('settles several abandoned records, without JavaScript', async () => {
+    await context.close();
+    await open({ javaScriptEnabled: false });
+    const keys = [await app.abandoned(), await app.abandoned()];
+    await page.goto(`${app.url}/abandoned`);
+    await page.getByRole('link', { name: 'Choose all' }).click();
+    await page.getByLabel('Why, for the audit').fill('the provider was away');
+    await page.getByRole('button', { name: 'Complete those chosen' }).click();
+    expect(await page.locator('h1').innerText()).toMatch(/^Complete: (\d+) of \1 done$/);
+    for (const key of keys) expect(await app.stored(key)).toMatchObject({ state: 'completed' });
   });
 
   it('sends forms from where no Sec-Fetch-Site is, with the Origin that its policy leaves', async () => {

@@ -1,7 +1,12 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import type { ConsoleOperator } from 'nestjs-idempotency/console';
-import { StoreUnavailableError, type AuditEntry, type IdempotencyStore } from 'nestjs-idempotency';
+import {
+  IdempotencyReconciler,
+  StoreUnavailableError,
+  type AuditEntry,
+  type IdempotencyStore,
+} from 'nestjs-idempotency';
 import { DelegatingStore, type List, type RecordPage } from 'nestjs-idempotency/store';
 import { abandon, LEASE_MS } from '../../support/engine/abandon.js';
 import type { Platform } from '../../support/http/combinations.js';
@@ -9,7 +14,7 @@ import { LoggedLines } from '../../support/nest/logged-lines.js';
 import { until } from '../../support/waiting/until.js';
 import { ConsoleApp, formOf, OWN, post, type ConsoleAppOptions } from './console-app.js';
 
-const ALL = 'read release complete reopen redact retain delete even_if_running';
+const ALL = 'read release complete reopen redact retain delete even_if_running bulk';
 const AS_ALL = { ...OWN, 'x-may': ALL };
 
 let app: ConsoleApp | undefined;
@@ -317,6 +322,74 @@ describe('The store', () => {
   });
 });
 
+describe.each<Platform>(['express', 'fastify'])('The page of now on %s', (platform) => {
+  const now = (query = '') => fetch(`${app!.url}/now${query}`, { headers: AS_ALL });
+
+  it('is loaded again by itself where the operator wants it', async () => {
+    await started({ platform });
+    expect((await now()).headers.get('refresh')).toBeNull();
+    const live = await now('?every=10');
+    expect(live.headers.get('refresh')).toBe('10');
+    expect(await live.text()).toContain('Stop looking by itself');
+  });
+
+  it('counts what the reconciler could not decide', async () => {
+    await started({ platform, options: { reconcile: { after: 0, interval: '24h' } } });
+    const said = async () =>
+      /Left by the reconciler<\/dt>\s*<dd>(.*?)<\/dd>/s
+        .exec(await (await now()).text())![1]!
+        .replaceAll(/<[^>]*>|\s+/g, ' ');
+    for (let at = 0; at < 3; at += 1) await app!.abandoned();
+    const { unknown } = await app!.nest.get(IdempotencyReconciler).reconcile();
+    expect(unknown).toBe(3);
+    expect(await said()).toMatch(/^ ?3 , of no operation with “onTakeover” here; 0 whose/);
+    await app!.calls.run({ operation: 'other', key: 'k', scope: 's' }, () => 1);
+    for (const { recordKey } of (await app!.records.list({ lease: 'over' })).records) {
+      const sheet = (await app!.records.explain(recordKey))!;
+      await app!.records.complete(sheet, { actor: 'mia', reason: 'looked at it' });
+    }
+    await app!.nest.get(IdempotencyReconciler).reconcile();
+    expect(await said()).toMatch(/^ ?0 , of no/);
+  });
+});
+
+describe('Several acts', () => {
+  it('are of one form at most as long as a page of the list', async () => {
+    await started();
+    const act = async (fields: Record<string, string>) =>
+      (await post(`${app!.url}/abandoned/complete`, AS_ALL, { reason: 'away', ...fields })).status;
+    const recordKey = await app!.abandoned();
+    const before = await app!.stored(recordKey);
+    const { state, fence } = (await app!.records.explain(recordKey))!.expected;
+    const seen = `${state} ${String(fence)}`;
+    expect(await act({})).toBe(400);
+    expect(await act({ [recordKey]: 'in_progress' })).toBe(400);
+    expect(await act({ [recordKey]: seen, reason: '' })).toBe(400);
+    const names = Array.from({ length: 100 }, (_, at) => `${recordKey.slice(0, 40)}${100 + at}`);
+    const others = Object.fromEntries(names.map((name) => [name, seen]));
+    expect(await act({ [recordKey]: seen, ...others })).toBe(400);
+    expect(await app!.stored(recordKey)).toEqual(before);
+    expect(await act({ [recordKey]: seen, constructor: seen })).toBe(200);
+    expect(await app!.stored(recordKey)).toMatchObject({ state: 'completed' });
+  });
+
+  it('end where the audit fails, and say how far they came', async () => {
+    let left = 2;
+    const audit = () => ((left -= 1) < 0 ? Promise.reject(new Error('full')) : Promise.resolve());
+    await started({ options: { operator: { audit } } });
+    const keys = [await app!.abandoned(), await app!.abandoned()];
+    const fields: Record<string, string> = { reason: 'the provider was away' };
+    for (const key of keys) {
+      fields[key] = `in_progress ${String((await app!.records.explain(key))!.expected.fence)}`;
+    }
+    const response = await post(`${app!.url}/abandoned/release`, AS_ALL, fields);
+    expect(response.status).toBe(503);
+    const text = await response.text();
+    expect(text).toContain('1 of 2 done');
+    expect(text).toContain('no act without its audit');
+  });
+});
+
 describe.each<Platform>(['express', 'fastify'])('Links and documents on %s', (platform) => {
   it('lead from each page to each, below a prefix', async () => {
     await started({ platform, surroundings: 'prefix, versions, pipe, interceptor, filter' });
@@ -329,7 +402,7 @@ describe.each<Platform>(['express', 'fastify'])('Links and documents on %s', (pl
       const response = await fetch(next, { headers: AS_ALL });
       expect([next, response.status]).toEqual([next, 200]);
       for (const [, href = ''] of (await response.text()).matchAll(/href="([^"#]*)"/g)) {
-        open.push(new URL(href, next).href);
+        open.push(new URL(href.replaceAll('&amp;', '&'), next).href);
       }
     }
     const paths = [
@@ -341,7 +414,11 @@ describe.each<Platform>(['express', 'fastify'])('Links and documents on %s', (pl
       '/console.css',
       `/records/${recordKey}`,
     ];
-    expect([...seen].sort()).toEqual(paths.map((path) => app!.url + path).sort());
+    // What follows is of the same page.
+    const pages = new Set(Array.from(seen, (each) => each.split('?', 1)[0]!));
+    expect([...pages].sort()).toEqual(paths.map((path) => app!.url + path).sort());
+    expect(seen).toContain(`${app!.url}/now?every=10`);
+    expect(seen).toContain(`${app!.url}/abandoned?cursor=&chosen=all`);
   });
 
   it('has no page in the description of the API', async () => {
