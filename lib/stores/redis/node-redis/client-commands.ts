@@ -22,6 +22,11 @@ export const TEXTS: CommandOptions = { ...ANY, typeMapping: { [MAP]: Array } };
 /** Sends commands on the connection of one client. */
 export class ClientCommands implements WaitingCommands, OrderedConnection {
   readonly order: ReplyOrder;
+  /**
+   * node-redis merges the options of each command into those of its client: to add some that the client does not have
+   * costs far more than to replace them. Version 5 does not take those of the view, so that commands bring their own, too.
+   */
+  private readonly view: Pick<SingleClient, 'sendCommand'>;
   private readonly stallDetector: StallDetector | undefined;
   private current: { readonly destroy: () => void; bytesRead: number } | undefined;
   private epoch = -1;
@@ -34,6 +39,7 @@ export class ClientCommands implements WaitingCommands, OrderedConnection {
     stallTimeoutMs?: number,
   ) {
     this.order = new ReplyOrder(this, onMismatch);
+    this.view = client.withCommandOptions(BYTES);
     if (stallTimeoutMs !== undefined) this.stallDetector = this.watch(stallTimeoutMs);
   }
 
@@ -57,7 +63,7 @@ export class ClientCommands implements WaitingCommands, OrderedConnection {
   }
 
   probe(text: string, argument: string): Promise<unknown> {
-    return this.client.sendCommand(['EVAL', text, '0', argument], BYTES);
+    return this.view.sendCommand(['EVAL', text, '0', argument], BYTES);
   }
 
   evalsha(sha1: string, keys: Keys, args: Arguments, receiver: ReplyReceiver): void {
@@ -72,7 +78,7 @@ export class ClientCommands implements WaitingCommands, OrderedConnection {
   evalAsking(text: string, keys: Keys, args: Arguments, receiver: ReplyReceiver): void {
     if (!this.isReady) throw new NotSentError();
     // Nothing comes between the two, but what makes the script reply MOVED. Its own reply tells of a failure.
-    this.client.sendCommand(['ASKING'], BYTES).catch(() => undefined);
+    this.view.sendCommand(['ASKING'], BYTES).catch(() => undefined);
     this.eval(text, keys, args, receiver);
   }
 
@@ -104,11 +110,11 @@ export class ClientCommands implements WaitingCommands, OrderedConnection {
   }
 
   private send(words: readonly RedisArgument[], receiver: ReplyReceiver, options = BYTES): void {
-    const { client, order, stallDetector } = this;
+    const { client, view, order, stallDetector } = this;
     // The client would keep it for the next connection.
     if (!client.isReady) throw new NotSentError();
     stallDetector?.sent();
-    client.sendCommand(words, options).then(
+    view.sendCommand(words, options).then(
       (reply) => {
         this.settled();
         receiver.onReply(reply, order);

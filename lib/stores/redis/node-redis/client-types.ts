@@ -44,6 +44,8 @@ export interface SingleClient extends Listening {
   /** Counts the connections so far. */
   readonly socketEpoch: number;
   sendCommand(args: readonly RedisArgument[], options: CommandOptions): Promise<unknown>;
+  /** The same connection, with other options for its commands. */
+  withCommandOptions(options: CommandOptions): Pick<SingleClient, 'sendCommand'>;
   duplicate(overrides: object): SingleClient;
   subscribe(channel: string, listener: (message: string, channel: string) => void): Promise<void>;
   unsubscribe(channel: string): Promise<void>;
@@ -83,7 +85,7 @@ export function isClusterClient(client: unknown): client is ClusterClient {
 
 export function isSingleClient(client: unknown): client is SingleClient {
   return (
-    has(client, 'sendCommand duplicate on off subscribe destroy') &&
+    has(client, 'sendCommand withCommandOptions duplicate on off subscribe destroy') &&
     typeof (client as Partial<SingleClient>).isReady === 'boolean' &&
     typeof (client as Partial<SingleClient>).socketEpoch === 'number'
   );
