@@ -35,7 +35,7 @@ export class IdempotencyLifecycle
 {
   private readonly logger = new Logger('Idempotency');
   /** Identifies this application to a store that several share. */
-  private readonly observer: StoreObserver = {
+  private readonly observer: StoreObserver & { service?: string | undefined } = {
     replyMismatched: (error) => {
       this.events.emit({ type: 'reply_mismatched', error });
     },
@@ -79,6 +79,7 @@ export class IdempotencyLifecycle
   ) {
     events.reportTo(new LogReporter(this.logger));
     const { service, clock } = engine;
+    this.observer.service = service;
     if (store.isShared && service !== undefined) {
       this.note = new ServiceNote(store, service, clock, (warning) => {
         this.observer.warned(warning);

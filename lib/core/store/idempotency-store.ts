@@ -177,6 +177,9 @@ export abstract class IdempotencyStore {
 
 /** Is notified of events that no command's reply reports. */
 export interface StoreObserver {
+  /** The module option `service` of who opens the store: its journal must not say another one. */
+  readonly service?: string | undefined;
+
   /** A connection returned another command's reply and was closed, even if no command waits for that reply or fails. */
   replyMismatched(error: Error): void;
 

@@ -1,3 +1,4 @@
+import { IdempotencyOptionsError } from '../errors/errors.js';
 import { throwOptionError, within } from '../options/option-checks.js';
 import { of, type Field } from '../options/option-schema.js';
 
@@ -20,6 +21,22 @@ const REQUIRED = of(EXPECTED, isWord, { defaultText: 'none: required' }) as Fiel
 
 /** The fields of every journal. */
 export const WRITER = { service: REQUIRED, version: REQUIRED };
+
+/**
+ * Called when the store is opened.
+ * @param service - of the application.
+ * @throws {@link IdempotencyOptionsError} if the journal would say another one.
+ */
+export function checkService(
+  owner: string,
+  { service: written }: JournalWriter,
+  service: string | undefined,
+): void {
+  if (service === undefined || service === written) return;
+  throw new IdempotencyOptionsError(
+    `${owner}: the option "journal.service" is "${String(written)}", and the module option "service" is "${service}": the journal would show changes of this application as those of another one. Give both the same name, and an application with another name a store of its own.`,
+  );
+}
 
 /** @throws {@link IdempotencyOptionsError} if a journal that is on does not say who writes it. @param owner - the store. */
 export function checkWriter(owner: string, writer: Partial<JournalWriter>): void {

@@ -1,5 +1,5 @@
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
-import { checkWriter } from '../../core/store/journal-options.js';
+import { checkService, checkWriter } from '../../core/store/journal-options.js';
 import type { Lease, StoredRecord } from '../../core/record/record.js';
 import type { DeleteExpired } from '../shared/deletion.js';
 import { deleteExpired } from './cleanup/delete-expired.js';
@@ -31,6 +31,11 @@ export class Journal implements JournalTable {
       );
     }
     this.statements = loadJournalStatements(this);
+  }
+
+  /** @throws {@link IdempotencyOptionsError} if the store is opened by an application with another name. */
+  checkService(service: string | undefined): void {
+    checkService('postgresStore', this.options, service);
   }
 
   /** Adds the entry of an attempt whose outcome gave way to that of `record`. */

@@ -169,6 +169,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     }
     const { deleteExpired } = this.deletionOptions;
     try {
+      this.journal?.checkService(observer?.service);
       await this.options.loadDriver?.();
       const deletes = deleteExpired !== false;
       const warnings = await checkServer(this.runner, this.table, deletes, this.journal?.table);

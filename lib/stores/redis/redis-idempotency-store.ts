@@ -122,6 +122,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     this.isClosed = false;
     this.scanning += 1;
     try {
+      this.journal?.checkService(observer?.service);
       const session = await this.start();
       return await session.check();
     } catch (error) {

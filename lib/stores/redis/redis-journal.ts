@@ -1,6 +1,11 @@
 import { isOfRequest } from '../../core/record/record-key.js';
 import type { RecordKey } from '../../core/record/record.js';
-import { checkWriter, WRITER, type JournalWriter } from '../../core/store/journal-options.js';
+import {
+  checkService,
+  checkWriter,
+  WRITER,
+  type JournalWriter,
+} from '../../core/store/journal-options.js';
 import { integer, type Defaulted, type Group } from '../../core/options/option-schema.js';
 
 /** Options of the journal of `redisStore`: the history of records, in a stream. */
@@ -30,13 +35,18 @@ export class Journal {
 
   /** @param factory - of the store. @param stream - its key. @throws {@link IdempotencyOptionsError} when it does not say who writes it. */
   constructor(
-    factory: string,
+    private readonly factory: string,
     readonly stream: string,
-    options: Resolved,
+    private readonly options: Resolved,
   ) {
     checkWriter(factory, options);
     const { service, version } = options;
     this.by = `${service} ${version}`;
+  }
+
+  /** @throws {@link IdempotencyOptionsError} if the store is opened by an application with another name. */
+  checkService(service: string | undefined): void {
+    checkService(this.factory, this.options, service);
   }
 
   /** The last argument of a step; undefined of one that takes none. Probes have no entries. */

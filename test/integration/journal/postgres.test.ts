@@ -170,6 +170,19 @@ describe('The journal in a table of PostgreSQL', () => {
       );
     });
 
+    it('of an application with another name', async () => {
+      const observer = {
+        service: 'other',
+        replyMismatched: () => undefined,
+        warned: () => undefined,
+      };
+      const error: unknown = await storeOn(url)
+        .open(observer)
+        .catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ code: 'idempotency_options_invalid' });
+      expect((error as Error).message).toMatch(/^postgresStore: .* is "other": the journal would/);
+    });
+
     it('for a user who may not insert; without deletion, he needs nothing else', async () => {
       const user = Object.assign(new URL(url), { username: 'journalist', password: 'pw' }).href;
       await pool.query(`DROP ROLE IF EXISTS journalist`);

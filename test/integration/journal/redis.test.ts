@@ -176,7 +176,7 @@ describe('The journal in a stream of Redis', () => {
 
     it('though its entry cannot be: an application counts that, and logs the first one', async () => {
       const store = storeOn(own.url);
-      const { nest, events, log } = await callingApp({}, { store });
+      const { nest, events, log } = await callingApp({}, { store, service: JOURNAL.service });
       afterTest(() => nest.close());
       const service = nest.get(IdempotencyService, { strict: false });
       const pay = (key: string) =>
@@ -208,6 +208,18 @@ describe('The journal in a stream of Redis', () => {
           expect(starting).toMatchObject({ code: 'idempotency_store_misconfigured' });
       },
     );
+
+    it('of another application: its start stops', async () => {
+      const store = storeOn(own.url);
+      const starting = callingApp({}, { store, service: 'other' });
+      await expect(starting).rejects.toMatchObject({
+        code: 'idempotency_options_invalid',
+        message: expect.stringMatching(
+          /^redisStore: the option "journal.service" is "shop", and the module option "service" is "other"/,
+        ),
+      });
+      expect(await entriesOf(admin)).toEqual([]);
+    });
 
     it('never where another kind of value has the key of the stream: the start stops', async () => {
       await admin.set('idem:journal', 'no stream');
