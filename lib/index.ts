@@ -16,7 +16,12 @@ export {
 export { IdempotencyReconciler } from './nest/idempotency-reconciler.js';
 export { IdempotencyRecords } from './nest/idempotency-records.js';
 export type { AuditEntry, OperatorAction } from './core/operator/operator-options.js';
-export type { ActionOptions, ActionResult, ActOptions } from './core/operator/operator.js';
+export type {
+  ActionOptions,
+  ActionResult,
+  ActOptions,
+  GivenOutcome,
+} from './core/operator/operator.js';
 export type { RecordRef, RecordSheet } from './core/operator/record-sheet.js';
 export type {
   IdempotencyModuleOptions,

@@ -33,6 +33,7 @@ import {
   TABLE_HEAD,
   tableRow,
 } from './operator/texts.js';
+import { givenOutcome } from './operator/given-outcome.js';
 import { openAudit, type OpenedAudit } from './operator/open-audit.js';
 import { NO_REPLY, ServerFailure, UsageError } from './servers/failures.js';
 import type { ServerAddress } from './servers/server-address.js';
@@ -235,8 +236,20 @@ function actOf(action: ActionResult['action'], given: Given, terminal: Terminal)
     nothingHappened: given['nothing-happened'],
     retention: given.retention as Duration | undefined,
   };
-  return async ({ records }) => {
-    const result = await records.act(action, ref, how);
+  const readOutcome = givenOutcome(given, () => terminal.readInput());
+  const [operation, ...others] = given.operation ?? [];
+  if (others.length > 0) throw new UsageError('Pass --operation once: a record is of one.');
+  return async ({ records, isProtected }) => {
+    if (readOutcome !== undefined && isProtected) {
+      throw new UsageError(
+        'An application with digest keys may encrypt its outcomes, by keys that this command does not have: complete the record there, by IdempotencyRecords, or here without --value and --answer.',
+      );
+    }
+    const result = await records.act(action, ref, {
+      ...how,
+      with: await readOutcome?.(),
+      operation,
+    });
     terminal.print(given.json === true ? lineOf(result) : resultText(result));
     return result.kind === 'ok' || result.kind === 'already' ? DONE : NOT_DONE;
   };

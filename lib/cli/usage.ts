@@ -73,6 +73,9 @@ wrong, 3 without a reply of the store or the audit; then look with show what bec
   --even-if-running  also while an attempt has the record, or its outcome was stored just now
   --nothing-happened of release and reopen: the attempt before had no effect, so the next one is no takeover
   --retention        of complete and retain: how long, from now             (24h for complete)
+  --value, --answer  of complete: a file, or - for the input, with what a retry gets, as JSON: what the operation would have
+                     returned, or { "status": 201, "headers": {…}, "body": … } of an HTTP route. --operation names it,
+                     if the record does not
   --max-execution, --settled-for
                      of reopen, delete and erase: the application's lease.maxExecution and operator.settledFor (5m, 1m)
   --mode             redact keeps that an operation is done; delete does not: a retry runs it again

@@ -9,6 +9,8 @@ import {
   type ActionOptions,
   type ActionResult,
   type ActOptions,
+  type EncodedOutcome,
+  type GivenOutcome,
 } from '../core/operator/operator.js';
 import type { AuditEntry, OperatorAction } from '../core/operator/operator-options.js';
 import { sheetOf, type RecordRef, type RecordSheet } from '../core/operator/record-sheet.js';
@@ -16,6 +18,7 @@ import { RECORD_KEY_LENGTH } from '../core/record/record-key.js';
 import type { RecordKey, RecordState } from '../core/record/record.js';
 import { givenScope, readScope, type Scope, type ScopePart } from '../core/record/scope.js';
 import { jitteredPause } from '../core/util/time.js';
+import { encodedOutcome } from './given-outcome.js';
 import {
   resolveModuleOptions,
   type IdempotencyModuleOptions,
@@ -111,16 +114,17 @@ const MAX_PER_SECOND = 1_000;
  */
 export class IdempotencyRecords {
   private readonly operator: Operator;
+  private readonly resolved: ReturnType<typeof resolveModuleOptions>;
 
   /** @internal */
   constructor(
     private readonly engine: IdempotencyEngine,
-    private readonly names: Pick<OperationNames, 'all'>,
-    options: IdempotencyModuleOptions,
+    private readonly names: Pick<OperationNames, 'all' | 'declared'>,
+    private readonly options: IdempotencyModuleOptions,
     log: (entry: AuditEntry) => void,
   ) {
-    const resolved = resolveModuleOptions(options);
-    this.operator = new Operator(engine, resolved.operator, resolved, log);
+    this.resolved = resolveModuleOptions(options);
+    this.operator = new Operator(engine, this.resolved.operator, this.resolved, log);
   }
 
   /**
@@ -241,8 +245,38 @@ export class IdempotencyRecords {
    * @throws {@link AuditUnavailableError} if the audit failed: then nothing was done. So does each act.
    * @throws {@link StoreUnavailableError}, {@link StoreOutcomeUnknownError} without a reply of the store.
    */
-  act(action: OperatorAction, ref: RecordRef, options: ActOptions): Promise<ActionResult> {
-    return this.operator.act(action, ref, options);
+  async act(action: OperatorAction, ref: RecordRef, options: ActOptions): Promise<ActionResult> {
+    const { with: given } = options;
+    if (given === undefined) return this.operator.act(action, ref, options);
+    if (action !== 'complete') throwOptionError('with', `omitted for "${action}"`, given.kind);
+    return this.operator.act(action, ref, options, await this.encoded(ref, given, options));
+  }
+
+  private async encoded(
+    { recordKey }: RecordRef,
+    given: GivenOutcome,
+    { operation }: ActOptions,
+  ): Promise<EncodedOutcome> {
+    const { annotations } = (await this.explain(recordKey)) ?? {};
+    const said = annotations?.operation;
+    if (said !== undefined && operation !== undefined && said !== operation) {
+      throw new IdempotencyOptionsError(
+        `The record is of "${said}", not of the given "operation": nothing was done.`,
+      );
+    }
+    const name = said ?? operation;
+    if (name === undefined) {
+      throw new IdempotencyOptionsError(
+        'An outcome is stored as its operation stores it, and the record does not say which one that is: give "operation", or turn on "annotate" for later records.',
+      );
+    }
+    // By the scope of the caller, which the record does not say.
+    if (this.options.secrets?.keyFor !== undefined) {
+      throw new IdempotencyOptionsError(
+        'Outcomes are encrypted by a key of their caller ("keyFor" of "secrets"), whom a record does not show: complete it without an outcome.',
+      );
+    }
+    return encodedOutcome(given, name, this.names.declared(name), this.resolved);
   }
 
   /** The operation may run again, though the attempt before has left no outcome. @see {@link act} */
@@ -253,10 +287,14 @@ export class IdempotencyRecords {
     return this.act('release', ref, options);
   }
 
-  /** The operation counts as done, without its response. @see {@link act} */
+  /**
+   * The operation counts as done: without its response, or `with` what its retries get.
+   * @throws {@link IdempotencyOptionsError} for an outcome that does not fit the operation: nothing was done.
+   * @see {@link act}
+   */
   complete(
     ref: RecordRef,
-    options: ActionOptions & Pick<ActOptions, 'retention'>,
+    options: ActionOptions & Pick<ActOptions, 'retention' | 'with' | 'operation'>,
   ): Promise<ActionResult> {
     return this.act('complete', ref, options);
   }

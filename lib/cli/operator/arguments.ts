@@ -41,7 +41,14 @@ const OPTIONS = {
   },
   show: { ...STORE, record: text },
   release: { ...STORE, ...OF_RECORD, 'nothing-happened': flag },
-  complete: { ...STORE, ...OF_RECORD, retention: text },
+  complete: {
+    ...STORE,
+    ...OF_RECORD,
+    retention: text,
+    value: text,
+    answer: text,
+    operation: texts,
+  },
   reopen: { ...STORE, ...OF_RECORD, ...FRESHNESS, 'nothing-happened': flag },
   redact: { ...STORE, ...OF_RECORD },
   retain: { ...STORE, ...OF_RECORD, retention: text },
@@ -55,6 +62,7 @@ export type OperatorCommand = keyof typeof OPTIONS;
 type AllOptions = typeof OPTIONS.find &
   typeof OPTIONS.list &
   typeof OPTIONS.reopen &
+  typeof OPTIONS.complete &
   typeof OPTIONS.retain &
   typeof OPTIONS.erase;
 

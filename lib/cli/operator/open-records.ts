@@ -70,7 +70,12 @@ export async function openRecords(
     const meter = new IdempotencyMeter(() => undefined, nodeClock);
     const engine = engineOf(options, new IdempotencyEvents(meter, nodeClock), meter, nodeClock);
     await engine.open();
-    const records = new IdempotencyRecords(engine, { all: () => operation }, options, ignore);
+    const records = new IdempotencyRecords(
+      engine,
+      { all: () => operation, declared: () => undefined },
+      options,
+      ignore,
+    );
     const close = async () => {
       await engine.outcomes.close();
       await opened.close();

@@ -17,6 +17,8 @@ export interface AuditEntry {
   readonly actor: string;
   readonly reason: string;
   readonly evenIfRunning: boolean;
+  /** Of `complete` with an outcome that the operator has given: of which kind. */
+  readonly given?: 'value' | 'answer';
   /** Of a `result`: what the store replied, or `failed` if it gave no reply; then the act may have happened. */
   readonly result?: string;
   /** Of a `result`: as of an `ActionResult`. */

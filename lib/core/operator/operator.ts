@@ -6,7 +6,8 @@ import { checkDuration, throwOptionError } from '../options/option-checks.js';
 import type { Duration } from '../options/duration.js';
 import type { AmendedRecord, IdempotencyRecord, List, RecordPage } from '../record/commands.js';
 import { annotationsIn } from '../record/annotations.js';
-import { NOT_KEPT, type RecordKey } from '../record/record.js';
+import type { ResolvedPackOptions } from '../payload/pack-options.js';
+import { NOT_KEPT, type Outcome, type RecordKey } from '../record/record.js';
 import { newOwnerToken } from '../record/record-key.js';
 import type { AuditEntry, OperatorAction, ResolvedOperatorOptions } from './operator-options.js';
 import type { Clock } from '../util/clock.js';
@@ -39,6 +40,36 @@ export interface ActOptions extends ActionOptions {
    * @defaultValue of `complete`: the module's `outcome.retention`
    */
   readonly retention?: Duration | undefined;
+  /**
+   * Of `complete`: what a retry with the same content gets.
+   * @defaultValue none: that it is done is stored, and a retry gets 409 (response-not-kept)
+   */
+  readonly with?: GivenOutcome | undefined;
+  /** Of `complete` with an outcome: the operation, if the record does not say it (module option `annotate`). */
+  readonly operation?: string | undefined;
+}
+
+/** What an operator gives as the outcome of an operation: at most 64 KiB, and `outcome.maxBytes`. */
+export type GivenOutcome =
+  /** Of a method, a call, a job, a message, a WebSocket event or a GraphQL mutation: what it would have returned. */
+  | { readonly kind: 'value'; readonly value: unknown }
+  /** Of an HTTP route. */
+  | {
+      readonly kind: 'answer';
+      /** From 200 to 599. */
+      readonly status: number;
+      /** Of `content-type`, `content-language`, `content-disposition`, `location`, `link`, `etag`, `cache-control` and `retry-after`. */
+      readonly headers?: Readonly<Record<string, string>> | undefined;
+      /** A text, bytes, or else what is sent as JSON. @defaultValue none */
+      readonly body?: unknown;
+    };
+
+/** A {@link GivenOutcome} as its transport stores it. */
+export interface EncodedOutcome {
+  readonly kind: GivenOutcome['kind'];
+  readonly outcome: Outcome;
+  /** Of its operation. */
+  readonly pack: ResolvedPackOptions;
 }
 
 /** How an act ended. */
@@ -97,16 +128,23 @@ export class Operator {
     action: OperatorAction,
     { recordKey, expected }: RecordRef,
     options: ActOptions,
+    given?: EncodedOutcome,
   ): Promise<ActionResult> {
     const { actor, reason, evenIfRunning = false } = options;
     checkText('actor', actor, 1, MAX_REASON);
     checkText('reason', reason, MIN_REASON, MAX_REASON);
-    const change = this.changeOf(action, options);
+    const asked = this.changeOf(action, options);
     const { state, fence } = expected;
     const isApplicable = ALLOWED[action].includes(state);
-    const seen = isApplicable ? await this.seenBefore(action, { recordKey, expected }) : undefined;
+    const needsLook = isApplicable && (given !== undefined || DROPS_OUTCOME.has(action));
+    const seen = needsLook ? await this.seenBefore({ recordKey, expected }) : undefined;
+    const change =
+      given === undefined || seen === undefined
+        ? asked
+        : await this.withOutcome(asked, given, recordKey, seen);
     const deleteBody = seen && this.bodyDeletion(recordKey, seen);
-    const entry = { action, recordKey, expected: { state, fence }, actor, reason, evenIfRunning };
+    const how = { actor, reason, evenIfRunning, ...(given && { given: given.kind }) };
+    const entry = { action, recordKey, expected: { state, fence }, ...how };
     try {
       await this.audit({ phase: 'intent', ...entry });
     } catch (cause) {
@@ -124,6 +162,9 @@ export class Operator {
     if (!isApplicable) {
       const kind = 'not_applicable';
       return { action, recordKey, kind, isAudited: await ended(kind) };
+    }
+    if (given !== undefined && seen === undefined) {
+      return { action, recordKey, kind: 'changed', isAudited: await ended('changed') };
     }
     const command = {
       recordKey,
@@ -179,12 +220,27 @@ export class Operator {
     }
   }
 
+  /** Compressed and encrypted as the outcomes of its operation are, but never in the blob store. */
+  private async withOutcome(
+    change: AmendedRecord,
+    { outcome, pack }: EncodedOutcome,
+    recordKey: RecordKey,
+    { fingerprint }: IdempotencyRecord,
+  ): Promise<AmendedRecord> {
+    if (change.kind !== 'settle') return change;
+    const { state, retentionMs } = change;
+    const binding = { recordKey, state, fingerprint };
+    const { outcomes, clock } = this.engine;
+    const owner = { token: newOwnerToken(clock), retentionMs };
+    const packed = await outcomes.pack(outcome, binding, { ...pack, offload: false }, owner);
+    return { ...change, outcome: packed };
+  }
+
   /** @returns `undefined` where nothing of it matters, or will be done: the record has changed. */
-  private async seenBefore(
-    action: OperatorAction,
-    { recordKey, expected }: RecordRef,
-  ): Promise<IdempotencyRecord | undefined> {
-    if (!DROPS_OUTCOME.has(action)) return undefined;
+  private async seenBefore({
+    recordKey,
+    expected,
+  }: RecordRef): Promise<IdempotencyRecord | undefined> {
     const seen = await this.inspect(recordKey);
     const isExpected = seen?.state === expected.state && seen.fence === expected.fence;
     return isExpected ? seen : undefined;

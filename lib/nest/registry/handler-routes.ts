@@ -121,7 +121,7 @@ export class HandlerRoutes {
     const { operation, options } = route;
     const declared = { facts, transport, operation, options };
     check(declared, ROUTE_CHECKS);
-    this.names.reserve(operation, facts, recoverable);
+    this.names.reserve(operation, facts, { transport, options, recoverable });
     this.meter.declare(operation, transport);
     this.events.channels.declare(operation, facts.name);
     this.protectedRoutes.push(declared);

@@ -1,4 +1,6 @@
 import { Injectable } from '@nestjs/common';
+import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
+import type { Transport } from '../../core/record/events.js';
 import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { locationOf, type HandlerFacts } from '../discovery/handler-facts.js';
@@ -6,9 +8,16 @@ import { locationOf, type HandlerFacts } from '../discovery/handler-facts.js';
 /** The form of a class name made by Nest's `mixin()`. */
 const RANDOM_NAME = /^[0-9a-f]{21}$/;
 
+/** How an operation's requests come, and what applies to them. */
+export interface DeclaredOperation {
+  readonly transport: Transport;
+  readonly options: ResolvedProtocolOptions;
+  readonly recoverable: RecoverableOperation | undefined;
+}
+
 interface NamedOperation {
   readonly facts: HandlerFacts;
-  readonly recoverable: RecoverableOperation | undefined;
+  readonly declared: DeclaredOperation | undefined;
 }
 
 /** The names of all operations of handlers and methods. Each name belongs to one of them. */
@@ -26,15 +35,16 @@ export class OperationNames {
 
   /** How records of an operation are recovered without a request, if it is resolved and has a function for it. */
   recoverable(operation: string): RecoverableOperation | undefined {
-    return this.operations.get(operation)?.recoverable;
+    return this.declared(operation)?.recoverable;
+  }
+
+  /** `undefined` for what only its calls know, and for what another IdempotencyModule serves. */
+  declared(operation: string): DeclaredOperation | undefined {
+    return this.operations.get(operation)?.declared;
   }
 
   /** @throws {@link IdempotencyOptionsError} for a random name, and for the name of another operation. */
-  reserve(
-    operation: string,
-    facts: HandlerFacts,
-    recoverable: RecoverableOperation | undefined,
-  ): void {
+  reserve(operation: string, facts: HandlerFacts, declared: DeclaredOperation | undefined): void {
     const { type, handler, name } = facts;
     if (operation === name && RANDOM_NAME.test(type.name)) {
       throw new IdempotencyOptionsError(
@@ -47,7 +57,7 @@ export class OperationNames {
         `Two operations are named "${operation}": ${locationOf(other)} and ${locationOf(facts)}. One would replay the other's outcomes. Name them differently by @Idempotent({ operation: '…' }) on the method, or rename a class.`,
       );
     }
-    this.operations.set(operation, { facts, recoverable });
+    this.operations.set(operation, { facts, declared });
   }
 
   /** As {@link reserve}, for an operation that another IdempotencyModule serves, whose store may be the same. */

@@ -38,7 +38,10 @@ export const VALUE_NOT_KEPT = outcome('not_kept', Buffer.alloc(0));
 export const NO_VALUE = outcome('undefined', Buffer.alloc(0));
 
 /** Encodes a returned value, or returns why it cannot be stored. */
-export function encodeValue(value: unknown, codec: OutcomeCodec): Outcome | ValueNotStorableError {
+export function encodeValue(
+  value: unknown,
+  codec: OutcomeCodec = JSON_CODEC,
+): Outcome | ValueNotStorableError {
   try {
     const { kind, bytes } = encodeEmittedValue(value, codec);
     return outcome(kind, bytes, kind === 'value' ? codec : undefined);

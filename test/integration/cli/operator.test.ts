@@ -25,6 +25,7 @@ import { as } from './support/diagnosis.js';
 import { OperatorTerminal } from './support/operator-terminal.js';
 
 const WHO = ['--actor', 'mia', '--reason', 'the provider has it'];
+const SEEN = [`--record=${'A'.repeat(43)}`, '--expect', 'released:1', ...WHO];
 const OF_ALICE = ['--service', SERVICE, '--scope', 'alice'];
 /** Over before the next command can be there. */
 const SHORT_LEASE_MS = 1;
@@ -101,6 +102,35 @@ describe.each(PLACES)('On %s, an operator at a terminal', (_, open) => {
     const again = await terminal.run('release', [...ref.split(' '), ...WHO, '--json']);
     expect(again.code).toBe(1);
     expect(again.objects()).toMatchObject([{ action: 'release', kind: 'changed' }]);
+    expect(ran).toEqual([]);
+  });
+
+  it('completes it with the value that a retry gets, from the input', async () => {
+    const place = await open();
+    const { call, ran, terminal } = await beside(place);
+    const { key, lease } = await abandon(place.store, 'settle', randomUUID(), SHORT_LEASE_MS);
+    const complete = (...more: string[]) =>
+      terminal.run(
+        'complete',
+        [
+          `--record=${lease.recordKey}`,
+          '--expect',
+          `in_progress:${String(lease.fence)}`,
+          ...WHO,
+          ...more,
+        ],
+        JSON.stringify({ charge: 'of-alice' }),
+      );
+    expect((await rejection(complete('--value', '-'))).message).toContain('give "operation"');
+    let shown = '';
+    await untilSettled(async () => {
+      const { code, text, notes } = await complete('--value', '-', '--operation', 'settle');
+      shown += text + notes;
+      return code === 0;
+    });
+    expect(shown).not.toContain('of-alice');
+    expect(shown).toContain('"given":"value"');
+    expect(await call(key)).toEqual({ charge: 'of-alice' });
     expect(ran).toEqual([]);
   });
 
@@ -259,6 +289,9 @@ describe('A command for operators', () => {
       [`--record=${'A'.repeat(43)}`, '--expect', 'completed:1', ...WHO],
       'Pass --retention',
     ],
+    ['complete', [...SEEN, '--value', '/nothing/secret-key'], '--value: the file cannot be read'],
+    ['complete', [...SEEN, '--value', '-'], '--value: what was read is not JSON'],
+    ['complete', [...SEEN, '--value', '-', '--answer', '-'], 'Pass either --value or'],
   ])('refuses %s %j, and shows none of it', async (command, args, message) => {
     const error = await rejection(new OperatorTerminal(redis.url).run(command, args));
     expect(error).toBeInstanceOf(UsageError);

@@ -111,6 +111,81 @@ describe('IdempotencyRecords', () => {
     expect(executions()).toBe(0);
   });
 
+  it.each<[string, Partial<IdempotencyModuleOptions>]>([
+    ['as it is', {}],
+    ['encrypted', { secrets: staticKeys({ current: 'k', keys: { k: Buffer.alloc(32) } }) }],
+  ])('completes it with the value that each retry gets, stored %s', async (how, options) => {
+    const audit: AuditEntry[] = [];
+    const { records, dead, sheetOf, retry, executions } = await withDeadCall({
+      ...options,
+      operator: { audit: (entry) => void audit.push(entry) },
+    });
+    const sheet = await sheetOf(dead);
+    const value = { charge: 4711, to: 'the-card-of-alice' };
+    const given = { ...OPERATOR, with: { kind: 'value', value }, operation: 'settle' } as const;
+    expect(await records.complete(sheet, given)).toMatchObject({ kind: 'ok', isAudited: true });
+    expect([await retry(), await retry()]).toEqual([value, value]);
+    expect(executions()).toBe(0);
+    expect((await sheetOf(dead)).retry).toContain('gets the stored outcome');
+    const { outcome } = (await store.inspect(sheet.recordKey, { timeoutMs: 1_000 }))!;
+    expect(Buffer.from(outcome!.body).includes('the-card')).toBe(how === 'as it is');
+    expect(audit.map(({ phase, given: kind }) => [phase, kind])).toEqual([
+      ['intent', 'value'],
+      ['result', 'value'],
+    ]);
+    expect(JSON.stringify(audit)).not.toContain('the-card');
+    // The record is no longer what the operator saw.
+    expect(await records.complete(sheet, given)).toMatchObject({ kind: 'changed' });
+  });
+
+  it.each<[string, Partial<ActOptions>, Partial<IdempotencyModuleOptions>, string]>([
+    ['an answer', { with: { kind: 'answer', status: 200 } }, {}, 'no HTTP route'],
+    ['what is no JSON', { with: { kind: 'value', value: () => 1 } }, {}, 'with.value'],
+    [
+      'of no operation',
+      { with: { kind: 'value', value: 1 }, operation: undefined },
+      {},
+      'does not say',
+    ],
+    [
+      'where no responses are kept',
+      { with: { kind: 'value', value: 1 } },
+      { outcome: { storeBody: false } },
+      'keeps no responses',
+    ],
+    [
+      'where each caller has a key',
+      { with: { kind: 'value', value: 1 } },
+      {
+        secrets: {
+          ...staticKeys({ current: 'k', keys: { k: Buffer.alloc(32) } }),
+          keyFor: () => Promise.resolve({ current: 'a', keys: { a: Buffer.alloc(32) } }),
+        },
+      },
+      'a key of their caller',
+    ],
+  ])('refuses %s as an outcome, and does nothing', async (_, wrong, options, says) => {
+    const { records } = await started({ store, ...options });
+    const dead = await abandon(store, 'charges.make');
+    now += LEASE_MS;
+    const sheet = one(
+      await records.find({ key: dead.key, scope: 'alice', operation: 'charges.make' }),
+    );
+    const error = await rejection(
+      records.complete(sheet, { ...OPERATOR, operation: 'charges.make', ...wrong }),
+    );
+    expect(error).toMatchObject({ code: 'idempotency_options_invalid' });
+    expect(error.message).toContain(says);
+    expect((await records.explain(sheet.recordKey))!.expected).toEqual(sheet.expected);
+  });
+
+  it('gives an outcome to what it completes alone', async () => {
+    const { records, dead, sheetOf } = await withDeadCall();
+    const given = { ...OPERATOR, with: { kind: 'value', value: 1 }, operation: 'settle' } as const;
+    const error = await rejection(records.act('release', await sheetOf(dead), given));
+    expect(error.message).toContain('omitted for "release"');
+  });
+
   it('releases it, and one retry runs it', async () => {
     const { records, dead, sheetOf, retry, executions } = await withDeadCall();
     expect(await records.release(await sheetOf(dead), OPERATOR)).toMatchObject({ kind: 'ok' });
