@@ -5,7 +5,7 @@ import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { useRedis } from '../../support/redis/use-redis.js';
 import { Encounters } from './encounter.js';
 import { memoryPlace, postgresPlace, redisPlace, type Place } from './places.js';
-import { ACTIONS, eachEncounter, encounters, INSTANTS } from './steps.js';
+import { ACTIONS, eachEncounter, encounters, INSTANTS, type Step } from './steps.js';
 
 const redis = useRedis();
 const postgres = usePostgres();
@@ -18,6 +18,8 @@ interface Where {
   readonly hasTransactions?: boolean;
   /** A push meets each so many of all encounters: on memory each. */
   readonly every: number;
+  /** How many are under way at a time, each on a database of its own. */
+  readonly atOnce?: number;
   /** Random ones: of `npm run test:all`, and of a push. */
   readonly runs: readonly [all: number, push: number];
 }
@@ -30,31 +32,44 @@ const PLACES: readonly Where[] = [
     open: async () => postgresPlace(await postgres.newDatabase()),
     hasTransactions: true,
     every: 23,
-    runs: [2_000, 50],
+    atOnce: 6,
+    runs: [10_000, 50],
   },
 ];
 
 describe.each(PLACES)(
   'An attempt and an operator on $name',
-  ({ open, hasTransactions = false, every, runs: [all, push] }) => {
-    let met: Encounters;
+  ({ open, hasTransactions = false, every, atOnce = 1, runs: [all, push] }) => {
+    let met: Encounters[];
     beforeAll(async () => {
-      met = await Encounters.open(await open());
+      const places = Array.from({ length: isTestAll ? atOnce : 1 }, () => open());
+      met = await Promise.all(places.map(async (place) => Encounters.open(await place)));
     });
-    afterAll(() => met.close());
+    afterAll(() => Promise.all(met.map((each) => each.close())));
+
+    const check = async (list: readonly (readonly Step[])[]) => {
+      const failures: (string | undefined)[] = [];
+      const meeting = met.map(async (each, first) => {
+        for (let at = first; at < list.length; at += met.length) {
+          failures[at] = await each.failureOf(list[at]!);
+        }
+      });
+      await Promise.all(meeting);
+      return failures;
+    };
+    const covered = () => new Set(met.flatMap(({ coverage }) => [...coverage.keys()]));
 
     it(
       'meet: nothing happens that he did not order, no record is lost in silence, each act is audited',
       async () => {
         const chosen = (_: unknown, at: number) => isTestAll || at % every === 0;
-        for (const steps of eachEncounter(hasTransactions).filter(chosen)) {
-          expect(await met.failureOf(steps)).toBeUndefined();
-        }
+        const failures = await check(eachEncounter(hasTransactions).filter(chosen));
+        expect(failures.filter((failure) => failure !== undefined)).toEqual([]);
         if (!isTestAll && every > 1) return;
         const pairs = ACTIONS.flatMap((action) => INSTANTS.slice(1).map((at) => `${action} ${at}`));
         // A success after the operator's release stands, and is reported as late.
         const told = ['told superseded', 'told release_failed', 'told completed'];
-        const missing = [...pairs, ...told].filter((each) => !met.coverage.has(each));
+        const missing = [...pairs, ...told].filter((each) => !covered().has(each));
         expect(missing).toEqual([]);
       },
       TIMEOUT_MS,
@@ -64,11 +79,10 @@ describe.each(PLACES)(
       'meet in any order, at the same time, too',
       async () => {
         const values = encounters(hasTransactions);
-        const check = met.check.bind(met);
         await checkRandomly({ values, runs: isTestAll ? all : push, atOnce: 50, check });
-        const covered = [...met.coverage.keys()].join('\n');
+        const results = [...covered()].join('\n');
         for (const kind of ['ok', 'changed', 'running', 'too_fresh', 'not_applicable']) {
-          expect(covered).toContain(` ${kind}`);
+          expect(results).toContain(` ${kind}`);
         }
       },
       TIMEOUT_MS,
