@@ -4,7 +4,7 @@ import { nodeClock } from '../../core/util/clock.js';
 import { within } from '../../core/util/time.js';
 import { postgresStore } from '../../stores/postgres/index.js';
 import { redisStore } from '../../stores/redis/index.js';
-import { NO_REPLY, ServerFailure } from './failures.js';
+import { NO_REPLY, ServerFailure, UsageError } from './failures.js';
 import {
   clusterClient,
   CONNECT_TIMEOUT_MS,
@@ -72,15 +72,27 @@ export async function redisClientOf(
   return connected(client, address);
 }
 
-/** A user who may not ask has to be on a single server: a command for another one then fails, and says so. */
+/**
+ * A user who may not ask has to be on a single server: a command for another one then fails, and says so.
+ * @throws {@link UsageError} for a Sentinel.
+ */
 async function isOfCluster(address: ServerAddress): Promise<boolean> {
+  const info = await infoOf(address);
+  if (/^redis_mode:sentinel/m.test(info)) {
+    throw new UsageError(
+      `${address.shown} is a Sentinel. Add --sentinel with the name of the primary.`,
+    );
+  }
+  return /^cluster_enabled:1/m.test(info);
+}
+
+async function infoOf(address: ServerAddress): Promise<string> {
   const client = await serverClient(address, undefined, NEEDS);
   try {
     await within(CONNECT_TIMEOUT_MS, client.connect(), nodeClock);
-    const info = await client.call('INFO', 'cluster');
-    return /^cluster_enabled:1/m.test(String(info));
+    return String(await client.call('INFO'));
   } catch {
-    return false;
+    return '';
   } finally {
     client.disconnect();
   }

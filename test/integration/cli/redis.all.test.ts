@@ -1,9 +1,11 @@
+import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Cluster, type Redis } from 'ioredis';
 import { redisStore } from 'nestjs-idempotency/redis';
+import { abandon } from '../../support/engine/abandon.js';
 import { afterTest, closeAfterTest } from '../../support/jest/after-test.js';
 import { RedisCluster } from '../../support/redis/redis-cluster.js';
 import { RedisNode } from '../../support/redis/redis-node.js';
@@ -14,6 +16,7 @@ import { useServer } from '../../support/servers/use-server.js';
 import { untilSettled } from '../../support/waiting/until.js';
 import { startInfoServer } from '../redis/support/canned-server.js';
 import { as, diagnose } from './support/diagnosis.js';
+import { OperatorTerminal } from './support/operator-terminal.js';
 import { runServices, TWO_SERVICES } from './support/run-services.js';
 
 const DURABLE = ['--appendonly', 'yes'];
@@ -214,6 +217,30 @@ describe('On a cluster, the doctor', () => {
     await cluster.assign(0, owner);
     expect(found.complaints).toMatchObject({ cluster: 'error' });
     expect(found.messageOf('cluster')).toContain('16383 of 16384');
+  });
+});
+
+describe('On Sentinels', () => {
+  const group = useServer(() => RedisSentinel.start({ args: DURABLE }));
+
+  it('an operator finds a record by its key in the input, and settles it on the primary', async () => {
+    const { name } = group.connection;
+    const store = redisStore({ connection: { ...group.connection } });
+    afterTest(() => store.close());
+    const { key, lease } = await abandon(store, 'settle', randomUUID(), 1, { service: 'shop' });
+    const terminal = new OperatorTerminal(group.sentinels[0]!.url);
+    const query = ['--service', 'shop', '--scope', 'alice', '--operation', 'settle', '--key', '-'];
+    const find = () => terminal.run('find', ['--sentinel', name, ...query, '--json'], key);
+    await untilSettled(async () => (await find()).text.includes('lease ended'));
+    const [found] = (await find()).objects();
+    expect(found).toMatchObject({ recordKey: lease.recordKey, state: 'in_progress' });
+    const ref = [`--record=${lease.recordKey}`, '--expect', `in_progress:${String(lease.fence)}`];
+    const act = [...ref, '--actor', 'mia', '--reason', 'the provider has it'];
+    expect(await terminal.run('complete', ['--sentinel', name, ...act])).toMatchObject({ code: 0 });
+    expect(await store.inspect(lease.recordKey, { timeoutMs: 5_000 })).toMatchObject({
+      state: 'completed',
+    });
+    await expect(terminal.run('find', query, key)).rejects.toThrow('Add --sentinel');
   });
 });
 

@@ -66,6 +66,21 @@ export class ConsumerApp {
     return stdout;
   }
 
+  /** Runs the program of the package, with `input`, to its end, however it ends. */
+  async command(args: readonly string[], environment: NodeJS.ProcessEnv, input = '') {
+    const child = spawn(join(this.root, 'node_modules/.bin/nestjs-idempotency'), args, {
+      cwd: this.root,
+      env: { ...outsideEnvironment(), ...environment },
+    });
+    let stdout = '';
+    let stderr = '';
+    child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+    child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+    child.stdin.end(input);
+    const [code] = (await once(child, 'close')) as [number | null];
+    return { code, stdout, stderr };
+  }
+
   /** Starts the compiled main.js and waits until it listens. */
   async start(environment: NodeJS.ProcessEnv = {}): Promise<RunningApp> {
     const child = spawn(process.execPath, ['main.js'], {

@@ -283,6 +283,40 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
         await redis.stop();
       }
     });
+    it('finds a record by the key in the input, acts on it, and says by its exit code how that ended', async () => {
+      const redis: RedisServer = await startRedis();
+      const environment = { IDEMPOTENCY_STORE_URL: redis.url };
+      const command = (name: string, args: readonly string[], input?: string) =>
+        app.command([name, ...args], environment, input);
+      const found = [
+        ...['--service', 'consumer', '--scope', 'tester'],
+        ...['--operation', 'ChargesController.charge', '--key', '-'],
+      ];
+      try {
+        const running = await app.start({ REDIS_URL: redis.url });
+        await charge(running);
+        await running.stop();
+        const seen = await command('find', [...found, '--json'], 'one-purchase\n');
+        expect(seen).toMatchObject({ code: 0, stderr: '' });
+        const { recordKey, state, fence } = JSON.parse(seen.stdout) as Record<string, string>;
+        expect(state).toBe('completed');
+        const ref = [`--record=${String(recordKey)}`, '--expect', `completed:${String(fence)}`];
+        const deleting = [...ref, '--actor', 'mia', '--reason', 'a test', '--even-if-running'];
+        expect(await command('delete', ref)).toMatchObject({ code: 2, stdout: '' });
+        const done = await command('delete', deleting);
+        expect(done).toMatchObject({ code: 0, stdout: 'delete: ok. Done.\n' });
+        expect(done.stderr).toContain('"phase":"result"');
+        expect(await command('delete', deleting)).toMatchObject({ code: 1 });
+        expect(await command('find', found, 'one-purchase\n')).toMatchObject({ code: 1 });
+        await redis.stop();
+        const away = await command('find', found, 'one-purchase\n');
+        expect(away).toMatchObject({ code: 3, stdout: '' });
+        const shown = [seen, done, away].map(({ stdout, stderr }) => stdout + stderr);
+        expect(shown.join('')).not.toContain('one-purchase');
+      } finally {
+        await redis.stop();
+      }
+    });
     it('is ready until its Redis is gone', async () => {
       const redis: RedisServer = await startRedis();
       try {
