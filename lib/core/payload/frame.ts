@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import type { Outcome } from '../record/record.js';
+import { bytesOf, type Outcome } from '../record/record.js';
 import { asBuffer } from '../util/as-buffer.js';
 import { UnreadableOutcome } from './unreadable-outcome.js';
 
@@ -103,7 +103,7 @@ export function encodeHead(
     (endsEarlyMs === undefined ? 0 : ENDS_EARLY);
   if (seal !== undefined) {
     head[2] = seal.keyId.length;
-    head.write(seal.keyId, 3, 'latin1');
+    writeLatin1(seal.keyId, head, 3);
     head.set(seal.salt, 3 + seal.keyId.length);
     head.set(seal.nonce, 3 + seal.keyId.length + SALT_BYTES);
   }
@@ -114,6 +114,11 @@ export function encodeHead(
   }
   if (endsEarlyMs !== undefined) head.writeUIntBE(endsEarlyMs, headBytes - END_BYTES, END_BYTES);
   return head;
+}
+
+/** For digests in base64url, ids and words. A native call for so few characters costs more than they do. */
+export function writeLatin1(text: string, into: Buffer, start: number): void {
+  for (let at = 0; at < text.length; at += 1) into[start + at] = text.charCodeAt(at);
 }
 
 export interface Frame {
@@ -134,7 +139,7 @@ export function decodeFrame(body: Uint8Array): Frame {
   const isKnown = version === VERSION && (flags & RESERVED) === 0 && (!hasDictionary || code === 1);
   if (!isKnown) throw new UnreadableOutcome('format');
   const seal = (flags & SEALED) === 0 ? undefined : readSeal(bytes);
-  const algorithm = ALGORITHMS[code - 1];
+  const algorithm = code === 0 ? undefined : ALGORITHMS[code - 1];
   const compression =
     algorithm === undefined ? undefined : readCompression(bytes, algorithm, hasDictionary);
   const isPointer = (flags & POINTER) !== 0;
@@ -146,10 +151,34 @@ export function decodeFrame(body: Uint8Array): Frame {
   };
 }
 
+/** What is the same in all frames that one process has sealed with one derived key. */
+interface SealedBy {
+  /** As they stand in a frame. */
+  readonly bytes: Buffer;
+  readonly keyId: string;
+  readonly salt: Buffer;
+}
+
+/** A reader mostly meets the same again: then there is nothing to decode, and the salt is the same object. */
+let lastSealedBy: SealedBy | undefined;
+
 function readSeal(bytes: Reader): SealHead {
-  const keyId = bytes.text(bytes.u8(), 'latin1');
+  let by = lastSealedBy;
+  if (by === undefined || !bytes.skipIf(by.bytes)) lastSealedBy = by = readSealedBy(bytes);
+  return { keyId: by.keyId, salt: by.salt, nonce: bytes.take(NONCE_BYTES) };
+}
+
+function readSealedBy(bytes: Reader): SealedBy {
+  const idBytes = bytes.u8();
+  // A copy: what it is part of may be large.
+  const named = Buffer.from(bytes.take(idBytes + SALT_BYTES));
+  const keyId = named.toString('latin1', 0, idBytes);
   if (!KEY_ID.test(keyId)) throw new UnreadableOutcome('format');
-  return { keyId, salt: bytes.take(SALT_BYTES), nonce: bytes.take(NONCE_BYTES) };
+  return {
+    bytes: Buffer.concat([Buffer.of(idBytes), named]),
+    keyId,
+    salt: named.subarray(idBytes),
+  };
 }
 
 function readCompression(
@@ -166,13 +195,27 @@ function readCompression(
 }
 
 /** The transport's header and the body in one. */
-export function encodeContent({ header, body }: Outcome): Buffer {
-  const headerBytes = Buffer.byteLength(header);
-  const content = Buffer.allocUnsafe(4 + headerBytes + body.length);
-  content.writeUInt32BE(headerBytes);
-  content.write(header, 4);
-  content.set(body, 4 + headerBytes);
+export function encodeContent(outcome: Outcome): Buffer {
+  const bytes = 4 + bytesOf(outcome);
+  const content = Buffer.allocUnsafe(bytes);
+  writeContent(outcome, content, 0, bytes);
   return content;
+}
+
+/**
+ * Writes what {@link encodeContent} returns.
+ * @param bytes - its length.
+ */
+export function writeContent(
+  { header, body }: Outcome,
+  into: Buffer,
+  start: number,
+  bytes: number,
+): void {
+  const headerBytes = bytes - 4 - body.length;
+  into.writeUInt32BE(headerBytes, start);
+  into.write(header, start + 4);
+  into.set(body, start + 4 + headerBytes);
 }
 
 /** @throws {@link UnreadableOutcome} */
@@ -288,6 +331,14 @@ class Reader {
 
   u48(): number {
     return this.bytes.readUIntBE(this.skip(6), 6);
+  }
+
+  /** Whether these bytes follow, which are then behind it. */
+  skipIf(expected: Buffer): boolean {
+    const { bytes, at } = this;
+    for (let i = 0; i < expected.length; i += 1) if (bytes[at + i] !== expected[i]) return false;
+    this.at += expected.length;
+    return true;
   }
 
   /** @returns where it was. */

@@ -10,8 +10,7 @@ import type { Scope } from '../record/scope.js';
 import { asBuffer } from '../util/as-buffer.js';
 import type { Clock } from '../util/clock.js';
 import { deleteOldest } from '../util/delete-oldest.js';
-import { whenReady } from '../util/maybe-async.js';
-import { NONCE_BYTES, SALT_BYTES, TAG_BYTES, type SealHead } from './frame.js';
+import { NONCE_BYTES, SALT_BYTES, TAG_BYTES, writeLatin1, type SealHead } from './frame.js';
 import type { KeyById, KeyRing } from './key-ring.js';
 import { UnreadableOutcome } from './unreadable-outcome.js';
 
@@ -30,6 +29,7 @@ export interface OriginBinding extends Omit<OutcomeBinding, 'state' | 'scope'> {
 }
 
 const CIPHER = 'aes-256-gcm';
+const CIPHER_OPTIONS = { authTagLength: TAG_BYTES } as const;
 
 /** What the key is for. It ends with a zero byte, and the salt follows. */
 const PURPOSE = 'nestjs-idempotency/2/outcome\0';
@@ -48,14 +48,15 @@ const MAX_DERIVED = 4_096;
 const MAX_SEALING = 1_024;
 
 interface DerivedKey {
-  /** The id of its master and its salt. */
-  readonly name: string;
   readonly master: KeyObject;
   readonly key: KeyObject;
 }
 
-interface SealingKey extends Omit<DerivedKey, 'name'> {
+interface SaltedKey extends DerivedKey {
   readonly salt: Uint8Array;
+}
+
+interface SealingKey extends SaltedKey {
   readonly endsAt: number;
   sealsLeft: number;
 }
@@ -71,9 +72,9 @@ interface BegunSeal {
 export class Sealing {
   /** By the id of its master. */
   private readonly sealingKeys = new Map<string, SealingKey>();
-  /** The least recently used first. */
+  /** By the id of its master and its salt; the least recently used first. */
   private readonly derived = new Map<string, DerivedKey>();
-  private lastUsed: DerivedKey | undefined;
+  private lastUsed: SaltedKey | undefined;
   private readonly nonces: RandomBytes;
 
   constructor(
@@ -119,46 +120,52 @@ export class Sealing {
     binding: OutcomeBinding | OriginBinding,
   ): Buffer | Promise<Buffer> {
     const scope = 'scope' in binding ? binding.scope : undefined;
-    return whenReady(this.masterOf(head.keyId, scope), (master) => {
-      if (master === undefined) throw new UnreadableOutcome('key');
-      return unseal(this.derivedKey(master, head), head.nonce, headBytes, content, binding);
-    });
+    const found = this.ring.find(head.keyId, scope);
+    if (!(found instanceof Promise)) return this.openBy(found, head, headBytes, content, binding);
+    // What the source rejects with was reported.
+    const master = found.catch(() => undefined);
+    return master.then((key) => this.openBy(key, head, headBytes, content, binding));
   }
 
-  private masterOf(keyId: string, scope: Scope | undefined) {
-    const found = this.ring.find(keyId, scope);
-    // What the source rejects with was reported.
-    return found instanceof Promise ? found.catch(() => undefined) : found;
+  private openBy(
+    master: KeyObject | undefined,
+    head: SealHead,
+    headBytes: Uint8Array,
+    content: Buffer,
+    binding: OutcomeBinding | OriginBinding,
+  ): Buffer {
+    if (master === undefined) throw new UnreadableOutcome('key');
+    return unseal(this.derivedKey(master, head), head.nonce, headBytes, content, binding);
   }
 
   private derivedKey(master: KeyObject, { keyId, salt }: SealHead): KeyObject {
     const { derived, lastUsed } = this;
+    // To move an entry to the end of a map costs a tenth of what decrypting does.
+    if (lastUsed?.salt === salt && lastUsed.master === master) return lastUsed.key;
     const name = keyId + asBuffer(salt).toString('latin1');
-    // Moving an entry to the end of a map costs a tenth of what decrypting does.
-    if (lastUsed?.name === name && lastUsed.master === master) return lastUsed.key;
     const known = derived.get(name);
     derived.delete(name);
-    const found = known?.master === master ? known : { name, master, key: derive(master, salt) };
+    const found = known?.master === master ? known : { master, key: derive(master, salt) };
     derived.set(name, found);
-    this.lastUsed = found;
+    this.lastUsed = { ...found, salt };
     deleteOldest(derived, MAX_DERIVED);
     return found.key;
   }
 }
 
-/** Writes the content, encrypted, and its tag into a frame, whose head ends at `start`. */
+/** Encrypts the content of a frame, whose head ends at `start`, and writes its tag to the end, for which there is room. */
 export function seal(
   { key, head }: BegunSeal,
   frame: Buffer,
   start: number,
-  content: Uint8Array,
   binding: OutcomeBinding | OriginBinding,
 ): void {
-  const cipher = createCipheriv(CIPHER, key, head.nonce, { authTagLength: TAG_BYTES });
+  const cipher = createCipheriv(CIPHER, key, head.nonce, CIPHER_OPTIONS);
   cipher.setAAD(associated(frame.subarray(0, start), binding));
-  frame.set(cipher.update(content), start);
+  const end = frame.length - TAG_BYTES;
+  frame.set(cipher.update(frame.subarray(start, end)), start);
   cipher.final();
-  frame.set(cipher.getAuthTag(), frame.length - TAG_BYTES);
+  frame.set(cipher.getAuthTag(), end);
 }
 
 function unseal(
@@ -170,7 +177,7 @@ function unseal(
 ): Buffer {
   const end = content.length - TAG_BYTES;
   if (end < 0) throw new UnreadableOutcome('format');
-  const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
+  const decipher = createDecipheriv(CIPHER, key, nonce, CIPHER_OPTIONS);
   decipher.setAAD(associated(headBytes, binding));
   decipher.setAuthTag(content.subarray(end));
   const clear = decipher.update(content.subarray(0, end));
@@ -183,18 +190,36 @@ function unseal(
   return clear;
 }
 
+/** More than a head and the digests of a binding have. */
+const SCRATCH_BYTES = 512;
+
+const scratch = Buffer.alloc(SCRATCH_BYTES);
+let lastView = scratch;
+
 /**
  * What is authenticated besides the content. None of its parts can run into another: the head and the record key tell
  * their lengths, and a state has no colon.
+ * @returns bytes that are valid until the next call. A buffer for each call would double what a seal leaves behind.
  */
 function associated(headBytes: Uint8Array, binding: OutcomeBinding | OriginBinding): Buffer {
   const { recordKey, state, fingerprint } = binding;
-  const text = `${recordKey.length}:${recordKey}${state}:${fingerprint}`;
-  const bytes = Buffer.allocUnsafe(headBytes.length + text.length);
+  const before = `${recordKey.length}:`;
+  const after = headBytes.length + before.length + recordKey.length;
+  const bytes = scratchOf(after + state.length + 1 + fingerprint.length);
   bytes.set(headBytes);
-  // Digests in base64url, and a word.
-  bytes.write(text, headBytes.length, 'latin1');
+  writeLatin1(before, bytes, headBytes.length);
+  writeLatin1(recordKey, bytes, headBytes.length + before.length);
+  writeLatin1(state, bytes, after);
+  writeLatin1(':', bytes, after + state.length);
+  writeLatin1(fingerprint, bytes, after + state.length + 1);
   return bytes;
+}
+
+/** Nearly all have one of two lengths, by the word for the state. */
+function scratchOf(length: number): Buffer {
+  if (length > SCRATCH_BYTES) return Buffer.allocUnsafe(length);
+  if (lastView.length !== length) lastView = scratch.subarray(0, length);
+  return lastView;
 }
 
 function derive(master: KeyObject, salt: Uint8Array): KeyObject {

@@ -28,26 +28,26 @@ export const PAYLOAD_MISTAKES: readonly PayloadMistake[] = [
     [
       'an outcome can be read as that of another record',
       'is not read with another recordKey',
-      '${recordKey.length}:${recordKey}${state}',
-      '${state}',
+      'writeLatin1(recordKey, bytes,',
+      "writeLatin1('r'.repeat(recordKey.length), bytes,",
     ],
     [
       'a failure can be read as a success',
       'is not read with another state',
-      '${recordKey}${state}:',
-      '${recordKey}:',
+      'writeLatin1(state, bytes, after);',
+      "writeLatin1('.'.repeat(state.length), bytes, after);",
     ],
     [
       'an outcome can be read for another content',
       'is not read with another fingerprint',
-      '${state}:${fingerprint}',
-      '${state}',
+      'writeLatin1(fingerprint, bytes,',
+      "writeLatin1('f'.repeat(fingerprint.length), bytes,",
     ],
     [
       'one part of the binding can run into the next',
       'with the parts of its binding divided elsewhere',
-      '${recordKey.length}:${recordKey}',
-      '${recordKey}',
+      '`${recordKey.length}:`',
+      "''",
     ],
     [
       'the head is not authenticated',
@@ -83,8 +83,8 @@ export const PAYLOAD_MISTAKES: readonly PayloadMistake[] = [
     [
       'a reader goes on with what it derived from an earlier key of the same id',
       'decrypt by the one that has taken an id over',
-      'lastUsed?.name === name && lastUsed.master === master',
-      'lastUsed?.name === name',
+      'lastUsed?.salt === salt && lastUsed.master === master',
+      'lastUsed?.salt === salt',
     ],
     [
       'a reader derives keys without a limit',
