@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
-import { postgresStore, type OwnPoolOptions } from 'nestjs-idempotency/postgres';
+import { migrate, postgresStore, type OwnPoolOptions } from 'nestjs-idempotency/postgres';
 import type { Pool } from 'pg';
 import { afterTest } from '../../support/jest/after-test.js';
 import { isTestAll } from '../../support/jest/test-all.js';
@@ -10,6 +10,7 @@ import { documentedSql } from '../../support/docs/documented-blocks.js';
 import { runStatus, sqlOf } from '../../support/internals/cli.js';
 import { newProbeKey, nodeClock, notePlace } from '../../support/internals/core.js';
 import { acquire, beginCommand, completeCommand, leaseOf } from '../../support/stores/commands.js';
+import { diagnose } from '../cli/support/diagnosis.js';
 import { userPool } from '../postgres/support/fixture.js';
 import { TransactionalAttempt } from '../postgres/support/transactional-attempt.js';
 import { differences, histories, type Entry } from './histories.js';
@@ -154,6 +155,31 @@ describe('The journal in a table of PostgreSQL', () => {
       { kind: 'acquired', state: 'in_progress', version: JOURNAL.version },
       { kind: 'completed', state: 'completed', service: JOURNAL.service },
     ]);
+  });
+
+  it('is seen by the doctor, with the option and without it', async () => {
+    const store = storeOn(url);
+    await histories(store, 5, 2);
+    await pool.query('ANALYZE idempotency_journal');
+    const { rows } = await pool.query<{ at: Date }>(
+      'SELECT min(at) AS at FROM idempotency_journal',
+    );
+    const oldest = `, the oldest of ${rows[0]!.at.toISOString().slice(0, 19)}Z.`;
+    const findings: string[] = [];
+    for await (const { check, message } of store.diagnose()) {
+      if (check === 'journal') findings.push(message);
+    }
+    const { findings: found } = await diagnose('--postgres', url);
+    findings.push(...found.filter(({ check }) => check === 'journal').map((one) => one.message));
+    expect(findings).toHaveLength(2);
+    for (const each of findings) {
+      expect(each).toMatch(/^The table "public"."idempotency_journal" has about \d+ entries, /);
+      expect(each).toContain(oldest);
+    }
+    const other = await server.newDatabase();
+    await migrate({ url: other });
+    const without = await diagnose('--postgres', other);
+    expect(without.findings.map(({ check }) => check)).not.toContain('journal');
   });
 
   describe('The start stops, with the remedy,', () => {

@@ -18,6 +18,7 @@ import {
 } from '../../support/stores/commands.js';
 import { RedisProxy } from '../../support/redis/proxy/redis-proxy.js';
 import { useRedis, useRedisClient } from '../../support/redis/use-redis.js';
+import { diagnose } from '../cli/support/diagnosis.js';
 import { differences, histories, type Entry } from './histories.js';
 
 const server = useRedis();
@@ -208,6 +209,36 @@ describe('The journal in a stream of Redis', () => {
           expect(starting).toMatchObject({ code: 'idempotency_store_misconfigured' });
       },
     );
+
+    it('though its entry cannot be: the doctor of that process says so', async () => {
+      const store = storeOn(own.url);
+      const observer = { replyMismatched: () => undefined, warned: () => undefined };
+      await store.open(observer);
+      const said = async () => {
+        for await (const { check, verdict, message } of store.diagnose()) {
+          if (check === 'journal') return `${verdict}: ${message}`;
+        }
+        return undefined;
+      };
+      expect(await said()).toBeUndefined();
+      const before = Date.now();
+      await acquire(store);
+      expect(await said()).toMatch(/^ok: The stream idem:journal has 1 entries, the oldest of 2\d/);
+      const oldest = Date.parse(/[-\dT:.]+Z/.exec((await said())!)![0]);
+      expect(Math.abs(oldest - before)).toBeLessThan(60_000);
+      // Also without the option, as at a terminal.
+      const { findings } = await diagnose('--redis', own.url);
+      expect(findings.filter(({ check }) => check === 'journal')).toMatchObject([
+        { verdict: 'ok', message: expect.stringContaining('idem:journal has 1 entries') },
+      ]);
+      await admin.set('idem:journal', 'no stream');
+      await acquire(store);
+      await admin.del('idem:journal');
+      expect(await said()).toMatch(
+        /^warning: .* changed 1 records without an entry in idem:journal/,
+      );
+      await store.close(observer);
+    });
 
     it('of another application: its start stops', async () => {
       const store = storeOn(own.url);

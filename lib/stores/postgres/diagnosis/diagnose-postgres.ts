@@ -19,7 +19,7 @@ import { StoreClosedError } from '../../shared/send-failure.js';
 import { describeFailure } from '../connection/error-classification.js';
 import { checkOut } from '../connection/query-with-timeout.js';
 import { ON_PRIMARY, sqlStatement } from '../sql/sql-statements.js';
-import type { TableName } from '../sql/table-name.js';
+import { TableName } from '../sql/table-name.js';
 import type { SqlValue, StatementRunner } from '../statements/statement-runner.js';
 import {
   checkDeletion,
@@ -28,6 +28,8 @@ import {
   checkVacuum,
   CLOCK_SQL,
   expiredSql,
+  JOURNAL_SQL,
+  oldestSql,
   POSTGRES_WARNINGS,
   PRIVILEGES_SQL,
   SERVER_SQL,
@@ -112,6 +114,19 @@ async function* checks(subject: PostgresSubject): AsyncGenerator<Finding> {
   yield await checkClock(async () => Number((await read(CLOCK_SQL)).now));
   yield checkVacuum(server, await read(VACUUM_SQL, table.quoted));
   yield checkDeletion(await read(expiredSql(table)));
+  yield* checkJournal(journal ?? new TableName({ schema: table.schema }, 'journal'), read);
+}
+
+/** Whether there is one, and how far back it goes. Nothing where there is none. */
+async function* checkJournal(
+  journal: TableName,
+  read: (text: string, ...values: SqlValue[]) => Promise<Row>,
+): AsyncGenerator<Finding> {
+  const { entries, is_readable: isReadable } = await read(JOURNAL_SQL, journal.quoted);
+  if (entries === undefined || entries === null) return;
+  const oldest = isReadable === 'true' ? (await read(oldestSql(journal))).oldest : undefined;
+  const from = oldest === undefined || oldest === null ? '' : `, the oldest of ${oldest}`;
+  yield ok('journal', `The table ${journal.quoted} has about ${entries} entries${from}.`);
 }
 
 /** What stops the store's start is an error. */

@@ -55,6 +55,14 @@ export function expiredSql({ quoted }: TableName): string {
 ) AS is_kept`;
 }
 
+/** $1: the table of the journal. */
+export const JOURNAL_SQL = `SELECT has_table_privilege(to_regclass($1), 'SELECT') AS is_readable,
+  (SELECT n_live_tup FROM pg_stat_all_tables WHERE relid = to_regclass($1)) AS entries`;
+
+export function oldestSql({ quoted }: TableName): string {
+  return `SELECT to_char(min(at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS oldest FROM ${quoted}`;
+}
+
 /** @param found - the warnings of the store's start. */
 export function checkSettings(row: Row, found: readonly Finding[]): Finding[] {
   return [

@@ -27,6 +27,9 @@ const PUSH_REMEDY =
 /** What stops the store's start where the user lacks rights, or the server is no Redis that keeps records. */
 const WITHOUT_RIGHTS = /^The (?:user may not|server runs no scripts)/;
 
+/** The store that is checked. */
+type Subject = Steps & { readonly missedEntries?: number | undefined };
+
 /** The store's connection, and what is said of it at the start. */
 interface Session {
   readonly sender: ScriptSender;
@@ -34,6 +37,8 @@ interface Session {
     readonly keyStart: string;
     readonly push: boolean;
     readonly waitReplicas: RequiredReplicas | undefined;
+    /** The key of the journal, if it is on. */
+    readonly stream: string | undefined;
   };
   check(): Promise<readonly StoreWarning[]>;
 }
@@ -43,7 +48,7 @@ interface Session {
  * @throws {@link IdempotencyOptionsError} when an option is invalid.
  */
 export async function* diagnoseRedis(
-  store: Steps,
+  store: Subject,
   connect: () => Promise<Session>,
 ): AsyncGenerator<Finding> {
   let session: Session;
@@ -61,7 +66,7 @@ class RedisDiagnosis {
   private readonly isCluster: boolean;
 
   constructor(
-    private readonly store: Steps,
+    private readonly store: Subject,
     private readonly session: Session,
   ) {
     this.link = session.sender.link;
@@ -126,7 +131,36 @@ class RedisDiagnosis {
     }
     if (info === undefined) yield* found;
     else for (const server of servers) yield* await this.server(server);
+    if (!this.isCluster) yield* await this.journal(first);
     if (this.isCluster || info?.get('role') !== 'slave') yield* this.operations(servers);
+  }
+
+  /** Whether there is one, how far back it goes, and what it lacks. @returns nothing where there is none. */
+  private async journal(server: RedisServer): Promise<Finding[]> {
+    const { stream, keyStart } = this.session.settings;
+    const key = stream ?? keyStart.replace(/\d+:$/, 'journal');
+    const { missedEntries = 0 } = this.store;
+    if (missedEntries > 0) {
+      return [
+        warning(
+          'journal',
+          `This process has changed ${missedEntries} records without an entry in ${key}: see the event journal_incomplete.`,
+        ),
+      ];
+    }
+    const length = await lengthOf(server, key);
+    if (length === undefined) return [];
+    const [[id = ''] = []] = (await asked(
+      server,
+      'XRANGE',
+      key,
+      '-',
+      '+',
+      'COUNT',
+      '1',
+    )) as string[][];
+    const oldest = id === '' ? '' : `, the oldest of ${new Date(parseInt(id, 10)).toISOString()}`;
+    return [ok('journal', `The stream ${key} has ${length} entries${oldest}.`)];
   }
 
   private async clusterState(server: RedisServer): Promise<Finding> {
@@ -166,6 +200,20 @@ class RedisDiagnosis {
 
   private readonly describe = (failure: unknown): string =>
     isIdempotencyError(failure) ? failure.message : this.link.failureOf(failure).cause;
+}
+
+function asked(server: RedisServer, command: string, ...args: string[]): Promise<unknown> {
+  return within(TIMEOUT_MS, server.call(command, ...args), nodeClock);
+}
+
+/** Undefined if there is no such stream, or the user may not look at it: the start says whether he may add to it. */
+async function lengthOf(server: RedisServer, key: string): Promise<number | undefined> {
+  try {
+    if ((await asked(server, 'TYPE', key)) !== 'stream') return undefined;
+    return Number(await asked(server, 'XLEN', key));
+  } catch {
+    return undefined;
+  }
 }
 
 /** Undefined if the user may not run INFO, or if there is no connection. */
