@@ -108,12 +108,17 @@ describe('The budget', () => {
       measurement({ bytes: 1_024 }, 'nestjs-idempotency', ours),
       measurement({ bytes: 1_024 }, 'createCipheriv + createDecipheriv', always(1)),
     ];
+    const pair = { task: 'pair', via: 'TCP', pipelining: 'on', bytes: 200, inFlight: 32 };
+    const clients = ['node-redis', 'GLIDE'].flatMap((client) => [
+      measurement(pair, `by ${client}`, ours),
+      measurement(pair, `${client} by hand`, always(1)),
+    ]);
     const counts = [
       ...['first', 'replay', 'conflict', 'mismatch'].map((scenario) => ({ scenario })),
       { outcomeBytes: 'budget' },
     ].map((factors) => measurement(factors, OURS, ours));
     return new Map(
-      Object.entries({ http, store, sealing, counts }).map(([part, of]) => [
+      Object.entries({ http, store, sealing, clients, counts }).map(([part, of]) => [
         part,
         resultOf(part, of),
       ]),

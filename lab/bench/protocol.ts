@@ -11,6 +11,7 @@
  */
 import type { Surroundings } from './http/contender.js';
 import type { ContenderId } from './http/contenders.js';
+import type { ClientName } from './store/clients.js';
 import type { Via } from './store/tasks.js';
 
 /** `BENCH_ENTRANT`, in the environment of `store/worker.ts`. */
@@ -19,9 +20,12 @@ export type StoreEntrant =
       readonly kind: 'store';
       /** Folder of the built library. */
       readonly library: string;
+      /** @defaultValue ioredis */
+      readonly client?: ClientName;
     }
   | { readonly kind: 'raw' }
-  | { readonly kind: 'scripts' };
+  | { readonly kind: 'scripts' }
+  | { readonly kind: 'by-hand'; readonly client: ClientName };
 
 /** The name of a round between processes: `bench check` drives the workers of older commits, which know only this one. */
 export const ROUND = 'turn';

@@ -1,3 +1,4 @@
+import { clientsPart } from './clients.js';
 import { contentionPart } from './contention.js';
 import { countsPart } from './counts.js';
 import { growthPart } from './growth.js';
@@ -22,5 +23,6 @@ export const parts: readonly Part[] = [
   sizePart,
   postgresPart,
   sqlitePart,
+  clientsPart,
   nodesPart,
 ];

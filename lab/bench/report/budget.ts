@@ -87,6 +87,8 @@ export const BUDGET: readonly BudgetLine[] = [
     ...atMost(1.5, 1.2),
     measured: ratioOf('sealing', { bytes: 1_024 }, STORE, BARE_CIPHERS, 'cpuUs'),
   },
+  byClient('node-redis'),
+  byClient('GLIDE'),
   commands('first', 2),
   commands('replay', 1),
   commands('conflict', 1),
@@ -163,6 +165,15 @@ function cost(scenario: string, platform: string, must: number, aim: number): Bu
       'cpuUs',
       (one, other) => one < other,
     ),
+  };
+}
+
+function byClient(client: string): BudgetLine {
+  return {
+    what: `pair by ${client}, pairs/s ÷ the same client and scripts by hand`,
+    limit: 'at least',
+    must: 0.9,
+    measured: ratioOf('clients', PAIR, `by ${client}`, `${client} by hand`, 'perSecond'),
   };
 }
 

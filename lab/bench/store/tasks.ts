@@ -1,6 +1,6 @@
 import { Cluster, Redis } from 'ioredis';
+import type { IdempotencyStore } from 'nestjs-idempotency';
 import type { Fingerprint, OwnerToken, RecordKey } from 'nestjs-idempotency/store';
-import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { loadEntry } from '../library/built-entry.js';
 
 /** How a Redis is reached. */
@@ -23,14 +23,14 @@ export interface Tasks {
   readonly close: () => Promise<void>;
 }
 
-const LEASE_MS = 10_000;
-const RETENTION_MS = 86_400_000;
-const MAX_EXECUTION_MS = 300_000;
+export const LEASE_MS = 10_000;
+export const RETENTION_MS = 86_400_000;
+export const MAX_EXECUTION_MS = 300_000;
 const TIMEOUT_MS = 60_000;
-const TOKEN = 'dG9rZW5vZnRoZWJlbmNobQ' as OwnerToken;
-const FINGERPRINT = 'ZmluZ2VycHJpbnRvZnRoZQ' as Fingerprint;
+export const TOKEN = 'dG9rZW5vZnRoZWJlbmNobQ' as OwnerToken;
+export const FINGERPRINT = 'ZmluZ2VycHJpbnRvZnRoZQ' as Fingerprint;
 /** Headers of 68 bytes, names and values. */
-const HEADER =
+export const HEADER =
   '[1,201,{"content-type":"application/json; charset=utf-8","location":"/payments/0000042"}]';
 /** What stands before the digest in the name of a record. */
 export const KEY_PREFIX = 'idem:1:';
@@ -51,6 +51,11 @@ export async function storeTasks(library: string, via: Via): Promise<Tasks> {
         ? redisStore({ url: via.url, connection, keyPrefix })
         : redisStore({ connection: { ...connection, path: via.path }, keyPrefix });
   await store.open();
+  return tasksOf(store, () => client?.disconnect());
+}
+
+/** @param disconnect - what the store leaves open. */
+export function tasksOf(store: IdempotencyStore, disconnect: () => void): Tasks {
   return {
     pair: async (key, body) => {
       const recordKey = key as RecordKey;
@@ -76,12 +81,12 @@ export async function storeTasks(library: string, via: Via): Promise<Tasks> {
     },
     close: async () => {
       await store.close();
-      client?.disconnect();
+      disconnect();
     },
   };
 }
 
-function begin(store: RedisIdempotencyStore, recordKey: RecordKey) {
+function begin(store: IdempotencyStore, recordKey: RecordKey) {
   return store.begin({
     recordKey,
     token: TOKEN,

@@ -72,6 +72,20 @@ function tasksVia(via: Via): Promise<Tasks> {
 }
 
 async function open(via: Via): Promise<Tasks> {
-  if (entrant.kind === 'store') return storeTasks(entrant.library, via);
-  return entrant.kind === 'raw' ? rawTasks(via) : scriptTasks(via);
+  switch (entrant.kind) {
+    case 'store': {
+      const { library, client } = entrant;
+      if (client === undefined) return storeTasks(library, via);
+      const { clientStoreTasks } = await import('./clients.js');
+      return clientStoreTasks(library, client, via);
+    }
+    case 'by-hand': {
+      const { byHandTasks } = await import('./clients.js');
+      return byHandTasks(entrant.client, via);
+    }
+    case 'raw':
+      return rawTasks(via);
+    case 'scripts':
+      return scriptTasks(via);
+  }
 }
