@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { fromPg } from 'nestjs-idempotency/pg';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { userPool } from './support/fixture.js';
+import { findPgBouncer } from '../../support/postgres/pgbouncer-server.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { unpackServer, type UnpackedServer } from '../../support/provision/unpacked-server.js';
 import { START_HOOK_MS } from '../../support/servers/start-server.js';
@@ -60,5 +61,25 @@ describe('Behind the newest PgBouncer in transaction mode, which keeps prepared 
     );
     await expectBurstIsServed(service, direct);
     expect(codes()).toEqual([durableEnough]);
+  });
+});
+
+describe('Behind PgBouncer in session mode', () => {
+  it.each([
+    ['the installed one', () => findPgBouncer()],
+    ['the newest one', () => unpacked?.program('usr/sbin/pgbouncer')],
+  ])('%s needs no other address for LISTEN', async (_, programOf) => {
+    const program = programOf();
+    // It was reported.
+    if (program === undefined) return;
+    const settings = { pool_mode: 'session' };
+    const { direct, bouncer } = await bouncedDatabase(
+      () => server.newDatabase(),
+      settings,
+      program,
+    );
+    const { service, codes } = await startApp(bouncedStore(bouncer));
+    await expectBurstIsServed(service, direct);
+    expect(codes()).toEqual(['postgres_time_limits_rejected', durableEnough]);
   });
 });

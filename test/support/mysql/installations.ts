@@ -49,27 +49,28 @@ function mariaDbAt(program: string, base: string): MysqlInstallation | undefined
 }
 
 /** Debian's newest MariaDB and MySQL, without those that its archive does not let us have: they are named. */
-export async function unpackNewest(): Promise<{
+export async function unpackNewest(...kinds: readonly MysqlInstallation['kind'][]): Promise<{
   readonly installations: readonly MysqlInstallation[];
   remove(): void;
 }> {
   const servers: UnpackedServer[] = [];
   const installations: MysqlInstallation[] = [];
-  const mariadb = await unpackServer('sid', 'mariadb-server-core');
-  if (mariadb !== undefined) {
-    servers.push(mariadb);
-    const found = mariaDbAt(mariadb.program('usr/sbin/mariadbd'), join(mariadb.root, 'usr'));
-    if (found !== undefined) installations.push(found);
-  }
-  const mysql = await unpackServer('sid', 'mysql-server-core');
-  if (mysql !== undefined) {
-    servers.push(mysql);
-    installations.push(mysqlOf(mysql));
+  for (const kind of kinds) {
+    const server = await unpackServer('sid', `${kind}-server-core`);
+    if (server === undefined) continue;
+    servers.push(server);
+    installations.push(kind === 'mysql' ? mysqlOf(server) : newestMariaDbOf(server));
   }
   const remove = () => {
     for (const server of servers) server.remove();
   };
   return { installations, remove };
+}
+
+function newestMariaDbOf(server: UnpackedServer): MysqlInstallation {
+  const found = mariaDbAt(server.program('usr/sbin/mariadbd'), join(server.root, 'usr'));
+  if (found === undefined) throw new Error(`MariaDB ${server.version} does not start.`);
+  return found;
 }
 
 function mysqlOf(server: UnpackedServer): MysqlInstallation {

@@ -1,0 +1,3 @@
+import { describeNewest } from './newest-suite.js';
+
+await describeNewest('mariadb');
