@@ -19,8 +19,8 @@ export const USAGE = `npm run lab -- bench [--budget | --quick] [--only PART[,PA
 
   --budget      only what the verdicts of the budget rest on
   --quick       the same in three rounds, to see that all works
-  --only        some parts: store, sealing, http, counts, contention, growth, startup, size, postgres, sqlite, clients,
-                nodes
+  --only        some parts: store, sealing, http, counts, contention, growth, startup, size, postgres, mysql, sqlite,
+                clients, nodes
   --rounds      how often each is measured
   --contenders  some applications of the part http: ${Object.keys(contenders).join(', ')}
   --node        of ${NODES.join(', ')} (default ${NODES[0]})

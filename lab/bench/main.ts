@@ -12,6 +12,7 @@ import { budgetRows } from './report/budget.js';
 import { updatePages } from './report/page.js';
 import type { PartResult } from './report/result.js';
 import { loadResults, saveResult, thisMachine } from './report/results-file.js';
+import { tablesOf } from './report/tables.js';
 
 await run(fromCommandLine(USAGE, (args) => planOf(args, parts)));
 
@@ -37,7 +38,10 @@ async function run(plan: BenchPlan): Promise<void> {
   }
   const judged = budgetRows(results);
   if (judged.length > 0) console.table(judged);
-  if (!isKept) return;
+  if (!isKept) {
+    for (const { table } of tablesOf(results).values()) console.table(table);
+    return;
+  }
   for (const result of results.values()) saveResult(result);
   updatePages(loadResults());
 

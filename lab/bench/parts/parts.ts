@@ -3,6 +3,7 @@ import { contentionPart } from './contention.js';
 import { countsPart } from './counts.js';
 import { growthPart } from './growth.js';
 import { httpPart } from './http.js';
+import { mysqlPart } from './mysql.js';
 import { nodesPart } from './nodes.js';
 import type { Part } from './part.js';
 import { postgresPart } from './postgres.js';
@@ -22,6 +23,7 @@ export const parts: readonly Part[] = [
   startupPart,
   sizePart,
   postgresPart,
+  mysqlPart,
   sqlitePart,
   clientsPart,
   nodesPart,

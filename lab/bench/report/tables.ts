@@ -26,8 +26,10 @@ export function tablesOf(results: Results): Map<string, Report> {
   add('bench-growth-requests', 'growth', requestGrowthRows);
   add('bench-startup', 'startup', startupRows);
   add('bench-size', 'size', sizeRows);
-  add('bench-postgres', 'postgres', postgresRows);
-  add('bench-sqlite', 'sqlite', sqliteRows);
+  add('bench-postgres', 'postgres', byHandRows);
+  add('bench-mysql', 'mysql', byHandRows);
+  add('bench-mysql-deletion', 'mysql', deletionRows);
+  add('bench-sqlite', 'sqlite', byHandRows);
   add('bench-nodes', 'nodes', nodesRows);
   add('bench-budget', 'http', () => budgetRows(results));
   return tables;
@@ -188,27 +190,33 @@ function sizeRows({ measurements }: PartResult): Row[] {
   }));
 }
 
-function postgresRows({ measurements }: PartResult): Row[] {
-  return measurements.map((measurement, i) => ({
-    what: measurement.factors.task === 'pair' ? 'begin + complete' : 'replay',
-    by: measurement.entrant,
-    ...rates(measurement, 'a second'),
-    ...latencies(measurement),
-    'CPU µs': figure(measurement.metrics.cpuUs?.median),
-    '÷ by hand': ratioTo(measurement, measurements[i | 1]),
-  }));
+/** What a column is called that has other factors than the task. */
+const FACTORS = { server: 'server', synchronous: 'synchronous', inFlight: 'in flight' } as const;
+
+function byHandRows({ measurements }: PartResult): Row[] {
+  const compared = measurements.filter(({ factors }) => factors.task !== 'begin');
+  return compared.map((measurement, i) => {
+    const { factors, entrant, metrics } = measurement;
+    const names = Object.entries(FACTORS).filter(([name]) => name in factors);
+    return {
+      what: factors.task === 'pair' ? 'begin + complete' : 'replay',
+      ...Object.fromEntries(names.map(([name, column]) => [column, factors[name] ?? ''])),
+      by: entrant,
+      ...rates(measurement, 'a second'),
+      ...latencies(measurement),
+      'CPU µs': figure(metrics.cpuUs?.median),
+      '÷ by hand': ratioTo(measurement, compared[i | 1]),
+    };
+  });
 }
 
-function sqliteRows({ measurements }: PartResult): Row[] {
-  return measurements.map((measurement, i) => ({
-    what: measurement.factors.task === 'pair' ? 'begin + complete' : 'replay',
-    synchronous: measurement.factors.synchronous ?? '',
-    'in flight': measurement.factors.inFlight ?? '',
-    by: measurement.entrant,
-    ...rates(measurement, 'a second'),
+function deletionRows({ measurements }: PartResult): Row[] {
+  const begins = measurements.filter(({ factors }) => factors.task === 'begin');
+  return begins.map((measurement, i) => ({
+    server: measurement.factors.server ?? '',
+    what: measurement.entrant,
     ...latencies(measurement),
-    'CPU µs': figure(measurement.metrics.cpuUs?.median),
-    '÷ by hand': ratioTo(measurement, measurements[i | 1]),
+    'p50 ÷ alone': ratioTo(measurement, begins[i | 1], 'p50Ms'),
   }));
 }
 
@@ -254,9 +262,13 @@ function costs({ metrics }: Measurement): Row {
   };
 }
 
-/** With its 95 % interval, from the rates of the rounds. */
-function ratioTo(measurement: Measurement, other: Measurement | undefined): string {
-  const [one, two] = [measurement.metrics.perSecond, other?.metrics.perSecond];
+/** With its 95 % interval, from the rates of the rounds, or another metric of them. */
+function ratioTo(
+  measurement: Measurement,
+  other: Measurement | undefined,
+  metric = 'perSecond',
+): string {
+  const [one, two] = [measurement.metrics[metric], other?.metrics[metric]];
   if (one === undefined || two === undefined || measurement === other) return '';
   const { estimate, low, high } = pairedRatio(one.rounds, two.rounds);
   return `${estimate.toFixed(2)} (${low.toFixed(2)} to ${high.toFixed(2)})`;

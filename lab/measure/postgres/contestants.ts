@@ -39,6 +39,14 @@ export function storePair(store: IdempotencyStore, retentionMs = RETENTION_MS): 
   };
 }
 
+/** begin, of a key that is new. */
+export function storeBegin(store: IdempotencyStore): Task {
+  return async (key) => {
+    const { kind } = await begin(store, key.toString('base64url') as RecordKey);
+    if (kind !== 'acquired') throw new Error(`begin answered ${kind}`);
+  };
+}
+
 /** begin, like every retry. */
 export function storeReplay(store: IdempotencyStore): Task {
   return async (key) => {
