@@ -15,7 +15,7 @@ export interface SqliteDatabase {
 export interface SqliteStatement {
   get(...values: readonly SqliteValue[]): SqliteRow | undefined;
   all(...values: readonly SqliteValue[]): readonly SqliteRow[];
-  run(...values: readonly SqliteValue[]): unknown;
+  run(...values: readonly SqliteValue[]): { readonly changes: number | bigint };
 }
 
 interface NodeSqlite {

