@@ -346,16 +346,9 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   }
 
   private startDeletion(): void {
-    const { deleteExpired: interval, ...listeners } = this.deletionOptions;
-    if (interval === false) return;
-    this.deletion ??= new DeletionSchedule(
-      deletionFailed,
-      this.deleteFrom,
-      interval,
-      listeners,
-      (warning) => this.openings.warned(warning),
-    );
-    this.deletion.start();
+    const { deletionOptions, deleteFrom, openings } = this;
+    this.deletion ??= DeletionSchedule.from(deletionOptions, deletionFailed, deleteFrom, openings);
+    this.deletion?.start();
   }
 
   private readonly deleteFrom: DeleteFrom = async (from, options) => {

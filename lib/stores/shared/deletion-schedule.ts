@@ -1,4 +1,5 @@
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
+import type { Openings } from '../../core/store/openings.js';
 import { asError } from '../../core/errors/errors.js';
 import { forget } from '../../core/util/maybe-async.js';
 import { nodeClock } from '../../core/util/clock.js';
@@ -8,6 +9,7 @@ import type {
   DeletionOptions,
   DeletionReport,
   DeletionRound,
+  ResolvedDeletionOptions,
   ResolvedInterval,
 } from './deletion.js';
 
@@ -36,6 +38,19 @@ export class DeletionSchedule {
     /** Reports a failed round without a listener; returns whether an observer received it. */
     private readonly warned: (warning: StoreWarning) => boolean = () => false,
   ) {}
+
+  /** @returns none where the options leave the deletion to other means. */
+  static from(
+    { deleteExpired: interval, ...listeners }: ResolvedDeletionOptions,
+    asWarning: (error: Error) => StoreWarning,
+    deleteFrom: DeleteFrom,
+    openings: Openings,
+  ): DeletionSchedule | undefined {
+    if (interval === false) return undefined;
+    return new DeletionSchedule(asWarning, deleteFrom, interval, listeners, (warning) =>
+      openings.warned(warning),
+    );
+  }
 
   /** The first round follows an interval: processes that start together do not delete together. */
   start(): void {
