@@ -137,6 +137,7 @@ export function headingsOf(markdown: string): Heading[] {
   const headings = markdown.replace(/^```[^]*?^```$/gm, '').matchAll(/^#+ (.+)$/gm);
   return Array.from(headings, ([, text = '']) => {
     const anchor = text
+      .replace(/\[([^\]]+)\]\([^)]*\)/g, '$1')
       .toLowerCase()
       .replace(/[^\p{L}\p{N}_ -]/gu, '')
       .replaceAll(' ', '-');
