@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, posix } from 'node:path';
+import ts from 'typescript';
 
 // Of the package in whose folder it runs: the root, or one of `packages`.
 
@@ -20,15 +21,55 @@ const programs = Object.values(bin).map(stemOf);
 const inputOf = (stems) =>
   Object.fromEntries(stems.map((stem) => [stem, join(COMPILED, `${stem}.js`)]));
 
-/** The declarations as tsc made them, one tree beside each format: a type means the same in both. */
+/** Each declaration that an entry needs, as tsc made it: for CommonJS, whose types an ES module may have as well. */
 const declarations = {
   name: 'declarations',
   generateBundle() {
-    const files = readdirSync(COMPILED, { recursive: true, encoding: 'utf8' });
-    for (const fileName of files.filter((file) => file.endsWith('.d.ts'))) {
-      const source = readFileSync(join(COMPILED, fileName), 'utf8');
+    const needed = new Map();
+    const add = (fileName) => {
+      const file = join(COMPILED, fileName);
+      if (needed.has(fileName) || !existsSync(file)) return;
+      const source = readFileSync(file, 'utf8');
+      needed.set(fileName, source);
+      for (const [, path] of source.matchAll(/(?:from|import\(|import) ?'(\.[^']+)\.js'/g)) {
+        add(`${posix.join(posix.dirname(fileName), path)}.d.ts`);
+      }
+    };
+    for (const stem of entries) add(`${stem}.d.ts`);
+    for (const [fileName, source] of needed) this.emitFile({ type: 'asset', fileName, source });
+  },
+};
+
+/** Of the ES modules: the same types, so that there is one of each class, however it was loaded. */
+const sameDeclarations = {
+  name: 'same declarations',
+  generateBundle() {
+    for (const stem of entries) {
+      const fileName = `${stem}.d.ts`;
+      if (!existsSync(join(COMPILED, fileName))) continue;
+      const source = `export * from '${posix.relative(posix.dirname(stem), '..')}/cjs/${stem}.js';\n`;
       this.emitFile({ type: 'asset', fileName, source });
     }
+  },
+};
+
+/** What comments say to users stands in the declarations, and the rest in the repository. */
+const withoutComments = {
+  name: 'without comments',
+  renderChunk(code) {
+    const file = ts.createSourceFile('chunk.js', code, ts.ScriptTarget.Latest, true);
+    const parts = [];
+    const add = (node) => {
+      const children = node.getChildren(file).filter((child) => !ts.isJSDoc(child));
+      if (children.length > 0) return children.forEach(add);
+      // Between two tokens there are blanks and comments, and nothing else.
+      const before = code.slice(node.getFullStart(), node.getStart(file));
+      const blanks = before.replaceAll(/\/\*(?!#__PURE__)[^]*?\*\/|\/\/.*/g, '');
+      const lines = blanks.replaceAll(/[ \t]*\n\s*\n/g, '\n');
+      parts.push(lines, node.getText(file));
+    };
+    add(file);
+    return { code: parts.join(''), map: null };
   },
 };
 
@@ -108,7 +149,7 @@ export default [
       ...output,
       dir: 'dist/esm',
       format: 'es',
-      plugins: [declarations, ...(hasPeers ? [required] : [])],
+      plugins: [withoutComments, sameDeclarations, ...(hasPeers ? [required] : [])],
     },
   },
   {
@@ -122,7 +163,7 @@ export default [
       interop: 'auto',
       // Jest supports import() only with an option, and so do projects whose Jest transforms the package.
       dynamicImportInCjs: false,
-      plugins: [declarations, commonJs],
+      plugins: [withoutComments, declarations, commonJs],
     },
   },
 ];

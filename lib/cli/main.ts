@@ -2,12 +2,13 @@
 import { text as textOf } from 'node:stream/consumers';
 import { isIdempotencyError } from '../core/errors/errors.js';
 import { missingPeer } from '../core/util/missing-peer.js';
+import { runDocs } from './docs.js';
 import { isOperatorCommand } from './operator/arguments.js';
 import { runMigrate, runStatus, sqlOf } from './schema.js';
 import { ServerFailure, UsageError } from './servers/failures.js';
-import { DOCTOR_USAGE, OPERATOR_USAGE, SCHEMA_USAGE } from './usage.js';
+import { DOCS_USAGE, DOCTOR_USAGE, OPERATOR_USAGE, SCHEMA_USAGE } from './usage.js';
 
-const USAGE = `${SCHEMA_USAGE}\n${DOCTOR_USAGE}\n${OPERATOR_USAGE}`;
+const USAGE = [SCHEMA_USAGE, DOCTOR_USAGE, OPERATOR_USAGE, DOCS_USAGE].join('\n');
 
 const print = (text: string) => {
   process.stdout.write(text);
@@ -37,6 +38,8 @@ async function run([command, ...args]: string[]): Promise<number> {
     });
   }
   switch (command) {
+    case 'docs':
+      return runDocs(args, process.argv[1] ?? '', print);
     case 'doctor': {
       // It loads both stores, which no migration tool waits for.
       const { runDoctor } = await import('./doctor.js');

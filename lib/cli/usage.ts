@@ -87,3 +87,12 @@ wrong, 3 without a reply of the store or the audit; then look with show what bec
   IDEMPOTENCY_TAG_SECRETS  the secrets of "annotate.tags", separated by commas
   IDEMPOTENCY_DIGEST_KEYS  the keys of "digestKeys", in base64, in their order, separated by commas; none for a name without a key
 `;
+
+export const DOCS_USAGE = `Usage: nestjs-idempotency docs [TOPIC|WORD...]
+
+The documentation of the installed version, as Markdown. Exits with 0, or with 1 if nothing was found.
+
+  docs        lists all pages
+  docs TOPIC  prints a page, by its path or the end of it, or the page of a problem, by its code
+  docs WORD   finds the pages with this word; several words: with all of them on one line
+`;

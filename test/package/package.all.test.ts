@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process';
-import { readFileSync, readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { join, posix } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { projectRoot } from '../support/project-root.js';
+import { packageEntries } from '../support/typescript/package-entries.mjs';
 import { describeConsumers, useTarball } from './support/describe-consumers.js';
 import { filesIn } from './support/files-in.js';
 
@@ -12,40 +13,63 @@ const tarball = useTarball({ declarations: true });
 beforeAll(() => promisify(execFile)('tar', ['-xzf', tarball.packed.tarball, '-C', tarball.folder]));
 
 describe('the tarball', () => {
-  it('holds the declarations of each file of lib, for both kinds of module, and no others', () => {
-    const declarations = ['esm', 'cjs'].flatMap((format) =>
-      filesIn('lib', '.ts').map((source) =>
-        source.replace(/^lib/, `dist/${format}`).replace(/\.ts$/, '.d.ts'),
+  const packed = (file: string) => join(tarball.folder, 'package', file);
+  const declared = () => tarball.packed.files.filter((file) => file.endsWith('.d.ts'));
+
+  it('holds each declaration once, and for ES modules the way to it', () => {
+    const ways = declared().filter((file) => !file.startsWith('dist/cjs/'));
+    const entries = [...packageEntries(packed('')).values()];
+    expect(ways).toEqual(entries.map(({ source }) => declarationOf('esm', source)).sort());
+    for (const { source } of entries) {
+      const way = declarationOf('esm', source);
+      const [, path = ''] = /^export \* from '(\S+)\.js';\n$/.exec(
+        readFileSync(packed(way), 'utf8'),
+      )!;
+      expect(posix.join(posix.dirname(way), `${path}.d.ts`)).toBe(declarationOf('cjs', source));
+    }
+  });
+
+  it('holds no declaration that no entry needs, and each that one needs', () => {
+    const files = declared().filter((file) => file.startsWith('dist/cjs/'));
+    const named = files.flatMap((file) =>
+      Array.from(
+        readFileSync(packed(file), 'utf8').matchAll(/(?:from |import\()'(\..+?)\.js'/g),
+        ([, path]) => posix.join(posix.dirname(file), `${path!}.d.ts`),
       ),
     );
-    const { files } = tarball.packed;
-    expect(files.filter((file) => file.endsWith('.d.ts'))).toEqual(declarations.sort());
+    const entries = [...packageEntries(packed('')).values()];
+    const needed = new Set([
+      ...named,
+      ...entries.map(({ source }) => declarationOf('cjs', source)),
+    ]);
+    expect(files).toEqual([...needed].sort());
   });
 
   it('documents the same defaults in its declarations as in the sources, and nothing internal', () => {
     const count = (text: string) => text.split('@defaultValue').length - 1;
-    const declarationIn = (format: string, source: string) => {
-      const file = source.replace(/^lib/, `package/dist/${format}`).replace(/\.ts$/, '.d.ts');
-      return readFileSync(join(tarball.folder, file), 'utf8');
-    };
     for (const source of filesIn('lib', '.ts')) {
-      const declared = declarationIn('esm', source);
-      expect(declarationIn('cjs', source)).toBe(declared);
+      const file = declarationOf('cjs', source);
+      if (!tarball.packed.files.includes(file)) continue;
+      const text = readFileSync(packed(file), 'utf8');
       const written = readFileSync(join(projectRoot, source), 'utf8');
-      expect([source, count(declared)]).toEqual([source, count(written)]);
-      expect(declared).not.toContain('@internal');
+      expect([source, count(text)]).toEqual([source, count(written)]);
+      expect(text).not.toContain('@internal');
     }
   });
 
-  it.each(['esm', 'cjs'])('keeps the comments of the build as %s', (format) => {
-    const dist = join(tarball.folder, 'package/dist', format);
-    const texts = readdirSync(dist, { recursive: true, encoding: 'utf8' })
-      .filter((file) => file.endsWith('.js'))
-      .map((file) => readFileSync(join(dist, file), 'utf8'));
-    const explained = texts.filter((text) => text.includes('Makes operations safe to retry'));
-    expect(explained).toHaveLength(1);
+  it('explains in the declarations alone', () => {
+    const explained = tarball.packed.files
+      .filter((file) => file.startsWith('dist/'))
+      .filter((file) =>
+        readFileSync(packed(file), 'utf8').includes('Makes operations safe to retry'),
+      );
+    expect(explained).toEqual([expect.stringMatching(/^dist\/cjs\/.*\.d\.ts$/)]);
   });
 });
+
+function declarationOf(format: string, source: string): string {
+  return source.replace(/^lib/, `dist/${format}`).replace(/\.ts$/, '.d.ts');
+}
 
 describeConsumers(tarball, [
   {

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from '@jest/globals';
+import { REJECTIONS } from '../support/internals/core.js';
+import { problems } from '../support/internals/http.js';
 import { nestVersions } from '../support/packages/versions.js';
 import { projectRoot } from '../support/project-root.js';
 import { ConsumerApp } from './support/consumer-app.js';
@@ -55,8 +57,14 @@ describe('the tarball', () => {
       ...['idempotency.dashboard.json', 'idempotency.rules.yml'].map(
         (name) => `docs/operations/${name}`,
       ),
+      ...filesIn('docs', '.md').filter(
+        (name) => !/^docs\/(measurements|reference\/api)\//.test(name),
+      ),
     ];
-    const shipped = [...filesIn('lua', '.lua'), ...filesIn('sql', '.sql')];
+    const shipped = [
+      ...filesIn('lua', '.lua'),
+      ...filesIn('sql', '.sql'),
+    ];
     const { files } = tarball.packed;
     expect(files.filter((file) => !isOther(file))).toEqual(
       [...built, ...shipped, ...papers].sort(),
@@ -119,6 +127,68 @@ describe('a project that has installed it', () => {
 
   it('has one copy, however the application and a library load it', async () => {
     await expectOneCopy(app);
+  });
+
+  describe('has the documentation', () => {
+    const docs = (...words: string[]) =>
+      app.bin('nestjs-idempotency', 'docs', ...words).then(
+        (stdout) => ({ code: 0, stdout }),
+        (error: unknown) => {
+          const { code, stdout, stderr } = error as Record<'code' | 'stdout' | 'stderr', unknown>;
+          return { code, stdout: `${String(stdout)}${String(stderr)}` };
+        },
+      );
+    const page = (name: string) => readFileSync(join(projectRoot, 'docs', name), 'utf8');
+
+    it('lists its pages', async () => {
+      const { code, stdout } = await docs();
+      const listed = stdout.trimEnd().split('\n');
+      expect([code, listed.length]).toEqual([
+        0,
+        tarball.packed.files.filter((file) => /^docs\/.*\.md$/.test(file)).length,
+      ]);
+      expect(listed).toContainEqual(expect.stringMatching(/^guides\/payments +How do I charge/));
+    });
+
+    it.each([
+      ['guides/payments', 'guides/payments.md'],
+      ['docs/guides/payments.md', 'guides/payments.md'],
+      ['webhooks', 'guides/webhooks.md'],
+      ['reference/problems', 'reference/problems/README.md'],
+    ])('prints the page %s', async (topic, file) => {
+      expect(await docs(topic)).toEqual({ code: 0, stdout: page(file) });
+    });
+
+    it.each(Object.entries(REJECTIONS))('prints the page of %s', async (code, rejection) => {
+      const file = `reference/problems/${rejection.page}/README.md`;
+      expect(await docs(code)).toEqual({ code: 0, stdout: page(file) });
+      // The address in problem documents: the same page.
+      expect(`${problems.PROBLEM_TYPE_BASE}/${rejection.page}/README.md`).toMatch(
+        new RegExp(`/docs/${file}$`),
+      );
+    });
+
+    it('finds the pages that have a word, or all of several on one line', async () => {
+      const one = await docs('onTakeover');
+      expect(one).toMatchObject({
+        code: 0,
+        stdout: expect.stringMatching(/^guides\/payments {2}/m),
+      });
+      const all = await docs('onTakeover', 'TRANSACTION');
+      expect(all.code).toBe(0);
+      expect(all.stdout.length).toBeLessThan(one.stdout.length);
+    });
+
+    it.each([
+      [['no-such-word-anywhere'], 1, 'No page has "no-such-word-anywhere".'],
+      [
+        ['--topic', 'payments'],
+        2,
+        'Unknown option "--topic" of docs. [idempotency_options_invalid]',
+      ],
+    ])('answers %j with %i', async (words, code, text) => {
+      expect(await docs(...words)).toEqual({ code, stdout: expect.stringContaining(text) });
+    });
   });
 
   it('prints the migrations without a driver', async () => {

@@ -152,7 +152,7 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
   });
 
   it('prints the migrations without a driver', async () => {
-    expect(await app.bin('nestjs-idempotency', 'migrations')).toContain(
+    expect(await app.bin('nestjs-idempotency', 'sql')).toContain(
       'CREATE TABLE "public"."idempotency_records"',
     );
   });
