@@ -13,7 +13,11 @@ export class OrderPlaced {
 export class ShippingHandler implements IEventHandler<OrderPlaced> {
   constructor(private readonly shipping: Shipping) {}
 
-  @Idempotent({ operation: 'shipping.prepare', key: ({ eventId }: OrderPlaced) => eventId })
+  @Idempotent({
+    operation: 'shipping.prepare',
+    key: ({ eventId }: OrderPlaced) => eventId,
+    scope: () => [], // No client chooses the id of an event.
+  })
   async handle({ orderId }: OrderPlaced): Promise<void> {
     await this.shipping.prepare(orderId);
   }

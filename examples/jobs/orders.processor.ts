@@ -13,6 +13,7 @@ export class OrdersProcessor extends WorkerHost {
   @Idempotent({
     operation: 'orders.place',
     key: ({ data }: Job<Order>) => data.id,
+    scope: () => [], // The shop made the id, not a client.
     payload: ({ data }) => data,
     onRejected: delayJob,
   })

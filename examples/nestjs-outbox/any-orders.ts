@@ -26,7 +26,12 @@ export class AnyOrders {
     @Inject(WRITER) private readonly writer: Writer,
   ) {}
 
-  @Idempotent({ operation: 'orders.place', key: (id: string) => id, transaction: true })
+  @Idempotent({
+    operation: 'orders.place',
+    key: (id: string) => id,
+    scope: () => [], // The id is that of the row: no client chooses it.
+    transaction: true,
+  })
   async place(id: string): Promise<{ placed: string; attempt: number }> {
     const transaction = requireIdempotencyTransaction<never>();
     const { attempt, downstreamKey } = requireIdempotencyContext();

@@ -18,6 +18,7 @@ export class Orders {
   @Idempotent({
     operation: 'orders.place',
     key: ({ id }: Order) => id,
+    scope: () => [], // The id is that of the row: no client chooses it.
     payload: (order) => order,
     transaction: true,
   })

@@ -6,7 +6,7 @@ import { Mailer } from './mailer.js';
 export class InvoiceService {
   constructor(private readonly mailer: Mailer) {}
 
-  @Idempotent({ operation: 'invoice.send', key: (id: string) => id })
+  @Idempotent({ operation: 'invoice.send', key: (id: string) => id, scope: () => [] })
   async send(id: string): Promise<string> {
     return this.mailer.send(`Invoice ${id}`);
   }

@@ -10,6 +10,7 @@ export class Payments {
   @Idempotent({
     operation: 'payments.pay',
     key: ({ order }: Payment) => order,
+    scope: () => [], // Powertools' records have no caller.
     payload: (payment) => payment,
     lease: { onTakeover: powertoolsRecord('payments'), recoverOn: 'always' },
   })

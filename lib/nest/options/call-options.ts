@@ -20,8 +20,9 @@ export interface IdempotentMethodOptions<
   /** The idempotency key of a call, from its arguments: one per intended operation, the same on every retry. */
   readonly key: (...args: Args) => string;
   /**
-   * The caller who owns the key: one part or several, the most general first (tenant, then user).
-   * @defaultValue none: a key is unique over all calls of the operation
+   * The caller who owns the key: one part or several, the most general first (tenant, then user). `() => []`: all callers
+   * share their keys, because no client chooses them.
+   * @defaultValue none: as `() => []`, with a warning at the start if `key` has parameters
    */
   readonly scope?: (...args: Like<Args>) => ScopePart | readonly ScopePart[];
   /**

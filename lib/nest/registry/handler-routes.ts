@@ -109,7 +109,9 @@ export class HandlerRoutes {
   private methodRoute(facts: HandlerFacts): MethodRoute {
     const { name, options, classOptions } = facts;
     const route = methodRoute(name, this.options, classOptions, options as object);
-    return this.declared(facts, 'call', route, recoverableCall(route));
+    // A function without parameters makes the key itself, as of the date.
+    const isUnscoped = route.scope === undefined && route.key.length > 0;
+    return this.declared(facts, 'call', route, recoverableCall(route), isUnscoped);
   }
 
   private declared<Route extends Pick<ProtectedRoute, 'operation' | 'options'>>(
@@ -117,9 +119,10 @@ export class HandlerRoutes {
     transport: Transport,
     route: Route,
     recoverable: RecoverableOperation | undefined,
+    isUnscoped = false,
   ): Route {
     const { operation, options } = route;
-    const declared = { facts, transport, operation, options };
+    const declared = { facts, transport, operation, options, isUnscoped };
     check(declared, ROUTE_CHECKS);
     this.names.reserve(operation, facts, { transport, options, recoverable });
     this.meter.declare(operation, transport);

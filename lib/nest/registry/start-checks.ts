@@ -12,6 +12,8 @@ export interface ProtectedRoute {
   readonly operation: string;
   readonly options: ResolvedProtocolOptions &
     Partial<Pick<ResolvedRequestOptions, 'enabled' | 'fingerprint' | 'caller'>>;
+  /** Of a method: whether its arguments give the key, and nothing says whose it is. */
+  readonly isUnscoped?: boolean;
 }
 
 /** Looks for one mistake. @returns the message of its error or warning; `undefined` if all is well. */
@@ -136,6 +138,15 @@ function sharedBehindGuard(route: ProtectedRoute): string | undefined {
   return `${locationOf(facts)} has a guard (${[...new Set(facts.guards)].join(', ')}) and the option "caller.anonymous": 'shared'. Requests that the guard lets through without a caller (an "id" or "sub" of their user, or what "caller.scope" returns) get each other's stored responses. Leave 'shared' out where the guard authenticates; keep it only on a public route whose responses any client may see.`;
 }
 
+/** A key that a client chose would give one client the value of another. A route refuses it, and so does `run()`. */
+function unscopedKeys(routes: readonly ProtectedRoute[]): string[] {
+  const unscoped = routes.filter(({ isUnscoped = false }) => isUnscoped);
+  if (unscoped.length === 0) return [];
+  return [
+    `The option "key" takes a key from the arguments of ${unscoped.map(({ facts }) => locationOf(facts)).join(', ')}, and no option "scope" says whose key it is: if clients choose it, one that knows another's key gets the other's value. Set "scope" to a function of the arguments, such as ({ tenant }) => tenant, or to () => [] where no client chooses the key (the id of a job, of an event, of a row).`,
+  ];
+}
+
 const SHORT_RETENTION_MS = 600_000;
 
 /** Warnings of outcomes that are gone before a client has given up: often seconds were meant. */
@@ -165,6 +176,7 @@ export function warningsOf(
     ...handlers.flatMap((facts) => withoutEffect(facts) ?? []),
     ...[...classes, ...handlers].flatMap((facts) => decoratedTwice(facts) ?? []),
     ...routes.flatMap((route) => sharedBehindGuard(route) ?? []),
+    ...unscopedKeys(routes),
     ...shortRetentions(routes),
   ]);
 }

@@ -67,7 +67,7 @@ class ChargesController {
 class Printer {
   private printed = 0;
 
-  @Idempotent({ operation: 'printer.print', key: (charge: string) => charge })
+  @Idempotent({ operation: 'printer.print', key: (charge: string) => charge, scope: () => [] })
   async print(charge: string): Promise<{ charge: string; printed: number }> {
     this.printed += 1;
     return Promise.resolve({ charge, printed: this.printed });

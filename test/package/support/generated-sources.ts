@@ -50,7 +50,11 @@ export class AppService {
     return { charge: this.charges, amount, attempt };
   }
 
-  @Idempotent({ operation: 'receipt.print', key: (order: string) => order })
+  @Idempotent({
+    operation: 'receipt.print',
+    key: (order: string) => order,
+    scope: () => [],
+  })
   async printReceipt(
     order: string,
   ): Promise<{ order: string; receipt: number }> {

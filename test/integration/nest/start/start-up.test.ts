@@ -779,6 +779,36 @@ describe("caller.anonymous: 'shared'", () => {
   });
 });
 
+describe('the option "scope" of a method that is not a handler', () => {
+  const byId = (id: string) => id;
+  const of = (options: object) => declared('Orders', [], { pay: [Idempotent(options as never)] });
+  const warning = expect.stringMatching(
+    /^warn: The option "key" .*Orders\.pay \(in AppModule\), .*\(\) => \[\] where no client chooses/,
+  );
+
+  it.each<[string, object, unknown[]]>([
+    ['a warning where its arguments give the key', { key: byId }, [warning]],
+    ['none where it says whose key it is', { key: byId, scope: () => 'tenant' }, []],
+    ['none where it says that all callers share it', { key: byId, scope: () => [] }, []],
+    ['none where the method makes the key itself', { key: () => 'today' }, []],
+  ])('causes %s', async (_, options, expected) => {
+    const lines = await create({}, [of(options)]);
+    await app?.init();
+    expect(lines.own).toEqual(expected);
+  });
+
+  it('is missed once for all methods', async () => {
+    const lines = await create({}, [
+      of({ key: byId }),
+      declared('Mails', [], { send: [Idempotent({ key: byId } as never)] }),
+    ]);
+    await app?.init();
+    expect(lines.own).toEqual([
+      expect.stringContaining('Orders.pay (in AppModule), Mails.send (in AppModule)'),
+    ]);
+  });
+});
+
 describe('two controllers with one name', () => {
   const controller = (options: ControllerOptions, path: string) =>
     declared('Things', [Controller(options)], { make: [Post(path), Idempotent()] });
