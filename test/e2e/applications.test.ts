@@ -486,7 +486,7 @@ describe('health', () => {
       const rejected = indicator.check('idempotency', { whenDown: 'ignore' } as never);
       await expect(rejected).rejects.toThrow(IdempotencyOptionsError);
       await expect(rejected).rejects.toThrow(
-        'IdempotencyHealthIndicator.check(): The option "whenDown" must be "down", "report"',
+        'IdempotencyHealthIndicator.check(): The option "whenDown" must be "down" or "report"',
       );
     });
 

@@ -337,7 +337,12 @@ const LEASE: Group<LeaseOptions, ResolvedProtocolOptions['lease']> = {
   },
   check: ({ duration: durationMs, maxExecution: maxExecutionMs, onTakeover, recoverOn }) => {
     if (maxExecutionMs < durationMs) {
-      throwOptionError('lease.maxExecution', 'at least lease.duration', `${maxExecutionMs}ms`);
+      // Either may be a default that the user has not set.
+      throwOptionError(
+        'lease.maxExecution',
+        `at least "lease.duration", which is ${durationMs} ms: raise it, or shorten the lease`,
+        `${maxExecutionMs} ms`,
+      );
     }
     if (recoverOn === 'always' && !isFunction(onTakeover)) {
       throwOptionError(

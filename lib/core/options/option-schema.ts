@@ -153,7 +153,9 @@ export function choice<const Word extends string | boolean>(
   { orFunction = false, ...common }: Common<NoInfer<Word>> & OrFunction,
 ): WithDefault<Word> {
   const names = words.map((word) => JSON.stringify(word));
-  const expected = [...names, ...(orFunction ? ['a function'] : [])].join(', ');
+  const expected = [...names, ...(orFunction ? ['a function'] : [])]
+    .join(', ')
+    .replace(/, ([^,]+)$/, ' or $1');
   return {
     ...common,
     check: (option: string, value: unknown) => {

@@ -289,7 +289,7 @@ describe('jsonCodec()', () => {
   });
 
   it.each<[unknown, string]>([
-    [{ dates: 'iso' }, 'jsonCodec(): The option "dates" must be "refuse", "text"'],
+    [{ dates: 'iso' }, 'jsonCodec(): The option "dates" must be "refuse" or "text"'],
     [{ dates: true }, '"dates"'],
     [{ date: 'text' }, '"date"'],
     [null, 'jsonCodec()'],

@@ -161,7 +161,7 @@ describe('a check', () => {
   });
 
   it.each([
-    [{ probe: 'ping' }, '"probe" must be "read", "write", "observe"'],
+    [{ probe: 'ping' }, '"probe" must be "read", "write" or "observe"'],
     [{ timeout: 0 }, `"timeout" must be a duration from '1ms' to '1m'`],
     [{ maxAge: -1 }, `"maxAge" must be a duration from '0ms' to '1h'`],
     [{ timeoutMs: 5 }, 'Did you mean "timeout"?'],

@@ -200,7 +200,7 @@ describe('the options of packing', () => {
     [
       'compression',
       { algorithm: 'gzip' },
-      '"outcome.compression.algorithm" must be "deflate", "brotli", "zstd"',
+      '"outcome.compression.algorithm" must be "deflate", "brotli" or "zstd"',
     ],
     [
       'compression',

@@ -233,9 +233,17 @@ describe('options', () => {
 
     it('lease.maxExecution may not be shorter than the lease', () => {
       const lease = { duration: 5_000, maxExecution: 4_999 };
-      expect(messageOf({ lease })).toContain(
-        '"lease.maxExecution" must be at least lease.duration',
+      expect(messageOf({ lease })).toMatch(
+        /"lease\.maxExecution" must be at least "lease\.duration", which is 5000 ms: .* it is "4999 ms"\.$/,
       );
+      expect(messageOf({ lease: { duration: 400_000 } })).toContain('it is "300000 ms"');
+    });
+
+    it('a word that is none of those allowed is answered by all of them', () => {
+      const duplicates = { mode: 'skip' } as object;
+      expect(messageOf({ duplicates })).toContain('must be "reject" or "wait", but it is "skip"');
+      const lease = { onTakeover: 'stop' } as object;
+      expect(messageOf({ lease })).toContain('must be "run", "reject" or a function, but it');
     });
   });
 
