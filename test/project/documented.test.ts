@@ -19,6 +19,7 @@ import {
   withFigures,
 } from '../support/docs/figures/report.js';
 import { stalePages } from '../support/docs/problem-pages.js';
+import { lengthOf, lengthsOfGuides } from '../support/docs/words.js';
 import { DEFAULT_LIMITS, EVENT_SEVERITY, REJECTIONS } from '../support/internals/core.js';
 import { OPTIONS } from '../support/internals/nest.js';
 import { shippedTexts } from '../support/packages/shipped-texts/shipped-texts.js';
@@ -295,6 +296,45 @@ describe.each(subjects)('Every $what', (subject) => {
     const { asWritten = asCode } = subject;
     const written = asWritten(name).replace(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
     expect(missing(subject, page.replace(new RegExp(written, 'gi'), ''))).toContain(name);
+  });
+});
+
+/** Guides that have been longer than a new one may be: they may not grow beyond this. */
+const LONGER_GUIDES = 1_200;
+
+/** `npm run texts -- --words` prints them. */
+describe('The guides', () => {
+  const lengths = lengthsOfGuides();
+  const LONG = ['calls', 'messages', 'which-store'].map((name) => `docs/guides/${name}.md`);
+
+  it.each(lengths)(
+    'are short, and so are their paragraphs: $page',
+    ({ page, words, paragraphs }) => {
+      expect(words).toBeLessThanOrEqual(LONG.includes(page) ? LONGER_GUIDES : 900);
+      expect(Math.max(...paragraphs)).toBeLessThanOrEqual(70);
+    },
+  );
+
+  it('are counted by their prose alone', () => {
+    const page = `# A page
+
+One [link](to/a/page.md#with-words), two.
+
+- three
+- four five
+
+| a | table |
+| --- | --- |
+
+<!-- code: not/this.ts -->
+
+\`\`\`ts
+not(this);
+\`\`\`
+`;
+    expect(lengthOf('a.md', page)).toEqual({ page: 'a.md', words: 10, paragraphs: [3, 1, 2] });
+    const long = `# Page\n\n${'word '.repeat(71)}\n`;
+    expect(lengthOf('a.md', long).paragraphs).toEqual([71]);
   });
 });
 
