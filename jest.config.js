@@ -76,7 +76,7 @@ export const subjects = {
     'test/unit/payload/round-trips.test.ts',
   ],
   project: ['test/project/**/*.test.ts'],
-  recipes: ['examples/*/*.test.ts'],
+  recipes: ['examples/{*,payments/service}/*.test.ts'],
   simulation: ['lab/simulate/*.all.test.ts'],
   tools: ['lab/walk/*.all.test.ts'],
 };

@@ -93,6 +93,33 @@ describe.each(PAGES)('The page %s', (page) => {
   });
 });
 
+/** What differs where the reader does what the page says of Nest 11. */
+const forNest11 = (flags: string) => (text: string) =>
+  text
+    .replace('cli@12 new payments', `cli@11 new payments ${flags}`)
+    .replace(' --no-observe', '')
+    .replaceAll("'./app.module.js'", "'./app.module'");
+
+describe.each([
+  ['Nest 12, ES modules', (text: string) => text],
+  ['Nest 11, CommonJS', forNest11('')],
+  ['Nest 11, CommonJS, strict', forNest11('--strict')],
+])('The page docs/getting-started/payments-service.md on %s', (name, adapted) => {
+  const page = 'docs/getting-started/payments-service.md';
+  const text = readFileSync(join(projectRoot, page), 'utf8');
+  const terminal = useServer(() => openTerminal(mkdtempSync(join(tarball.folder, 'service-'))));
+
+  it('leads to a service that passes its own tests, and starts', async () => {
+    const localize = await localization(tarball.packed.tarball);
+    const laps = await walk(stepsOf(adapted(text)), {
+      terminal,
+      localize,
+      outputTimeoutMs: 60_000,
+    });
+    tables.push(tableOf(`${page}, ${name}`, laps));
+  });
+});
+
 function openTerminal(cwd: string): Terminal {
   const { PATH = '', ...env } = environmentOf(undefined);
   const redis = dirname(requireServer('redis-server', 'REDIS_SERVER_BIN'));

@@ -9,7 +9,7 @@ export interface Step {
 
 export type Action = FileToWrite | Command;
 
-/** A whole file: a block of code below a line with its path in bold. */
+/** A whole file: a block of code below a line with its path in bold, and the comment that says where the page has it from. */
 export interface FileToWrite {
   readonly kind: 'file';
   readonly path: string;
@@ -32,7 +32,7 @@ export interface Shown {
   readonly text: string;
 }
 
-const BLOCK = /(?:^\*\*(\S+)\*\*\n+)?^```(\w*)\n([^]*?)^```$/gm;
+const BLOCK = /(?:^\*\*(\S+)\*\*\n+)?(?:^<!-- code: \S+ -->\n+)?^```(\w*)\n([^]*?)^```$/gm;
 
 /** @throws where a block is neither a named file nor a command nor the output of a command. */
 export function stepsOf(page: string): Step[] {
