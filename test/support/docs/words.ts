@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { projectRoot } from '../project-root.js';
 import { documentationPages } from './documented-blocks.js';
 
-/** How long the prose of a page is: what a reader reads, without code, comments and the addresses of links. */
+/** How long the prose of a page is: what a reader reads, without code, comments, pictures and the addresses of links. */
 export interface Length {
   readonly page: string;
   readonly words: number;
@@ -22,6 +22,7 @@ export function lengthOf(page: string, markdown: string): Length {
   const prose = markdown
     .replace(/^[ \t]*(`{3,})[^]*?^[ \t]*\1$/gm, '')
     .replace(/<!--[^]*?-->/g, '')
+    .replace(/!\[[^\]]*\]\([^)]*\)/g, '')
     .replace(/\]\([^)]*\)/g, ']');
   const paragraphs = prose
     .split(/\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )/)
