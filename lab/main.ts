@@ -31,6 +31,11 @@ const VERBS: Readonly<Record<string, Verb>> = {
     servers: ['redis'],
     helpers: ['wrk'],
   },
+  'bench counts': {
+    summary: 'bytes, promises and instructions of a request, held against what was recorded',
+    program: 'bench/counted/main.ts',
+    servers: ['redis', 'valgrind'],
+  },
   'bench profile': {
     summary: 'where the CPU of a request goes',
     program: 'bench/profile.ts',

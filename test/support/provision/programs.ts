@@ -27,6 +27,7 @@ export type ProgramName =
   | 'nginx'
   | 'promtool'
   | 'spin'
+  | 'valgrind'
   | 'wrk';
 
 /**
@@ -142,6 +143,14 @@ export const programs: Readonly<Record<ProgramName, Program>> = {
     find: () => findSpin()?.version,
     tests: "The tests of the protocol's model",
     elsewhere: '"brew install spin" (macOS)',
+  },
+  valgrind: {
+    name: 'Valgrind',
+    debianPackages: ['valgrind'],
+    variable: 'PATH',
+    find: () => versionOf('valgrind', '--version', /^valgrind-\S+/),
+    tests: 'The instructions of the scripts',
+    elsewhere: 'the package valgrind (Linux)',
   },
   wrk: {
     name: 'wrk',

@@ -11,6 +11,8 @@ export interface StartRedisOptions extends Place {
   readonly configFile?: string;
   /** Environment variables besides those of this process. */
   readonly env?: Readonly<Record<string, string>>;
+  /** A program that runs the server, and its arguments. */
+  readonly under?: readonly string[];
 }
 
 export interface RedisServer extends StartedServer {
@@ -19,11 +21,13 @@ export interface RedisServer extends StartedServer {
 
 /** Starts a separate redis-server on 127.0.0.1, without persistence, and waits until it answers. */
 export async function startRedis(options: StartRedisOptions = {}): Promise<RedisServer> {
-  const { args = [], configFile, env } = options;
-  const program = requireServer('redis-server', 'REDIS_SERVER_BIN');
+  const { args = [], configFile, env, under = [] } = options;
+  const found = requireServer('redis-server', 'REDIS_SERVER_BIN');
+  const [program = found, ...before] = [...under, found];
   const server = await startServer('redis-server', options, (port, dir) => ({
     program,
     args: [
+      ...before,
       ...(configFile === undefined ? [] : [configFile]),
       ...['--port', String(port), '--bind', '127.0.0.1', '--dir', dir],
       ...['--save', '', '--appendonly', 'no', '--daemonize', 'no'],
