@@ -73,6 +73,8 @@ export class UploadPlaces {
         undefined,
       );
       timer.unref();
+      // Of a signal that was aborted before, no event comes.
+      if (signal?.aborted === true) giveUp();
     });
   }
 

@@ -33,3 +33,4 @@ export {
   sealedSegments,
   sealedStream,
 } from '../../../lib/core/payload/segments.js';
+export { UploadPlaces } from '../../../lib/core/payload/upload-places.js';

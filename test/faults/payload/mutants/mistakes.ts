@@ -34,8 +34,8 @@ export const PAYLOAD_MISTAKES: readonly PayloadMistake[] = [
     [
       'a failure can be read as a success',
       'is not read with another state',
-      'writeLatin1(state, bytes, after);',
-      "writeLatin1('.'.repeat(state.length), bytes, after);",
+      '{ recordKey, state, fingerprint } = binding;',
+      "{ recordKey, fingerprint, state } = { ...binding, state: 'completed' };",
     ],
     [
       'an outcome can be read for another content',
@@ -242,6 +242,52 @@ export const PAYLOAD_MISTAKES: readonly PayloadMistake[] = [
       'is no longer read when its reader has left',
       'if (!this.isDone) this.controller.abort();',
       'void this.isDone;',
+    ],
+  ),
+  ...inFile(
+    'lib/core/payload/upload-places.ts',
+    `${UNIT}/upload-places.test.ts`,
+    [
+      'any number of bodies is put at a time',
+      'wait for a place in turn',
+      'this.taken < this.max',
+      'this.taken < Infinity',
+    ],
+    [
+      'the last of those that wait begins first',
+      'wait for a place in turn',
+      'const [next] = this.queue;',
+      'const next = [...this.queue].at(-1);',
+    ],
+    [
+      'a body that begins at once is counted as one that has waited',
+      'wait for a place in turn',
+      'if (this.taken < this.max) this.taken += 1;',
+      "if (this.taken < this.max) this.observer?.uploadWaited('begun', (this.taken += 1));",
+    ],
+    [
+      'a body that fails keeps its place',
+      'One that fails gives its place',
+      '    try {\n      return await work();\n    } finally {\n      this.giveBack();\n    }',
+      '    const result = await work();\n    this.giveBack();\n    return result;',
+    ],
+    [
+      'a body that was refused gets a place',
+      'does not take one later',
+      'queue.delete(waiting);',
+      "if (end !== 'timeout') queue.delete(waiting);",
+    ],
+    [
+      'a body whose source fails waits on',
+      'given up while it waits',
+      "signal?.addEventListener('abort', giveUp);",
+      '',
+    ],
+    [
+      'a body whose source has failed waits for its time-out',
+      'given up before it waits',
+      'if (signal?.aborted === true) giveUp();',
+      '',
     ],
   ),
   ...inFile('lib/core/payload/upload.ts', STREAMS, [
