@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { findChromium, launchChromium } from '../../support/browser/chromium.js';
-import { abandon } from '../../support/engine/abandon.js';
+import { abandon, LEASE_MS } from '../../support/engine/abandon.js';
 import { projectRoot } from '../../support/project-root.js';
 import { START_HOOK_MS } from '../../support/servers/start-server.js';
 import { ConsoleApp } from './console-app.js';
@@ -85,6 +85,37 @@ describeInBrowser('The console in a browser', () => {
     expect(await app.stored(recordKey)).toMatchObject({ state: 'completed' });
     await page.getByRole('link', { name: 'Audit' }).click();
     expect(await page.locator('main').innerText()).toContain(recordKey);
+  });
+
+  it('settles an unknown outcome from the key of a client, by the pages that the guide names', async () => {
+    await context.close();
+    await open({ javaScriptEnabled: false });
+    const picture = async (name: string) => {
+      if (PICTURES === undefined) return;
+      await page.screenshot({ path: join(PICTURES, `settling-${name}.png`), fullPage: true });
+    };
+    const { key, lease } = await abandon(app.store, 'settle');
+    app.pass(LEASE_MS);
+    await page.goto(app.url);
+    await page.getByRole('link', { name: 'Find' }).click();
+    await page.getByLabel('Idempotency key').fill(key);
+    await page.getByLabel('Caller').fill('alice');
+    await page.getByRole('combobox').fill('settle');
+    await picture('1-find');
+    await page.getByRole('button', { name: 'Find' }).click();
+    await picture('2-found');
+    await page.getByRole('link', { name: lease.recordKey }).click();
+    expect(await page.locator('main').innerText()).toContain('ended 0 ms ago without an outcome');
+    await picture('3-record');
+    await settle('Complete', 'charge ch_42 is at the provider');
+    expect(await page.locator('h1').innerText()).toBe('Complete: done');
+    await picture('4-done');
+    const shown = await page.content();
+    expect(shown).not.toContain(key);
+    let ran = 0;
+    const retry = app.calls.run({ operation: 'settle', key, scope: 'alice' }, () => (ran += 1));
+    await expect(retry).rejects.toMatchObject({ code: 'idempotency_response_not_kept' });
+    expect(ran).toBe(0);
   });
 
   it('settles several abandoned records, without JavaScript', async () => {
