@@ -22,7 +22,11 @@ export async function openStore({
 }: NodeJS.ProcessEnv): Promise<OpenStore> {
   switch (STORE) {
     case 'redis':
-      return onRedis(REDIS_URL);
+      return onRedis(REDIS_URL, (client) => redisStore({ client }));
+    case 'node-redis':
+      return onRedis(REDIS_URL, await byNodeRedis(REDIS_URL));
+    case 'valkey-glide':
+      return onRedis(REDIS_URL, await byGlide(REDIS_URL));
     case 'postgres':
       return onPostgres(DATABASE_URL);
     case 'sqlite':
@@ -36,15 +40,40 @@ export async function openStore({
   }
 }
 
-function onRedis(url: string): OpenStore {
+/** @param open - the store, which may send its commands by another client than that of the names. */
+function onRedis(url: string, open: (client: Redis) => IdempotencyStore): OpenStore {
   const client = new Redis(url);
   return {
-    store: redisStore({ client }),
+    store: open(client),
     recordNames: () => client.keys('*'),
     disconnect: () => {
       client.disconnect();
     },
   };
+}
+
+/** Loaded when selected, as the next one: an application on other versions of Nest has neither package. */
+async function byNodeRedis(url: string): Promise<() => IdempotencyStore> {
+  const { createClient } = await import('redis');
+  const { nodeRedisStore } = await import('nestjs-idempotency/node-redis');
+  const client = createClient({ url, disableOfflineQueue: true });
+  client.on('error', (error) => {
+    console.error(error);
+  });
+  await client.connect();
+  return () => nodeRedisStore({ client });
+}
+
+async function byGlide(url: string): Promise<() => IdempotencyStore> {
+  const { GlideClient } = await import('@valkey/valkey-glide');
+  const { glideStore } = await import('nestjs-idempotency/valkey-glide');
+  const { hostname: host, port } = new URL(url);
+  // As long as the store waits: see create-app.ts.
+  const client = await GlideClient.createClient({
+    addresses: [{ host, port: Number(port) }],
+    requestTimeout: 5_000,
+  });
+  return () => glideStore({ client });
 }
 
 /** Processes that start at once on one database all migrate it. */

@@ -45,7 +45,13 @@ export function useTargets(): Target[] {
 /** The suite's application on another version of Nest, where the stores make no difference. */
 export function startOnNest(packages: NestPackages): Target[] {
   const paths = ['fast', 'streams'] as const;
-  return startCombinations([...paths.map(inMemory), ...paths.map(onRedis)], packages);
+  const combinations = paths.flatMap((path) => [inMemory(path), onRedis(path)]);
+  return startCombinations(combinations, packages);
+}
+
+/** The suite's application on Redis by another client than ioredis. */
+export function startByClients(): Target[] {
+  return startCombinations([onRedis('fast', 'node-redis'), onRedis('streams', 'valkey-glide')]);
 }
 
 function startCombinations(
@@ -81,11 +87,14 @@ function inMemory(path: RequestPath): Combination {
   };
 }
 
-function onRedis(path: RequestPath): Combination {
-  const processes = peers('redis', path);
+function onRedis(
+  path: RequestPath,
+  client: 'redis' | 'node-redis' | 'valkey-glide' = 'redis',
+): Combination {
+  const processes = peers(client, path);
   const server = processes[round(1, path)];
   return {
-    targets: [{ name: nameOf(server, 'redis', path), server, isShared: true }],
+    targets: [{ name: nameOf(server, client, path), server, isShared: true }],
     processes,
     startStore: async () => {
       const { url } = await sharedServer('redis');
