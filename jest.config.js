@@ -10,7 +10,7 @@ export const subjects = {
     'test/integration/redis/connections/without-own-commands.all.test.ts',
     'test/integration/redis/ioredis-5/*.all.test.ts',
     'test/integration/redis/node-redis/*.all.test.ts',
-    'test/integration/redis/valkey.all.test.ts',
+    'test/integration/redis/servers/*.all.test.ts',
     'test/integration/reconciler/without-lock.test.ts',
     'test/integration/redis/engine-on-redis.test.ts',
   ],
@@ -52,7 +52,7 @@ export const subjects = {
   operators: ['test/integration/operators/{erasure.all,failover.all,operators}.test.ts'],
   packages: ['test/package/**/*.all.test.ts', 'test/contract/nest-versions.all.test.ts'],
   pairs: [
-    'test/contract/contract.test.ts',
+    'test/contract/{clients.all,contract}.test.ts',
     'test/e2e/allocations/allocations.all.test.ts',
     'test/e2e/decorators/packages.test.ts',
     'test/e2e/http/attempts/concurrency.test.ts',

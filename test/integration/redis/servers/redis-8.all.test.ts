@@ -1,0 +1,4 @@
+import { testOn } from './test-on.js';
+
+// The newest one that Debian has.
+await testOn('Redis', 'sid');

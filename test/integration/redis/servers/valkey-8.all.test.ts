@@ -1,0 +1,3 @@
+import { testOn } from './test-on.js';
+
+await testOn('Valkey', 'trixie');
