@@ -25,7 +25,8 @@ Programs: REDIS_SERVER_BIN POSTGRES_BIN MARIADB_BIN RABBITMQ_SERVER_BIN NATS_SER
 const NEEDED_BY = {
   redis: /^(?!test\/(?:unit|project)\/)/,
   postgres: /^(?!test\/(?:unit|project)\/)/,
-  mariadb: /^test\/(?:conformance|integration\/(?:mysql|differential))\//,
+  mariadb:
+    /^test\/(?:conformance|contract|faults\/processes|integration\/(?:mysql|differential))\//,
   'c-compiler': /^lab\/|^test\/(?:faults|e2e\/(?:bullmq|fencing|reconciler))\b/,
   chromium: /^test\/e2e\/(?:browser|sample-app\/page)\./,
   rabbitmq:

@@ -1,12 +1,23 @@
 import { Cluster } from 'ioredis';
 import type { IdempotencyStore } from 'nestjs-idempotency';
+import { mysqlStore } from 'nestjs-idempotency/mysql';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
+import { sqliteStore } from 'nestjs-idempotency/sqlite';
 import type { RedisSettings, StoreSettings } from './settings.js';
 
 /** Connections stay open until the process ends. */
 export function openStore(settings: StoreSettings): IdempotencyStore {
-  return settings.kind === 'postgres' ? postgresStore({ url: settings.url }) : openRedis(settings);
+  switch (settings.kind) {
+    case 'postgres':
+      return postgresStore({ url: settings.url });
+    case 'mysql':
+      return mysqlStore({ url: settings.url });
+    case 'sqlite':
+      return sqliteStore({ path: settings.path });
+    default:
+      return openRedis(settings);
+  }
 }
 
 function openRedis(settings: RedisSettings): IdempotencyStore {

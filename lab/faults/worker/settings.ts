@@ -6,7 +6,10 @@ import type { MutantName } from './mutants.js';
 export const SERVICE = 'tests';
 
 /** Where the records of a worker are. */
-export type StoreSettings = RedisSettings | { readonly kind: 'postgres'; readonly url: string };
+export type StoreSettings =
+  | RedisSettings
+  | { readonly kind: 'postgres' | 'mysql'; readonly url: string }
+  | { readonly kind: 'sqlite'; readonly path: string };
 
 export type RedisSettings =
   | (StoreExtras & { readonly kind: 'redis'; readonly url: string })
