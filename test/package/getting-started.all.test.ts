@@ -98,6 +98,7 @@ const forNest11 = (flags: string) => (text: string) =>
   text
     .replace('cli@12 new payments', `cli@11 new payments ${flags}`)
     .replace(' --no-observe', '')
+    .replace('@nestjs/swagger prom-client', '@nestjs/swagger@11 prom-client')
     .replaceAll("'./app.module.js'", "'./app.module'");
 
 describe.each([

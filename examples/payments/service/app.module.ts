@@ -138,7 +138,7 @@ export class OtherController {
   }
 
   @Get('ready')
-  async ready() {
+  async ready(): Promise<object> {
     const report = await this.idempotency.check({ probe: 'write' });
     if (report.status === 'down') throw new common.ServiceUnavailableException(report);
     return report;
