@@ -3,6 +3,7 @@ import type { ExternalContextCreator } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
 import type { Handler } from './discovery/idempotent.metadata.js';
 import { IdempotencyInterceptor } from './idempotency.interceptor.js';
+import { callInTurn } from './interceptor-chain.js';
 
 /** Nest's `InterceptorsConsumer`, which calls the interceptors of a request. It is not part of Nest's documented API. */
 interface InterceptorsConsumer {
@@ -36,8 +37,9 @@ const NOT_OF_NEST =
 const UNEXPECTED = 'InterceptorsConsumer.intercept does not do in a trial what is expected';
 
 /**
- * Makes Nest call {@link IdempotencyInterceptor} without streams where it is a request's only interceptor. Changes
- * nothing if the method that it would replace is not Nest's own, or does not do in a trial what the replacement does.
+ * Makes Nest call {@link IdempotencyInterceptor} without streams where it is a request's only interceptor, and without
+ * Nest's own where it is the innermost. Changes nothing if the method that it would replace is not Nest's own, or does not
+ * do in a trial what the replacement does.
  * @param creator - has a consumer of the copy of Nest in use.
  * @returns why it is off; undefined where it is on.
  */
@@ -83,7 +85,7 @@ function isOfNest(prototype: InterceptorsConsumer): boolean {
 
 const textOf = (declared: unknown): string => Function.prototype.toString.call(declared);
 
-/** Whether the only interceptor is called with the request's context, and its stream has the value of `next`. */
+/** Whether interceptors are called with the request's context, each once, and their stream has the value of `next`. */
 async function isAsExpected(consumer: InterceptorsConsumer): Promise<boolean> {
   // Any instance and function will do: they are not called.
   const instance = new Map();
@@ -103,13 +105,14 @@ async function isAsExpected(consumer: InterceptorsConsumer): Promise<boolean> {
     },
   };
   try {
-    const result = await consumer.intercept([probe], args, instance, handler, next, 'http');
+    const result = await consumer.intercept([probe, probe], args, instance, handler, next, 'http');
     if (!isObservable(result) || (await lastValueFrom(result)) !== value) return false;
     const own = consumer.createContext(args, instance, handler);
     own.setType('http');
     return (
       calls === 1 &&
-      seen.length === 1 &&
+      seen.length === 2 &&
+      seen[0] === seen[1] &&
       [...seen, own].every((context) => describes(context, instance, handler, args))
     );
   } catch {
@@ -133,16 +136,20 @@ function describes(
 
 function withFastPath(original: Intercept): Intercept {
   return function intercept(interceptors, args, instance, callback, next, type, ...rest) {
+    const last = interceptors?.at(-1);
     // A wrapper that came later may do something with interceptors or stream: it gets what Nest gives.
-    if (interceptors?.length === 1 && type === 'http' && this.intercept === intercept) {
-      const [only] = interceptors;
-      if (
-        only instanceof IdempotencyInterceptor &&
-        only.intercept === IdempotencyInterceptor.declaredIntercept
-      ) {
-        const context = this.createContext(args, instance, callback);
-        context.setType(type);
-        const result = only.interceptAlone(context, next);
+    if (
+      type === 'http' &&
+      last instanceof IdempotencyInterceptor &&
+      last.intercept === IdempotencyInterceptor.declaredIntercept &&
+      this.intercept === intercept
+    ) {
+      const context = this.createContext(args, instance, callback);
+      context.setType(type);
+      if (interceptors!.length > 1) {
+        if (last.isInnermost(context)) return callInTurn(interceptors!, context, next);
+      } else {
+        const result = last.interceptAlone(context, next);
         if (result !== undefined) return result;
       }
     }

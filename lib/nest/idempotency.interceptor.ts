@@ -12,7 +12,7 @@ import type { Observable } from 'rxjs';
 import { entryOfMethod } from './discovery/handler-facts.js';
 import { markIdempotencyInterceptor } from './discovery/idempotent.metadata.js';
 import { moduleMissing } from './discovery/module-registrations.js';
-import { HandlerTransports } from './registry/handler-transports.js';
+import { HandlerTransports, type HandlerTransport } from './registry/handler-transports.js';
 
 /** Passes a request to its transport. `@Idempotent()` binds it to its handlers. */
 @Injectable()
@@ -44,9 +44,15 @@ export class IdempotencyInterceptor implements NestInterceptor, OnModuleInit {
     context: ExecutionContext,
     next: () => Promise<unknown>,
   ): Promise<unknown> | undefined {
-    const handlers = this.transports?.known.get(context.getHandler());
-    const known = handlers?.get(context.getClass())?.get(context.getType());
+    const known = this.knownOf(context);
     return known?.transport.interceptAlone?.(context, next, known.route);
+  }
+
+  /** @internal Whether other interceptors may be called in turn around {@link intercept}, which then throws nothing. */
+  isInnermost(context: ExecutionContext): boolean {
+    if (this.transports?.takenOutside !== undefined) return false;
+    const known = this.knownOf(context);
+    return known?.transport.isFast?.(context, known.route) === true;
   }
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
@@ -60,6 +66,11 @@ export class IdempotencyInterceptor implements NestInterceptor, OnModuleInit {
     if (known === undefined && entryOfMethod(handler) !== undefined) return next.handle();
     const { transport, route } = known ?? this.ofModule().add(contextType, type, handler);
     return transport.intercept(context, linked, route);
+  }
+
+  private knownOf(context: ExecutionContext): HandlerTransport | undefined {
+    const handlers = this.transports?.known.get(context.getHandler());
+    return handlers?.get(context.getClass())?.get(context.getType());
   }
 
   private ofModule(): HandlerTransports {

@@ -12,6 +12,8 @@ import { ResilienceSignals } from './resilience-signals.js';
 interface Transport<Route> {
   /** Runs the handler, or returns its recorded response in its place. */
   intercept(context: ExecutionContext, next: CallHandler, route: Route): Observable<unknown>;
+  /** Whether the request may go without Nest's streams. */
+  isFast?(context: ExecutionContext, route: Route): boolean;
   /** The same without a stream. @returns `undefined` if the request needs one. */
   interceptAlone?(
     context: ExecutionContext,

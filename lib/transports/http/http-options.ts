@@ -31,11 +31,11 @@ export interface HttpOptions {
    */
   readonly problemTypeBase?: string;
   /**
-   * Skips Nest's streams of interceptors on a route whose only interceptor is this library's, which saves a request an
-   * eighth to a fifth of its CPU time. Guards, pipes, filters and responses stay the same. It replaces a method of
+   * Skips Nest's streams of interceptors on a route whose only or innermost interceptor is this library's: alone, that
+   * saves a request an eighth to a fifth of its CPU time. Guards, pipes, filters and responses stay the same. It replaces a method of
    * Nest's class `InterceptorsConsumer`, once per process, if a trial at the start shows that Nest calls interceptors as
-   * expected. Otherwise, while another library has replaced the same method, and on routes with other interceptors or
-   * with `transaction`, requests run through the streams; a start that does not switch it on logs why.
+   * expected. Otherwise, while another library has replaced the same method, and on routes with interceptors inside of
+   * this one or with `transaction`, requests run through the streams; a start that does not switch it on logs why.
    * `false` for the module leaves Nest's class as it is.
    * @defaultValue true
    */

@@ -96,6 +96,11 @@ export class HttpTransport {
     });
   }
 
+  isFast(context: ExecutionContext, route: HttpRoute): boolean {
+    const { method } = context.switchToHttp().getRequest<{ readonly method: string }>();
+    return isFast(route) && !isUnprotectedMethod(method);
+  }
+
   /**
    * The same without a stream, where no other interceptor could observe or repeat it.
    * @param next - pipes and handler, as Nest calls them.
@@ -106,9 +111,7 @@ export class HttpTransport {
     next: () => Promise<unknown>,
     route: HttpRoute,
   ): Promise<unknown> | undefined {
-    const { http, transaction } = route.options;
-    // A conflict with another transaction runs the handler again.
-    if (!http.fastPath || transaction !== false) return undefined;
+    if (!isFast(route)) return undefined;
     const host = context.switchToHttp();
     const exchange = httpExchange(host.getRequest(), host.getResponse());
     if (isUnprotectedMethod(exchange.request.method)) return next();
@@ -257,6 +260,11 @@ export class HttpTransport {
     this.pendingRequests.set(request, undefined);
     plan.execution.report({ kind: 'notCalled' });
   }
+}
+
+function isFast({ options: { http, transaction } }: HttpRoute): boolean {
+  // A conflict with another transaction runs the handler again.
+  return http.fastPath && transaction === false;
 }
 
 function bypass(reason: Bypass['reason']): Bypass {

@@ -24,7 +24,21 @@ import {
   Idempotent,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { defer, EMPTY, from, ignoreElements, map, Observable, switchMap } from 'rxjs';
+import {
+  catchError,
+  concatMap,
+  defer,
+  EMPTY,
+  from,
+  ignoreElements,
+  map,
+  Observable,
+  of,
+  retry as retrying,
+  switchMap,
+  takeUntil,
+  timer,
+} from 'rxjs';
 import { Around, givingUp } from '../../../support/http/around.js';
 import { platforms } from '../../../support/http/combinations.js';
 import { expectProblem, expectReplay } from '../../../support/http/expectations.js';
@@ -155,7 +169,7 @@ const bare = await NestFactory.createApplicationContext(EmptyModule, { logger: f
 /** Nest's class that calls the interceptors of a request. */
 const prototype = Object.getPrototypeOf(
   Reflect.get(bare.get(ExternalContextCreator), 'interceptorsConsumer'),
-) as { intercept: Intercept };
+) as { intercept: Intercept; transformDeferred: () => unknown };
 /** As Nest declares it: no application of this file has started. */
 const { intercept: ofNest } = prototype;
 await bare.close();
@@ -219,6 +233,21 @@ describe.each(platforms)('the fast path on %s', (platform) => {
 
     it.each(['/inside', '/outside', '/switched-off'])('is not taken by %s', async (path) => {
       expect(await streamsOf(path, app.scenario())).toEqual(BOTH);
+    });
+
+    it.each([
+      { path: '/outside', times: 0 },
+      { path: '/inside', times: 2 },
+      { path: '/between', times: 2 },
+    ])("passes $times requests of $path through Nest's own streams", async ({ path, times }) => {
+      const handlers = jest.spyOn(prototype, 'transformDeferred');
+      try {
+        await app.scenario().post(path);
+        await app.scenario().post(path);
+        expect(handlers).toHaveBeenCalledTimes(times);
+      } finally {
+        handlers.mockRestore();
+      }
     });
 
     it('leaves each request to a tool that has wrapped intercept()', async () => {
@@ -357,6 +386,127 @@ describe.each(platforms)('the fast path on %s', (platform) => {
     it('is not taken', async () => {
       expect(await streamsOf('/alone', app.scenario())).toEqual(BOTH);
     });
+  });
+});
+
+/** Of an interceptor outside of all others: what it asks for runs in it. */
+const surrounding = new AsyncLocalStorage<string>();
+
+/** A file that nobody gets: whether it was closed. */
+const files: Readable[] = [];
+
+const Outer = controllerOf('OuterController', {
+  throws: [
+    Idempotent(),
+    Around(() => {
+      throw new HttpException('planned', 418);
+    }),
+    respond,
+  ],
+  asynchronous: [
+    Idempotent(),
+    Around((async (next: CallHandler) => {
+      await Promise.resolve();
+      return next.handle();
+    }) as unknown as Around),
+    respond,
+  ],
+  rejects: [
+    Idempotent(),
+    Around((() => Promise.reject(new HttpException('planned', 418))) as unknown as Around),
+    respond,
+  ],
+  nothing: [Idempotent(), Around((() => undefined) as unknown as Around), respond],
+  'inner-throws': [
+    Idempotent(),
+    Around(() => {
+      throw new HttpException('planned', 418);
+    }),
+    Around((next) => next.handle().pipe(catchError(() => of({ caught: true })))),
+    respond,
+  ],
+  ordered: [
+    Idempotent(),
+    Around(noting('third')),
+    Around((async (next: CallHandler) => {
+      noted.push('second');
+      await Promise.resolve();
+      return next.handle();
+    }) as unknown as Around),
+    Around(noting('first')),
+    respond,
+  ],
+  surrounded: [
+    Idempotent(),
+    Around((next) => {
+      noted.push(surrounding.getStore() ?? 'none');
+      return next.handle();
+    }),
+    Around((next) => surrounding.run('outer', () => next.handle())),
+    respond,
+  ],
+  twice: [
+    Idempotent(),
+    Around((next) => next.handle().pipe(concatMap(() => next.handle()))),
+    respond,
+  ],
+  retried: [
+    Idempotent({ outcome: { keep: () => false } }),
+    Around((next) => next.handle().pipe(retrying(1))),
+    declined,
+  ],
+  'given-up': [
+    Idempotent({ enabled: () => false }),
+    Around((next) => next.handle().pipe(takeUntil(timer(20)))),
+    async (scenario) => {
+      await scenario.run();
+      await scenario.timeout.pass();
+      const file = Readable.from(['nobody reads it']);
+      files.push(file);
+      return new StreamableFile(file);
+    },
+  ],
+});
+
+describe.each(platforms)("interceptors outside of this library's on %s", (platform) => {
+  const apps = [true, false].map((fastPath) =>
+    useServer(() =>
+      startApp({
+        platform,
+        controllers: [Outer],
+        store: memoryStore(),
+        options: { http: { fastPath } },
+      }),
+    ),
+  );
+
+  it.each([
+    ...['throws', 'asynchronous', 'rejects', 'nothing', 'inner-throws', 'ordered'],
+    ...['surrounded', 'twice', 'retried'],
+  ])("see the same on the fast path as through Nest's streams: %s", async (path) => {
+    const seen = [];
+    for (const app of apps) {
+      const scenario = app.scenario();
+      noted.length = 0;
+      const responses = [];
+      for (const _ of [1, 2]) {
+        const { status, json, replayed } = await scenario.post(`/${path}`);
+        responses.push({ status, json, replayed });
+      }
+      seen.push({ responses, executions: scenario.executions, noted: [...noted] });
+    }
+    expect(seen[0]).toEqual(seen[1]);
+    expect(seen[0]!.responses[0]!.status).toBeGreaterThan(200);
+  });
+
+  it('close a file that comes after they have given up', async () => {
+    for (const app of apps) {
+      files.length = 0;
+      const scenario = app.scenario();
+      await scenario.post('/given-up').catch(() => undefined);
+      scenario.timeout.open();
+      await until(() => files[0]?.destroyed === true);
+    }
   });
 });
 
