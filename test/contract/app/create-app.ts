@@ -1,10 +1,16 @@
-import { Module, type INestApplication } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
+import {
+  ClassSerializerInterceptor,
+  Module,
+  type CallHandler,
+  type INestApplication,
+} from '@nestjs/common';
+import { NestFactory, Reflector } from '@nestjs/core';
 import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import multipart from '@fastify/multipart';
 import { EXPOSED_HEADERS, IdempotencyModule } from 'nestjs-idempotency';
+import { of, retry, tap, throwError, timeout, TimeoutError, type Observable } from 'rxjs';
 import { documentIdempotency } from 'nestjs-idempotency/swagger';
 import { CallerGuard } from './caller.guard.js';
 import { ControlController } from './control.controller.js';
@@ -24,6 +30,8 @@ export interface AppSettings {
   readonly platform: 'express' | 'fastify';
   readonly store: FaultyStore;
   readonly fastPath: boolean;
+  /** Whether global interceptors stand around each route. */
+  readonly isBesideOthers: boolean;
   readonly traces: Traces;
 }
 
@@ -34,7 +42,13 @@ const TIMEOUT = { storeErrors: { commandTimeout: 5_000, saveTimeout: 10_000 } };
 class AppModule {}
 
 /** An ordinary application: a guard, parsers, CORS, request ids, its own OpenAPI document. */
-export async function createApp({ platform, store, fastPath, traces }: AppSettings) {
+export async function createApp({
+  platform,
+  store,
+  fastPath,
+  isBesideOthers,
+  traces,
+}: AppSettings) {
   const onExpress = platform === 'express';
   const module = {
     module: AppModule,
@@ -65,10 +79,25 @@ export async function createApp({ platform, store, fastPath, traces }: AppSettin
   if (onExpress) parseOnExpress(app as NestExpressApplication);
   else await parseOnFastify(app as NestFastifyApplication);
   app.useGlobalGuards(new CallerGuard());
+  if (isBesideOthers) intercept(app);
   app.enableCors({ origin: true, exposedHeaders: EXPOSED_HEADERS.join(', ') });
   numberExchanges(app);
   serveDocument(app);
   return app;
+}
+
+/** As many applications have them: a log, a serializer, a time limit after which the rest is called once more. */
+function intercept(app: INestApplication): void {
+  const around = (change: (stream: Observable<unknown>) => Observable<unknown>) => ({
+    intercept: (_: unknown, next: CallHandler) => change(next.handle()),
+  });
+  const isOverdue = (error: unknown) =>
+    error instanceof TimeoutError ? of(true) : throwError(() => error);
+  app.useGlobalInterceptors(
+    around((stream) => stream.pipe(tap({ error: () => undefined }))),
+    new ClassSerializerInterceptor(app.get(Reflector)),
+    around((stream) => stream.pipe(timeout(20_000), retry({ count: 1, delay: isOverdue }))),
+  );
 }
 
 function parseOnExpress(app: NestExpressApplication): void {

@@ -34,7 +34,7 @@ export class ForeignServer implements Server {
 }
 
 /** Whether Nest's streams of interceptors are skipped. */
-export type RequestPath = 'fast' | 'streams';
+export type RequestPath = 'fast' | 'beside' | 'streams';
 
 /** The application of this suite in a separate process. */
 export class AppProcess implements Server {

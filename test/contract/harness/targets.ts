@@ -37,7 +37,11 @@ export function useTargets(): Target[] {
     const path = isTestAll ? 'streams' : 'fast';
     const onPostgres = postgresServers.map((version) => onPostgresServer(version, path));
     const onSqlite = hasSqlite ? [onSqliteFile(path)] : [];
-    return startCombinations([inMemory(path), onRedis(path), ...onPostgres, ...onSqlite]);
+    const besideOthers = isTestAll ? [inMemory('beside'), onRedis('beside')] : [];
+    return startCombinations([
+      ...[inMemory(path), onRedis(path), ...onPostgres, ...onSqlite],
+      ...besideOthers,
+    ]);
   }
   return [{ name: url, server: new ForeignServer(url, peerUrl), isShared: peerUrl !== undefined }];
 }
@@ -123,11 +127,17 @@ function onSqliteFile(path: RequestPath): Combination {
   };
 }
 
+const WAYS: Readonly<Record<RequestPath, string>> = {
+  fast: '',
+  beside: ', beside other interceptors',
+  streams: ", through Nest's streams",
+};
+
 function nameOf({ platform }: AppProcess, store: string, path: RequestPath): string {
-  return `${platform} with ${store}${path === 'fast' ? '' : ", through Nest's streams"}`;
+  return `${platform} with ${store}${WAYS[path]}`;
 }
 
-/** The platform of the next store: through Nest's streams, the other one on each store. */
+/** The platform of the next store: on another way than the fast path, the other one on each store. */
 function round(onFastPath: 0 | 1, path: RequestPath): 0 | 1 {
   return (path === 'fast') === (onFastPath === 0) ? 0 : 1;
 }
