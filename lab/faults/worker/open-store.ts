@@ -10,7 +10,7 @@ import type { RedisSettings, StoreSettings } from './settings.js';
 export function openStore(settings: StoreSettings): IdempotencyStore {
   switch (settings.kind) {
     case 'postgres':
-      return postgresStore({ url: settings.url });
+      return postgresStore({ url: settings.url, journal: settings.journal ?? false });
     case 'mysql':
       return mysqlStore({ url: settings.url });
     case 'sqlite':

@@ -1,4 +1,5 @@
 import type { IdempotencyModuleOptions } from 'nestjs-idempotency';
+import type { OwnPoolOptions } from 'nestjs-idempotency/postgres';
 import type { OwnConnectionOptions } from 'nestjs-idempotency/redis';
 import type { MutantName } from './mutants.js';
 
@@ -8,8 +9,14 @@ export const SERVICE = 'tests';
 /** Where the records of a worker are. */
 export type StoreSettings =
   | RedisSettings
-  | { readonly kind: 'postgres' | 'mysql'; readonly url: string }
+  | PostgresSettings
+  | { readonly kind: 'mysql'; readonly url: string }
   | { readonly kind: 'sqlite'; readonly path: string };
+
+interface PostgresSettings extends Pick<OwnPoolOptions, 'journal'> {
+  readonly kind: 'postgres';
+  readonly url: string;
+}
 
 export type RedisSettings =
   | (StoreExtras & { readonly kind: 'redis'; readonly url: string })
