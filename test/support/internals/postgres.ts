@@ -3,7 +3,7 @@ export { POSTGRES_BLOBS } from '../../../lib/stores/postgres/postgres-blobs.js';
 export { OWN as POSTGRES_OPTIONS } from '../../../lib/stores/postgres/postgres-store-options.js';
 export type { DeletionRound } from '../../../lib/stores/shared/deletion.js';
 export { DeletionSchedule, type DeleteFrom } from '../../../lib/stores/shared/deletion-schedule.js';
-export { DELETION } from '../../../lib/stores/shared/deletion.js';
+export { DELETION, deleteInBatches } from '../../../lib/stores/shared/deletion.js';
 export { JOURNAL as POSTGRES_JOURNAL } from '../../../lib/stores/postgres/postgres-journal.js';
 export type {
   PostgresConnection,
