@@ -1,13 +1,14 @@
-import { beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { mysqlStore } from 'nestjs-idempotency/mysql';
-import { findMariaDb } from '../../support/mysql/installations.js';
+import { findMariaDb, unpackNewest } from '../../support/mysql/installations.js';
 import { isTestAll } from '../../support/jest/test-all.js';
-import { useMysql } from '../../support/mysql/use-mysql.js';
+import { useMysql, type UsedMysql } from '../../support/mysql/use-mysql.js';
 import { checkStore } from './check-store.js';
 import type { Mutation } from './mutants.js';
 import { withMysqlSubject } from './subjects/mysql-subject.js';
 
-const runs = isTestAll ? 5_000 : 200;
+/** Of twelve commands on average. */
+const runs = isTestAll ? 17_000 : 200;
 
 /** A mistake in a statement, and the text that it replaces. */
 const MISTAKES: readonly [name: string, file: string, text: string, mistake: string][] = [
@@ -27,12 +28,22 @@ const MISTAKES: readonly [name: string, file: string, text: string, mistake: str
   ],
 ];
 
-const mariadb = findMariaDb();
-// Without one, `npm test` has reported what is missing: test/support/provision.
-const given = mariadb === undefined ? describe.skip : describe;
+const installed = findMariaDb();
+const newest = isTestAll ? await unpackNewest('mysql') : undefined;
+afterAll(() => newest?.remove());
 
+// Without an installed one, `npm test` has reported what is missing: test/support/provision.
+const given = installed === undefined ? describe.skip : describe;
 given('the store on MariaDB and the reference state machine', () => {
-  const server = useMysql();
+  describeDifferential(useMysql());
+});
+for (const installation of newest?.installations ?? []) {
+  describe(`the store on ${installation.name} and the reference state machine`, () => {
+    describeDifferential(useMysql(installation));
+  });
+}
+
+function describeDifferential(server: UsedMysql): void {
   let url: string;
 
   beforeAll(async () => {
@@ -46,7 +57,7 @@ given('the store on MariaDB and the reference state machine', () => {
     const { coverage } = await withMysqlSubject(url, (subject) => checkStore(subject, { runs }));
     // Rare situations may be missing in so few sequences; differential.test.ts requires each of them.
     expect(Object.keys(coverage.missing(1)).length).toBeLessThan(isTestAll ? 5 : 10);
-  }, 600_000);
+  }, 1_800_000);
 
   it.each(isTestAll ? MISTAKES : MISTAKES.slice(0, 1))(
     'differ with %s',
@@ -57,10 +68,14 @@ given('the store on MariaDB and the reference state machine', () => {
         isPlanted = statement.includes(text);
         return statement.replace(text, mistake);
       };
-      const check = withMysqlSubject(url, (subject) => checkStore(subject, { runs }), mutate);
+      const check = withMysqlSubject(
+        url,
+        (subject) => checkStore(subject, { runs: 5_000 }),
+        mutate,
+      );
       await expect(check).rejects.toThrow();
       expect(isPlanted).toBe(true);
     },
     300_000,
   );
-});
+}
