@@ -64,7 +64,7 @@ const folders = {
     'core/{errors,options,util,record,store} transactions/shared stores/shared stores/mysql/{sql,connection,schema,statements,diagnosis}',
 
   transactions: 'core/transaction transactions/shared',
-  'transactions/{drizzle,knex,kysely,mysql2,pg,prisma,typeorm}':
+  'transactions/{drizzle,knex,kysely,mikro-orm,mysql2,pg,prisma,sequelize,typeorm}':
     'core/{errors,util,transaction} transactions/shared',
 
   'transports/common': 'core/{errors,options,util,record,operation}',
@@ -139,7 +139,7 @@ const packages = {
   '@aws-sdk/lib-storage': { in: 'blobs/s3', only: 'dynamic-import type-only' },
   opossum: { in: 'wrappers/breaker', only: 'dynamic-import' },
   knex: { in: 'transactions/knex', only: 'type-only' },
-  kysely: { in: 'transactions/kysely' },
+  kysely: { in: 'transactions/kysely', only: 'type-only' },
   bullmq: { in: 'bullmq' },
   msgpackr: { in: 'codecs/messagepack' },
 };

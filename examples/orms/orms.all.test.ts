@@ -13,7 +13,9 @@ import { BearerGuard, post } from '../support/http-client.js';
 import * as drizzle from './drizzle.js';
 import * as knex from './knex.js';
 import * as kysely from './kysely.js';
+import * as mikroOrm from './mikro-orm.js';
 import * as prisma from './prisma.js';
+import * as sequelize from './sequelize.js';
 import * as typeorm from './typeorm.js';
 
 interface Example {
@@ -21,7 +23,10 @@ interface Example {
   readonly RefundsController: Type;
 }
 
-const examples: Readonly<Record<string, Example>> = { prisma, typeorm, drizzle, kysely, knex };
+const examples: Readonly<Record<string, Example>> = {
+  ...{ prisma, typeorm, drizzle, kysely, knex },
+  ...{ mikroOrm, sequelize },
+};
 
 const server = usePostgres();
 let observer: Pool;

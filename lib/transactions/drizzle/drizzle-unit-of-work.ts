@@ -1,12 +1,21 @@
 import type { Pool, PoolClient } from 'pg';
-import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
+import type { TransactionOptions, UnitOfWork } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { CheckedOutClient } from '../shared/checked-out-client.js';
+import { CheckedOutConnection } from '../shared/checked-out-connection.js';
+import {
+  callbackPoolOf,
+  type MysqlConnections,
+  type MysqlQuery,
+} from '../shared/mysql-connections.js';
+import { throwIfSerializable } from '../shared/mysql-guard.js';
+import type { MysqlTransaction } from '../shared/mysql-transaction.js';
+import { MysqlUnitOfWork } from '../shared/mysql-unit-of-work.js';
 import { isPgPool } from '../shared/pg-pool.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
 import type { SqlTransaction } from '../shared/sql-transaction.js';
 
-class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends PostgresUnitOfWork<
+class DrizzleOnPostgres<Db extends DrizzleDatabase> extends PostgresUnitOfWork<
   DrizzleTransaction<Db>
 > {
   constructor(
@@ -14,11 +23,6 @@ class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends PostgresUnitOfWork<
     private readonly database: (client: PoolClient) => Db,
   ) {
     super();
-    if (!isPgPool(pool) || typeof database !== 'function') {
-      throw new IdempotencyOptionsError(
-        'drizzleUnitOfWork: pass a Pool of pg 8 and a function: drizzleUnitOfWork(pool, (client) => drizzle(client, { schema })).',
-      );
-    }
   }
 
   async run<Result>(
@@ -48,13 +52,51 @@ class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends PostgresUnitOfWork<
   }
 }
 
+class DrizzleOnMysql<Db extends DrizzleDatabase> extends MysqlUnitOfWork<DrizzleTransaction<Db>> {
+  constructor(
+    private readonly connections: MysqlConnections,
+    private readonly database: (connection: never) => Db,
+  ) {
+    super();
+  }
+
+  async run<Result>(
+    options: TransactionOptions,
+    work: (transaction: MysqlTransaction<DrizzleTransaction<Db>>) => Promise<Result>,
+  ): Promise<Result> {
+    throwIfSerializable('drizzleUnitOfWork', options);
+    const checkedOut = await CheckedOutConnection.from(this.connections);
+    try {
+      const connection = new TransactionConnection(checkedOut, options);
+      // Drizzle calls only `query`.
+      const db = this.database(connection as never);
+      return (await db.transaction(async (handle: DrizzleTransaction<Db>) => {
+        try {
+          return await work({
+            handle,
+            execute: (text, values) => checkedOut.run(text, values),
+            lost: checkedOut.lost,
+            cut: () => checkedOut.cut(),
+          });
+        } finally {
+          connection.end();
+        }
+      })) as Result;
+    } finally {
+      checkedOut.release();
+    }
+  }
+}
+
 /**
- * Transactions of Drizzle on node-postgres, for transactional operations: the handler's writes and the record commit
+ * Transactions of Drizzle on node-postgres or mysql2, for transactional operations: the handler's writes and the record commit
  * together. Does not end the pool.
  *
- * @param pool - a `Pool` of pg 8 on the database of the records; `db.$client` if Drizzle has opened it. Drizzle alone
- * would lose a connection with each failed BEGIN, and the process with a connection that fails between statements.
+ * @param pool - a `Pool` of pg 8 or of `mysql2/promise` on the database of the records; `db.$client` if Drizzle has opened
+ * it. Drizzle alone would lose a connection with each failed BEGIN, and the process with a connection that fails between
+ * statements.
  * @param database - `drizzle()` with your settings, except the pool. Called for each transaction.
+ * @returns a `PostgresUnitOfWork` or a `MysqlUnitOfWork`, by the pool.
  * @throws {@link IdempotencyOptionsError} when an argument is invalid.
  *
  * @example
@@ -71,8 +113,30 @@ class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends PostgresUnitOfWork<
 export function drizzleUnitOfWork<Db extends DrizzleDatabase>(
   pool: Pool,
   database: (client: PoolClient) => Db,
-): PostgresUnitOfWork<DrizzleTransaction<Db>> {
-  return new DrizzleUnitOfWork(pool, database);
+): PostgresUnitOfWork<DrizzleTransaction<Db>>;
+export function drizzleUnitOfWork<Db extends DrizzleDatabase, Connection>(
+  pool: DrizzleMysqlPool<Connection>,
+  database: (connection: Connection) => Db,
+): MysqlUnitOfWork<DrizzleTransaction<Db>>;
+export function drizzleUnitOfWork<Db extends DrizzleDatabase>(
+  pool: unknown,
+  database: (connection: never) => Db,
+): UnitOfWork<DrizzleTransaction<Db>> {
+  if (typeof database === 'function') {
+    if (isPgPool(pool))
+      return new DrizzleOnPostgres(pool as Pool, database as (client: PoolClient) => Db);
+    const connections = callbackPoolOf(pool);
+    if (connections !== undefined) return new DrizzleOnMysql(connections, database);
+  }
+  throw new IdempotencyOptionsError(
+    'drizzleUnitOfWork: pass a Pool of pg 8 or mysql2/promise and a function: drizzleUnitOfWork(pool, (client) => drizzle(client, { schema })).',
+  );
+}
+
+/** A pool of `mysql2/promise`. Structural, to compile without mysql2. `Connection`: its `PoolConnection`. */
+export interface DrizzleMysqlPool<Connection> {
+  readonly pool: unknown;
+  getConnection(): Promise<Connection>;
 }
 
 /** The part of a Drizzle database that is used. Structural, so that it fits every schema. */
@@ -127,3 +191,39 @@ class TransactionClient {
     return this.checkedOut.query(...request);
   }
 }
+
+/** The connection of Drizzle's transaction on mysql2, likewise with those of {@link CheckedOutConnection}. */
+class TransactionConnection {
+  private state: 'new' | 'open' | 'ending' = 'new';
+
+  constructor(
+    private readonly checkedOut: CheckedOutConnection,
+    private readonly options: TransactionOptions,
+  ) {}
+
+  /** From now on, COMMIT and ROLLBACK end the transaction. */
+  end(): void {
+    this.state = 'ending';
+  }
+
+  async query(query: MysqlQuery, values: readonly unknown[] = []): Promise<[unknown, unknown]> {
+    const { sql } = query;
+    if (this.state === 'new' && /^begin$/i.test(sql)) {
+      this.state = 'open';
+      await this.checkedOut.begin(this.options);
+      return NOTHING;
+    }
+    if (this.state === 'ending' && /^commit$/i.test(sql)) {
+      await this.checkedOut.commit();
+      return NOTHING;
+    }
+    if (this.state === 'ending' && /^rollback$/i.test(sql)) {
+      await this.checkedOut.rollBack();
+      return NOTHING;
+    }
+    return this.checkedOut.query(query, values);
+  }
+}
+
+/** Where mysql2 has a result of a write. */
+const NOTHING: [unknown, unknown] = [{ affectedRows: 0, insertId: 0 }, undefined];

@@ -1,8 +1,12 @@
-export { TransactionAbortedError, TransactionOverError } from '../shared/guarded-handle.js';
-export { TransactionControlError } from '../shared/checked-out-client.js';
+export {
+  TransactionAbortedError,
+  TransactionControlError,
+  TransactionOverError,
+} from '../shared/guarded-handle.js';
 export {
   drizzleUnitOfWork,
   type DrizzleDatabase,
+  type DrizzleMysqlPool,
   type DrizzleTransaction,
 } from './drizzle-unit-of-work.js';
 export { fromDrizzle, type DrizzleClientOwner } from './drizzle-executor.js';

@@ -1,4 +1,8 @@
-export { TransactionAbortedError, TransactionOverError } from '../shared/guarded-handle.js';
+export {
+  TransactionAbortedError,
+  TransactionControlError,
+  TransactionOverError,
+} from '../shared/guarded-handle.js';
 export { knexUnitOfWork } from './knex-unit-of-work.js';
 export { fromKnex } from './knex-executor.js';
 export type { PostgresExecutor } from '../shared/connections.js';

@@ -1,53 +1,85 @@
 import type { Knex } from 'knex';
-import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
-import { asBuffer } from '../../core/util/as-buffer.js';
+import type { TransactionOptions, UnitOfWork } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { runGuarded } from '../shared/guarded-handle.js';
+import { knexQuery, type KnexTransactionLike } from '../shared/knex-statements.js';
+import {
+  guardMysql2,
+  runGuardedOnMysql,
+  throwIfSerializable,
+  type GuardedSession,
+} from '../shared/mysql-guard.js';
+import type { MysqlTransaction } from '../shared/mysql-transaction.js';
+import { MysqlUnitOfWork } from '../shared/mysql-unit-of-work.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
-import type { SqlTransaction, TransactionValue } from '../shared/sql-transaction.js';
+import type { SqlTransaction } from '../shared/sql-transaction.js';
 
-class KnexUnitOfWork extends PostgresUnitOfWork<Knex.Transaction> {
+/** The methods of a transaction that end it. */
+const ENDINGS: readonly (string | symbol)[] = ['commit', 'rollback'];
+
+class KnexOnPostgres extends PostgresUnitOfWork<Knex.Transaction> {
   constructor(private readonly knex: Knex) {
     super();
-    if (!isKnex(knex)) {
-      throw new IdempotencyOptionsError(
-        "knexUnitOfWork: knex must be the result of knex({ client: 'pg', … }), not a transaction.",
-      );
-    }
+  }
+
+  run<Result>(
+    options: TransactionOptions,
+    work: (transaction: SqlTransaction<Knex.Transaction>) => Promise<Result>,
+  ): Promise<Result> {
+    return inTransaction(this.knex, options, (handle) =>
+      runGuarded({ handle, query: knexQuery(handle) }, work, (method) => ENDINGS.includes(method)),
+    );
+  }
+}
+
+class KnexOnMysql extends MysqlUnitOfWork<Knex.Transaction> {
+  constructor(private readonly knex: Knex) {
+    super();
   }
 
   async run<Result>(
-    { isolation }: TransactionOptions,
-    work: (transaction: SqlTransaction<Knex.Transaction>) => Promise<Result>,
+    options: TransactionOptions,
+    work: (transaction: MysqlTransaction<Knex.Transaction>) => Promise<Result>,
   ): Promise<Result> {
-    let failure: { readonly error: unknown } | undefined;
-    const run = async (transaction: Knex.Transaction): Promise<Result> => {
-      try {
-        return await runGuarded({ handle: transaction, query: queryOf(transaction) }, work);
-      } catch (error) {
-        failure = { error };
-        throw error;
-      }
-    };
+    throwIfSerializable(NAME, options);
+    let session: GuardedSession | undefined;
     try {
-      const config = isolation === undefined ? {} : { isolationLevel: isolation };
-      return await this.knex.transaction(run, config);
-    } catch (error) {
-      // On a lost connection, ROLLBACK fails, too, and Knex throws that error.
-      throw failure === undefined ? error : failure.error;
+      return await inTransaction(this.knex, options, async (handle) => {
+        const { client } = handle as unknown as KnexTransactionLike;
+        session = guardMysql2(await client.acquireConnection());
+        return runGuardedOnMysql({ handle, session, endings: ENDINGS }, work);
+      });
+    } finally {
+      session?.restore();
     }
   }
 }
 
-type Rows = readonly object[];
+const NAME = 'knexUnitOfWork';
 
-function queryOf(transaction: Knex): SqlTransaction['query'] {
-  return async (text, values) => {
-    const { sql, bindings } = rawQuery(text, values);
-    const result = await transaction.raw<Rows | { readonly rows: Rows }>(sql, bindings);
-    // The application's postProcessResponse may have replaced the result by its rows.
-    return 'rows' in result ? result.rows : result;
+async function inTransaction<Result>(
+  knex: Knex,
+  { isolation }: TransactionOptions,
+  work: (transaction: Knex.Transaction) => Promise<Result>,
+): Promise<Result> {
+  let failure: { readonly error: unknown } | undefined;
+  const run = async (transaction: Knex.Transaction): Promise<Result> => {
+    try {
+      return await work(transaction);
+    } catch (error) {
+      failure = { error };
+      throw error;
+    }
   };
+  try {
+    return await knex.transaction(
+      run,
+      isolation === undefined ? {} : { isolationLevel: isolation },
+    );
+  } catch (error) {
+    // On a lost connection, ROLLBACK fails, too, and Knex throws that error.
+    throw failure === undefined ? error : failure.error;
+  }
 }
 
 export function isKnex(knex: unknown): boolean {
@@ -63,7 +95,9 @@ export function isKnex(knex: unknown): boolean {
  * Transactions of Knex, for transactional operations: the handler's writes and the record commit together. Does not
  * destroy `knex`.
  *
- * @param knex - the result of `knex({ client: 'pg', … })`, on the database of the records.
+ * @param knex - the result of `knex({ client: 'pg', … })` or `knex({ client: 'mysql2', … })`, on the database of the
+ * records.
+ * @returns a `PostgresUnitOfWork` or a `MysqlUnitOfWork`, by the client.
  * @throws {@link IdempotencyOptionsError} when it is not.
  *
  * @example
@@ -74,31 +108,11 @@ export function isKnex(knex: unknown): boolean {
  * });
  * ```
  */
-export function knexUnitOfWork(knex: Knex): PostgresUnitOfWork<Knex.Transaction> {
-  return new KnexUnitOfWork(knex);
-}
-
-/** A quoted name or string, unchanged; the number of a placeholder; the question mark of an operator. */
-const TOKEN = /"[^"]*"|\be'(?:[^'\\]|\\.|'')*'|'[^']*'|\$(\d+)|\?/gis;
-
-/** The arguments of `raw()` of Knex. */
-export interface RawQuery {
-  readonly sql: string;
-  readonly bindings: readonly (string | number | boolean | Buffer | null)[];
-}
-
-/** Converts `$1`, `$2`, … to `?` by position: a value that is named twice is sent twice. */
-function rawQuery(text: string, values: readonly TransactionValue[]): RawQuery {
-  const bindings: RawQuery['bindings'][number][] = [];
-  const sql = text.replace(TOKEN, (token: string, place: string | undefined) => {
-    if (place === undefined) return token.replaceAll('?', '\\?');
-    bindings.push(binding(values[Number(place) - 1] ?? null));
-    return '?';
-  });
-  return { sql, bindings };
-}
-
-/** Knex expands other typed arrays to several values. */
-function binding(value: TransactionValue): string | number | boolean | Buffer | null {
-  return value instanceof Uint8Array ? asBuffer(value) : value;
+export function knexUnitOfWork(knex: Knex): UnitOfWork<Knex.Transaction> {
+  const driver = isKnex(knex) ? (knex.client as { readonly driverName?: unknown }).driverName : '';
+  if (driver === 'mysql2') return new KnexOnMysql(knex);
+  if (driver === 'pg') return new KnexOnPostgres(knex);
+  throw new IdempotencyOptionsError(
+    `${NAME}: knex must be the result of knex({ client: 'pg', … }) or knex({ client: 'mysql2', … }), not a transaction.`,
+  );
 }

@@ -1,4 +1,8 @@
-export { TransactionAbortedError, TransactionOverError } from '../shared/guarded-handle.js';
+export {
+  TransactionAbortedError,
+  TransactionControlError,
+  TransactionOverError,
+} from '../shared/guarded-handle.js';
 export { kyselyUnitOfWork } from './kysely-unit-of-work.js';
 export { fromKysely } from './kysely-executor.js';
 export type { PostgresExecutor } from '../shared/connections.js';

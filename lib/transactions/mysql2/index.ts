@@ -1,5 +1,8 @@
-export { TransactionControlError } from '../shared/checked-out-client.js';
-export { TransactionAbortedError, TransactionOverError } from '../shared/guarded-handle.js';
+export {
+  TransactionAbortedError,
+  TransactionControlError,
+  TransactionOverError,
+} from '../shared/guarded-handle.js';
 export type { MysqlExecutor, MysqlPool } from '../shared/mysql-connections.js';
 export { fromMysql2 } from './mysql2-executor.js';
 export { mysql2UnitOfWork, type Mysql2Transaction } from './mysql2-unit-of-work.js';

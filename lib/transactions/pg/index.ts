@@ -1,6 +1,9 @@
-export { TransactionAbortedError, TransactionOverError } from '../shared/guarded-handle.js';
+export {
+  TransactionAbortedError,
+  TransactionControlError,
+  TransactionOverError,
+} from '../shared/guarded-handle.js';
 export type { PgConnection, PgPool, PgResult, PgTransaction } from '../shared/pg-pool.js';
 export { pgUnitOfWork } from './pg-unit-of-work.js';
-export { TransactionControlError } from '../shared/checked-out-client.js';
 export { fromPg } from './pg-executor.js';
 export type { PostgresExecutor } from '../shared/connections.js';

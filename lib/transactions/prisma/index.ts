@@ -1,4 +1,8 @@
-export { TransactionAbortedError } from '../shared/guarded-handle.js';
+export {
+  TransactionAbortedError,
+  TransactionControlError,
+  TransactionOverError,
+} from '../shared/guarded-handle.js';
 export {
   prismaUnitOfWork,
   type PrismaIsolationLevel,

@@ -1,6 +1,18 @@
-import type { IsolationLevel, TransactionOptions } from '../../core/transaction/unit-of-work.js';
+import type {
+  IsolationLevel,
+  TransactionOptions,
+  UnitOfWork,
+} from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { throwIfAborted } from '../shared/guarded-handle.js';
+import {
+  MysqlGuard,
+  runGuardedOnMysql,
+  throwIfSerializable,
+  type GuardedSession,
+} from '../shared/mysql-guard.js';
+import type { MysqlTransaction } from '../shared/mysql-transaction.js';
+import { MysqlUnitOfWork } from '../shared/mysql-unit-of-work.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
 import { hasSqlState } from '../shared/sql-state.js';
 import type { SqlTransaction, TransactionValue } from '../shared/sql-transaction.js';
@@ -14,33 +26,23 @@ const LEVELS: Readonly<Record<IsolationLevel, PrismaIsolationLevel>> = {
 /** Prisma's code for a conflict in a model's query. */
 const CONFLICT: ReadonlySet<string> = new Set(['P2034']);
 
-class PrismaUnitOfWork<
+class PrismaOnPostgres<
   Transaction extends PrismaTransaction,
 > extends PostgresUnitOfWork<Transaction> {
   constructor(private readonly client: TransactionalPrismaClient<Transaction>) {
     super();
-    if (!isPrismaClient(client)) {
-      throw new IdempotencyOptionsError(
-        'prismaUnitOfWork: the client must be an instance of a generated PrismaClient.',
-      );
-    }
   }
 
   run<Result>(
-    { isolation, timeoutMs }: TransactionOptions,
+    options: TransactionOptions,
     work: (transaction: SqlTransaction<Transaction>) => Promise<Result>,
   ): Promise<Result> {
-    const level = isolation && LEVELS[isolation];
-    return this.client.$transaction(
-      async (handle) => {
-        const query = queryOf(handle);
-        const result = await work({ handle, query });
-        await throwIfAborted({ query });
-        return result;
-      },
-      // The defaults of Prisma are two and five seconds.
-      { maxWait: timeoutMs, timeout: timeoutMs, ...(level && { isolationLevel: level }) },
-    );
+    return this.client.$transaction(async (handle) => {
+      const query = queryOf(handle);
+      const result = await work({ handle, query });
+      await throwIfAborted({ query });
+      return result;
+    }, optionsOf(options));
   }
 
   override isConflict(error: unknown): boolean {
@@ -48,12 +50,51 @@ class PrismaUnitOfWork<
   }
 }
 
+class PrismaOnMysql<Transaction extends PrismaTransaction> extends MysqlUnitOfWork<Transaction> {
+  constructor(private readonly client: ExtensiblePrismaClient<Transaction>) {
+    super();
+  }
+
+  async run<Result>(
+    options: TransactionOptions,
+    work: (transaction: MysqlTransaction<Transaction>) => Promise<Result>,
+  ): Promise<Result> {
+    throwIfSerializable(NAME, options);
+    const guard = new MysqlGuard();
+    const $allOperations: OnOperation = async ({ args, query }) => {
+      const refusal = guard.refusal(textOf(args));
+      if (refusal !== undefined) throw refusal;
+      try {
+        return await query(args);
+      } catch (error) {
+        guard.note(error, this.isConflict(error));
+        throw error;
+      }
+    };
+    // Prisma hands out no connection.
+    const client = this.client.$extends({ query: { $allOperations } });
+    return client.$transaction(async (handle) => {
+      const execute: GuardedSession['execute'] = (sql, values) =>
+        handle.$queryRawUnsafe<object[]>(sql, ...values) as Promise<object[]>;
+      const session = { guard, execute, restore: () => undefined };
+      return runGuardedOnMysql({ handle, session }, work);
+    }, optionsOf(options));
+  }
+
+  override isConflict(error: unknown): boolean {
+    return super.isConflict(error) || hasSqlState(error, CONFLICT);
+  }
+}
+
+const NAME = 'prismaUnitOfWork';
+
 /**
  * Transactions of Prisma, for transactional operations: the handler's writes and the record commit together. Handlers
  * get the `Prisma.TransactionClient` of their transaction. Does not disconnect the client.
  *
  * @param client - a `PrismaClient`, generated from the application's schema, on the database of the records. Each
  * request of a transactional operation holds one of its connections until its response.
+ * @returns a `PostgresUnitOfWork` or a `MysqlUnitOfWork`, by the provider of the schema.
  * @throws {@link IdempotencyOptionsError} when it is not.
  *
  * @example
@@ -69,8 +110,53 @@ class PrismaUnitOfWork<
  */
 export function prismaUnitOfWork<Transaction extends PrismaTransaction>(
   client: TransactionalPrismaClient<Transaction>,
-): PostgresUnitOfWork<Transaction> {
-  return new PrismaUnitOfWork(client);
+): UnitOfWork<Transaction> {
+  if (!isPrismaClient(client)) {
+    throw new IdempotencyOptionsError(
+      `${NAME}: the client must be an instance of a generated PrismaClient.`,
+    );
+  }
+  const provider: unknown = (client as { readonly _activeProvider?: unknown })._activeProvider;
+  if (provider === 'mysql') {
+    return new PrismaOnMysql(client as unknown as ExtensiblePrismaClient<Transaction>);
+  }
+  if (OTHERS.has(provider)) {
+    throw new IdempotencyOptionsError(
+      `${NAME}: the provider of the client is "${String(provider)}": only "postgresql" and "mysql" have transactions with records.`,
+    );
+  }
+  return new PrismaOnPostgres(client);
+}
+
+/** Providers of Prisma that no store has. */
+const OTHERS: ReadonlySet<unknown> = new Set(['sqlite', 'sqlserver', 'mongodb']);
+
+function optionsOf({ isolation, timeoutMs }: TransactionOptions): PrismaTransactionOptions {
+  const level = isolation && LEVELS[isolation];
+  // The defaults of Prisma are two and five seconds.
+  return { maxWait: timeoutMs, timeout: timeoutMs, ...(level && { isolationLevel: level }) };
+}
+
+type OnOperation = (operation: {
+  readonly args: unknown;
+  readonly query: (args: unknown) => Promise<unknown>;
+}) => Promise<unknown>;
+
+/** What each client has, and the declarations of its transactions do not. */
+interface ExtensiblePrismaClient<
+  Transaction extends PrismaTransaction,
+> extends TransactionalPrismaClient<Transaction> {
+  $extends(extension: {
+    readonly query: { readonly $allOperations: OnOperation };
+  }): TransactionalPrismaClient<Transaction>;
+}
+
+/** The text of a raw query; of that of a model nothing. */
+function textOf(args: unknown): string {
+  const query: unknown = Array.isArray(args) ? args[0] : args;
+  if (typeof query === 'string') return query;
+  const sql = typeof query === 'object' && query !== null && 'sql' in query ? query.sql : '';
+  return typeof sql === 'string' ? sql : '';
 }
 
 /**

@@ -1,6 +1,11 @@
 import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import { StoreReplyMismatchedError } from '../../core/errors/errors.js';
-import { beginWithin, TransactionAbortedError, TransactionOverError } from './guarded-handle.js';
+import {
+  beginWithin,
+  TransactionAbortedError,
+  TransactionControlError,
+  TransactionOverError,
+} from './guarded-handle.js';
 import type { PgConnection, PgPool, PgResult } from './pg-pool.js';
 
 /** A connection checked out from the pool for one transaction. */
@@ -110,17 +115,6 @@ const CONTROL = new RegExp(
 /** Whether a statement begins or ends a transaction. Savepoints do not. */
 export function isTransactionControl(text: string): boolean {
   return CONTROL.test(text);
-}
-
-/** A handler tries to begin or end the transaction that commits with the record. */
-export class TransactionControlError extends Error {
-  override readonly name = 'TransactionControlError';
-
-  constructor() {
-    super(
-      'The library begins and ends the transaction around the handler: its handle rejects BEGIN, COMMIT and ROLLBACK. Throw an error to roll back, or use savepoints.',
-    );
-  }
 }
 
 type Listener = (error: Error) => void;

@@ -2,11 +2,21 @@ import { NONCE_QUERY, queryInTransaction } from './sql-reply.js';
 import { hasSqlState } from './sql-state.js';
 import type { SqlTransaction } from './sql-transaction.js';
 
+/** What a handle does not do. */
+interface HandleLimits {
+  isOver(): boolean;
+  /** Whether this method would end the transaction, which the library does. */
+  ends?(method: string | symbol): boolean;
+}
+
 /**
  * Wraps the handle of a transaction in one that throws once `isOver` returns true. The original could still write, on a
  * connection that serves another request by then.
  */
-function guardHandle<Handle extends object>(handle: Handle, isOver: () => boolean): Handle {
+export function guardHandle<Handle extends object>(
+  handle: Handle,
+  { isOver, ends }: HandleLimits,
+): Handle {
   const throwIfOver = () => {
     if (isOver()) throw new TransactionOverError();
   };
@@ -14,6 +24,7 @@ function guardHandle<Handle extends object>(handle: Handle, isOver: () => boolea
     get(_, name) {
       // An async function that returns the handle reads its `then`.
       if (name !== 'then') throwIfOver();
+      if (ends?.(name) === true) return () => Promise.reject(new TransactionControlError());
       const value: unknown = Reflect.get(handle, name, handle);
       // Methods with private fields must be called on the handle itself.
       return typeof value === 'function' ? (value.bind(handle) as unknown) : value;
@@ -29,15 +40,17 @@ function guardHandle<Handle extends object>(handle: Handle, isOver: () => boolea
  * Calls `work` in a transaction of a library that neither closes its handle nor reports a COMMIT that PostgreSQL
  * replies to with ROLLBACK. Rejects statements on the handle once `work` is done, also during COMMIT.
  *
+ * @param ends - whether a method of the handle would end the transaction: it rejects.
  * @returns the result, to be returned after COMMIT.
  * @throws {@link TransactionAbortedError} COMMIT would not commit.
  */
 export async function runGuarded<Handle extends object, Result>(
   transaction: SqlTransaction<Handle>,
   work: (transaction: SqlTransaction<Handle>) => Promise<Result>,
+  ends?: HandleLimits['ends'],
 ): Promise<Result> {
   let isOver = false;
-  const handle = guardHandle(transaction.handle, () => isOver);
+  const handle = guardHandle(transaction.handle, { isOver: () => isOver, ...(ends && { ends }) });
   let result: Result;
   try {
     result = await work({ ...transaction, handle });
@@ -79,7 +92,7 @@ export class TransactionOverError extends Error {
   }
 }
 
-/** PostgreSQL rolled back instead of committing: a statement had failed, and the handler continued. */
+/** The transaction was rolled back instead of committed: a statement had failed, and the handler continued. */
 export class TransactionAbortedError extends Error {
   override readonly name = 'TransactionAbortedError';
 
@@ -87,6 +100,17 @@ export class TransactionAbortedError extends Error {
     super(
       'The transaction was rolled back because one of its statements had failed. After catching such an error, roll back to a savepoint, or throw.',
       options,
+    );
+  }
+}
+
+/** A handler tries to begin or end the transaction that commits with the record. */
+export class TransactionControlError extends Error {
+  override readonly name = 'TransactionControlError';
+
+  constructor() {
+    super(
+      'The library begins and ends the transaction around the handler: its handle rejects BEGIN, COMMIT and ROLLBACK. Throw an error to roll back, or use savepoints.',
     );
   }
 }

@@ -5,9 +5,15 @@ import { layersOf } from './sql-state.js';
  * @param numbers - `undefined`: any.
  */
 export function hasErrorNumber(error: unknown, numbers: ReadonlySet<unknown> | undefined): boolean {
-  for (const { errno, sqlState } of layersOf(error)) {
-    if (typeof errno !== 'number' || typeof sqlState !== 'string') continue;
-    if (numbers === undefined || numbers.has(errno)) return true;
+  for (const { errno, sqlState, originalCode } of layersOf(error)) {
+    const isServers = typeof errno === 'number' && typeof sqlState === 'string';
+    // Prisma keeps the number as text.
+    const number = isServers ? errno : NUMBER.test(String(originalCode)) ? Number(originalCode) : 0;
+    if (number === 0) continue;
+    if (numbers === undefined || numbers.has(number)) return true;
   }
   return false;
 }
+
+/** A SQLSTATE, which Prisma keeps there on PostgreSQL, has five characters. */
+const NUMBER = /^\d{4}$/;

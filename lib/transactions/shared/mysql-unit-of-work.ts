@@ -22,9 +22,11 @@ export abstract class MysqlUnitOfWork<Handle = unknown> extends UnitOfWork<Handl
 
   isInterruption(error: unknown): boolean {
     if (hasErrorNumber(error, INTERRUPTIONS)) return true;
-    for (const { code, fatal } of layersOf(error)) {
+    for (const { code, fatal, sqlState, state } of layersOf(error)) {
       // mysql2 calls an error fatal that has ended the connection.
       if (LOST.has(code) || fatal === true) return true;
+      // Prisma has renamed it.
+      if (isConnectionException(sqlState) || isConnectionException(state)) return true;
     }
     return false;
   }
@@ -38,6 +40,11 @@ const CONFLICTS: ReadonlySet<number> = new Set([1213, 1205, 1020]);
 
 export function isMysqlConflict(error: unknown): boolean {
   return hasErrorNumber(error, CONFLICTS);
+}
+
+/** SQLSTATE class 08. */
+function isConnectionException(state: unknown): boolean {
+  return typeof state === 'string' && /^08[\dA-Z]{3}$/.test(state);
 }
 
 /** Shutdown, a killed session, a session that was idle for too long. */

@@ -4,7 +4,10 @@ import { asError } from '../../core/errors/errors.js';
 /** Fields in which drivers and libraries keep the SQLSTATE. */
 const CODES = ['code', 'originalCode'] as const;
 /** Fields in which libraries keep the driver's error. Prisma nests it in `meta`. */
-const INSIDE = ['cause', 'driverError', 'originalError', 'meta', 'driverAdapterError'] as const;
+const INSIDE = [
+  ...(['cause', 'driverError', 'originalError', 'original'] as const),
+  ...(['meta', 'driverAdapterError'] as const),
+] as const;
 const DEEPEST = 5;
 
 /** By the classes of PostgreSQL: codes of Node (EPIPE) and of Prisma (P2010) are five characters, too. */

@@ -1,4 +1,8 @@
-export { TransactionAbortedError, TransactionOverError } from '../shared/guarded-handle.js';
+export {
+  TransactionAbortedError,
+  TransactionControlError,
+  TransactionOverError,
+} from '../shared/guarded-handle.js';
 export {
   typeOrmUnitOfWork,
   type TypeOrmConnection,

@@ -1,19 +1,27 @@
-import type { IsolationLevel, TransactionOptions } from '../../core/transaction/unit-of-work.js';
+import type {
+  IsolationLevel,
+  TransactionOptions,
+  UnitOfWork,
+} from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import type { PgClient } from '../shared/executor-connections.js';
 import { runOn } from '../shared/checked-out.js';
 import { beginWithin, runGuarded } from '../shared/guarded-handle.js';
+import type { MysqlConnection } from '../shared/mysql-connections.js';
+import {
+  guardMysql2,
+  runGuardedOnMysql,
+  throwIfSerializable,
+  type GuardedSession,
+} from '../shared/mysql-guard.js';
+import type { MysqlTransaction } from '../shared/mysql-transaction.js';
+import { MysqlUnitOfWork } from '../shared/mysql-unit-of-work.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
 import type { SqlTransaction, TransactionValue } from '../shared/sql-transaction.js';
 
-class TypeOrmUnitOfWork<Manager extends object> extends PostgresUnitOfWork<Manager> {
+class TypeOrmOnPostgres<Manager extends object> extends PostgresUnitOfWork<Manager> {
   constructor(private readonly dataSource: TypeOrmDataSource<Manager>) {
     super();
-    if (!isTypeOrmDataSource(dataSource)) {
-      throw new IdempotencyOptionsError(
-        'typeOrmUnitOfWork: the data source must be a DataSource of TypeORM with type "postgres".',
-      );
-    }
   }
 
   async run<Result>(
@@ -29,12 +37,39 @@ class TypeOrmUnitOfWork<Manager extends object> extends PostgresUnitOfWork<Manag
   }
 }
 
+class TypeOrmOnMysql<Manager extends object> extends MysqlUnitOfWork<Manager> {
+  constructor(private readonly dataSource: TypeOrmDataSource<Manager>) {
+    super();
+  }
+
+  async run<Result>(
+    options: TransactionOptions,
+    work: (transaction: MysqlTransaction<Manager>) => Promise<Result>,
+  ): Promise<Result> {
+    throwIfSerializable(NAME, options);
+    const checkedOut = await CheckedOutRunner.checkOut(this.dataSource.createQueryRunner());
+    let session: GuardedSession | undefined;
+    try {
+      return await runOn(checkedOut, options, () => {
+        session = guardMysql2(checkedOut.connection as unknown as MysqlConnection);
+        const { manager: handle, lost } = checkedOut;
+        return runGuardedOnMysql({ handle, session, lost, cut: () => checkedOut.cut() }, work);
+      });
+    } finally {
+      session?.restore();
+    }
+  }
+}
+
+const NAME = 'typeOrmUnitOfWork';
+
 /**
  * Transactions of TypeORM, for transactional operations: the handler's writes and the record commit together. Handlers
  * get the `EntityManager` of their transaction. Does not destroy the data source.
  *
- * @param dataSource - a `DataSource` of TypeORM on pg, on the database of the records. Each request of a transactional
- * operation holds one of its connections until its response; with replication, one of the primary.
+ * @param dataSource - a `DataSource` of TypeORM on pg or mysql2, on the database of the records. Each request of a
+ * transactional operation holds one of its connections until its response; with replication, one of the primary.
+ * @returns a `PostgresUnitOfWork` or a `MysqlUnitOfWork`, by the type of the data source.
  * @throws {@link IdempotencyOptionsError} when it is not.
  *
  * @example
@@ -50,12 +85,16 @@ class TypeOrmUnitOfWork<Manager extends object> extends PostgresUnitOfWork<Manag
  */
 export function typeOrmUnitOfWork<Manager extends object>(
   dataSource: TypeOrmDataSource<Manager>,
-): PostgresUnitOfWork<Manager> {
-  return new TypeOrmUnitOfWork(dataSource);
+): UnitOfWork<Manager> {
+  if (isTypeOrmDataSource(dataSource)) return new TypeOrmOnPostgres(dataSource);
+  if (isTypeOrmDataSource(dataSource, MYSQL_TYPES)) return new TypeOrmOnMysql(dataSource);
+  throw new IdempotencyOptionsError(
+    `${NAME}: the data source must be a DataSource of TypeORM with type "postgres", "mysql" or "mariadb".`,
+  );
 }
 
 /**
- * The part of a data source that is used: any `DataSource` of TypeORM on pg. Structural, to compile without TypeORM.
+ * The part of a data source that is used: any `DataSource` of TypeORM. Structural, to compile without TypeORM.
  *
  * @typeParam Manager - the `EntityManager` of TypeORM.
  */
@@ -80,8 +119,10 @@ export interface TypeOrmQueryRunner<Manager> {
   release(): Promise<void>;
 }
 
-/** Its client of pg. */
+/** Its client of pg, or its connection of mysql2. */
 export interface TypeOrmConnection extends PgClient {
+  /** Of mysql2: `end` would wait for the server. */
+  destroy?(): void;
   on(event: 'error' | 'end', listener: (error: Error) => void): unknown;
   off(event: 'error' | 'end', listener: (error: Error) => void): unknown;
 }
@@ -90,16 +131,20 @@ export interface TypeOrmConnection extends PgClient {
 export type TypeOrmIsolationLevel = 'READ COMMITTED' | 'REPEATABLE READ' | 'SERIALIZABLE';
 
 /** Not `aurora-postgres`, whose connections cannot be lost or closed. */
-const TYPE = 'postgres';
+const POSTGRES_TYPES = ['postgres'];
+const MYSQL_TYPES = ['mysql', 'mariadb'];
 
-export function isTypeOrmDataSource(source: unknown): source is TypeOrmDataSource<unknown> {
+export function isTypeOrmDataSource<Source>(
+  source: Source,
+  types: readonly unknown[] = POSTGRES_TYPES,
+): source is Source & TypeOrmDataSource<unknown> {
   return (
     typeof source === 'object' &&
     source !== null &&
     'createQueryRunner' in source &&
     typeof source.createQueryRunner === 'function' &&
     'options' in source &&
-    (source.options as { readonly type?: unknown } | undefined)?.type === TYPE
+    types.includes((source.options as { readonly type?: unknown } | undefined)?.type)
   );
 }
 
@@ -116,7 +161,7 @@ class CheckedOutRunner<Manager> {
 
   private constructor(
     private readonly runner: TypeOrmQueryRunner<Manager>,
-    private readonly connection: TypeOrmConnection,
+    readonly connection: TypeOrmConnection,
   ) {
     connection.on('error', this.onLost);
     connection.on('end', this.onLost);
@@ -169,7 +214,9 @@ class CheckedOutRunner<Manager> {
 
   /** Closes the connection, regardless of running statements: the pool then drops it. */
   cut(): void {
-    if (!this.isReturned) this.connection.end().catch(() => undefined);
+    if (this.isReturned) return;
+    if (this.connection.destroy === undefined) this.connection.end().catch(() => undefined);
+    else this.connection.destroy();
   }
 
   async release(): Promise<void> {

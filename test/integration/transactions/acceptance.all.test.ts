@@ -1,41 +1,81 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { Pool } from 'pg';
+import { createPool, type RowDataPacket } from 'mysql2/promise';
+import { mysqlStore } from 'nestjs-idempotency/mysql';
 import { migrate } from 'nestjs-idempotency/postgres';
+import { findMariaDb } from '../../support/mysql/installations.js';
+import { useMysql } from '../../support/mysql/use-mysql.js';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
 import { postgresServers } from '../../support/postgres/postgres-servers.js';
 import { usePostgres } from '../../support/postgres/use-postgres.js';
 import { until } from '../../support/waiting/until.js';
 import { WorkerProcess } from './acceptance/worker-process.js';
 import { adapterNames } from './adapters/index.js';
+import { mysqlAdapterNames } from './mysql/adapters.js';
 
 const START_MS = 120_000;
 /** Longer than the lease of the dead process, on a machine that is busy with other tests. */
 const RETRIES_MS = 60_000;
 
-describe('a transactional route', () => {
+/** A database with the tables of the records and of `effects (id PRIMARY KEY)`. */
+interface Database {
+  readonly url: string;
+  /** How often the row is there. */
+  rows(id: string): Promise<number>;
+  end(): Promise<unknown>;
+}
+
+describe('a transactional route on PostgreSQL', () => {
   const server = usePostgres(postgresServers[0]);
-  let observer: Pool;
+  describeRoute(adapterNames, async () => {
+    const url = await server.newDatabase();
+    await migrate({ url });
+    const observer = openPostgresPool(url);
+    await observer.query('CREATE TABLE effects (id text PRIMARY KEY)');
+    const rows = async (id: string) => {
+      const { rowCount } = await observer.query('SELECT 1 FROM effects WHERE id = $1', [id]);
+      return rowCount ?? 0;
+    };
+    return { url, rows, end: () => observer.end() };
+  });
+});
+
+const given = findMariaDb() === undefined ? describe.skip : describe;
+
+given('a transactional route on MySQL', () => {
+  const server = useMysql();
+  describeRoute(mysqlAdapterNames, async () => {
+    const url = await server.newDatabase();
+    const store = mysqlStore({ url });
+    await store.migrate();
+    await store.close();
+    const observer = createPool(url);
+    await observer.query('CREATE TABLE effects (id varchar(64) PRIMARY KEY) ENGINE = InnoDB');
+    const rows = async (id: string) => {
+      const text = 'SELECT 1 FROM effects WHERE id = ?';
+      return (await observer.query<RowDataPacket[]>(text, [id]))[0].length;
+    };
+    return { url, rows, end: () => observer.end() };
+  });
+});
+
+function describeRoute(names: readonly string[], newDatabase: () => Promise<Database>): void {
+  let database: Database;
   let worker: WorkerProcess;
   let mortal: WorkerProcess;
 
   beforeAll(async () => {
-    const url = await server.newDatabase();
-    await migrate({ url });
-    observer = openPostgresPool(url);
-    await observer.query('CREATE TABLE effects (id text PRIMARY KEY)');
+    database = await newDatabase();
+    const { url } = database;
     [worker, mortal] = await Promise.all([WorkerProcess.start(url), WorkerProcess.start(url)]);
   }, START_MS);
   afterAll(async () => {
     await Promise.all([worker, mortal].map((process) => process.kill()));
-    await observer.end();
+    await database.end();
   });
 
-  async function rows(id: string): Promise<number> {
-    const { rowCount } = await observer.query('SELECT 1 FROM effects WHERE id = $1', [id]);
-    return rowCount ?? 0;
-  }
+  const rows = (id: string) => database.rows(id);
 
-  it.each(adapterNames)(
+  it.each(names)(
     'whose handler fails after it has written through %s has written nothing, and a retry runs it',
     async (adapter) => {
       const id = `failure-of-${adapter}`;
@@ -54,7 +94,7 @@ describe('a transactional route', () => {
   it(
     'whose process is killed between write and commit has written nothing, and a retry elsewhere runs it',
     async () => {
-      const ids = adapterNames.map((adapter) => [adapter, `death-of-${adapter}`] as const);
+      const ids = names.map((adapter) => [adapter, `death-of-${adapter}`] as const);
       const withoutResponse = ids.map(([adapter, id]) => mortal.post(adapter, id, 'hang'));
       const ends = Promise.allSettled(withoutResponse);
       await until(() => mortal.written.size === ids.length, RETRIES_MS);
@@ -80,4 +120,4 @@ describe('a transactional route', () => {
     },
     START_MS,
   );
-});
+}

@@ -13,9 +13,10 @@ import {
 import { kyselyUnitOfWork } from 'nestjs-idempotency/kysely';
 import { Client, type Pool } from 'pg';
 import { openPostgresPool } from '../../support/postgres/postgres-pool.js';
-import { drizzle, effects, schema } from './adapters/drizzle.js';
+import { drizzle, drizzle1, effects, schema } from './adapters/drizzle.js';
 import { knex } from './adapters/knex.js';
 import { kysely, type Tables } from './adapters/kysely.js';
+import { onPostgres } from './adapters/on-postgres.js';
 import { startHastyRelay } from './support/hasty-relay.js';
 import { useDatabase } from './support/use-database.js';
 import { describeUnitOfWork } from './unit-of-work-suite.js';
@@ -23,6 +24,7 @@ import { describeUnitOfWork } from './unit-of-work-suite.js';
 const OPTIONS = { isolation: undefined, timeoutMs: 60_000 };
 
 describeUnitOfWork(drizzle);
+describeUnitOfWork(drizzle1);
 
 describe('drizzleUnitOfWork', () => {
   const pool = openPostgresPool('postgres://127.0.0.1/shop');
@@ -194,7 +196,7 @@ describe('knexUnitOfWork', () => {
     });
 
     it('distinguishes an operator with a question mark from a placeholder', async () => {
-      const rows = await knexUnitOfWork(db).run(OPTIONS, (tx) =>
+      const rows = await onPostgres(knexUnitOfWork(db)).run(OPTIONS, (tx) =>
         tx.query(`SELECT '{"a": 1}'::jsonb ? $1::text AS found`, ['a']),
       );
       expect(rows).toEqual([{ found: true }]);
@@ -205,7 +207,9 @@ describe('knexUnitOfWork', () => {
       ['a string', `SELECT $1::text AS name WHERE 'it''s $2?' LIKE 'it_s %$2_'`, 'name'],
       ['an escaped string', String.raw`SELECT $1::text AS name WHERE E'\'$2' LIKE '_$2'`, 'name'],
     ])('distinguishes the text of %s from a placeholder', async (_, text, name) => {
-      const rows = await knexUnitOfWork(db).run(OPTIONS, (tx) => tx.query(text, ['one']));
+      const rows = await onPostgres(knexUnitOfWork(db)).run(OPTIONS, (tx) =>
+        tx.query(text, ['one']),
+      );
       expect(rows).toEqual([{ [name]: 'one' }]);
     });
   });
@@ -276,7 +280,7 @@ describe('kyselyUnitOfWork', () => {
 
     it('preserves the columns of its own statements under plugins', async () => {
       const db = open().withPlugin(new CamelCasePlugin());
-      const rows = await kyselyUnitOfWork(db).run(OPTIONS, (tx) =>
+      const rows = await onPostgres(kyselyUnitOfWork(db)).run(OPTIONS, (tx) =>
         tx.query('SELECT $1::integer AS lease_left', [7]),
       );
       expect(rows).toEqual([{ lease_left: 7 }]);

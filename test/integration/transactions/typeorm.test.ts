@@ -20,11 +20,11 @@ describe('typeOrmUnitOfWork', () => {
     ['null', null],
     ['a URL', 'postgres://127.0.0.1/shop'],
     ['the options of a data source', { type: 'postgres' }],
-    ['a data source of another database', new DataSource({ type: 'mysql' })],
+    ['one of another database', { options: { type: 'sqlite' }, createQueryRunner: Math.abs }],
   ])('rejects %s', (_, dataSource) => {
     const create = () => typeOrmUnitOfWork(dataSource as unknown as DataSource);
     expect(create).toThrow(IdempotencyOptionsError);
-    expect(create).toThrow('a DataSource of TypeORM with type "postgres"');
+    expect(create).toThrow('a DataSource of TypeORM with type "postgres", "mysql" or "mariadb"');
   });
 
   describe('on a real server', () => {

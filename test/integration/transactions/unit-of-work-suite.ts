@@ -35,8 +35,8 @@ export interface UnitOfWorkUnderTest<Handle> {
 
 export interface OpenedUnitOfWork<Handle> {
   readonly unitOfWork: PostgresUnitOfWork<Handle>;
-  /** The same connections, for a store. */
-  readonly executor: PostgresExecutor;
+  /** The same connections, for a store, where the library has an executor. */
+  readonly executor?: PostgresExecutor;
   /** Inserts the row `id` into the table `effects (id text PRIMARY KEY)`, by the library's own means. */
   readonly insert: (handle: Handle, id: string) => Promise<unknown>;
   close(): Promise<unknown>;

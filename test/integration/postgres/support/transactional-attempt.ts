@@ -14,13 +14,16 @@ import { beginCommand, completeCommand, leaseOf } from '../../../support/stores/
 
 const TIMEOUT_MS = 30_000;
 
-type LockingTransaction = DeferredTransaction & { readonly transaction: SqlTransaction };
+type LockingTransaction<Handle> = DeferredTransaction & {
+  readonly transaction: SqlTransaction<Handle>;
+};
 
 /** Runs an attempt with a store and a unit of work, without the engine. */
 export class TransactionalAttempt<Handle> {
   constructor(
-    private readonly store: PostgresIdempotencyStore,
+    private readonly store: Pick<PostgresIdempotencyStore, 'begin' | 'transactional'>,
     private readonly unitOfWork: UnitOfWork<Handle>,
+    private readonly maxExecutionMs = TIMEOUT_MS,
   ) {}
 
   /** @returns the lease of a new key. */
@@ -32,7 +35,7 @@ export class TransactionalAttempt<Handle> {
   }
 
   /** @returns the transaction that has locked the record. */
-  async open(lease: Lease, isolation?: IsolationLevel): Promise<LockingTransaction> {
+  async open(lease: Lease, isolation?: IsolationLevel): Promise<LockingTransaction<Handle>> {
     const opened: DeferredTransaction = await DeferredTransaction.open(
       this.unitOfWork,
       { isolation, timeoutMs: TIMEOUT_MS },
@@ -40,7 +43,7 @@ export class TransactionalAttempt<Handle> {
       TIMEOUT_MS,
       nodeClock,
     );
-    return opened as LockingTransaction;
+    return opened as LockingTransaction<Handle>;
   }
 
   commit(deferred: DeferredTransaction, lease: Lease): Promise<TransactionEnd> {
@@ -54,8 +57,8 @@ export class TransactionalAttempt<Handle> {
   }
 
   private async lock(transaction: OpenTransaction, lease: Lease): Promise<void> {
-    const { transactional } = this.store;
-    if (!(await transactional.lock(transaction, lease, { maxExecutionMs: TIMEOUT_MS }))) {
+    const { maxExecutionMs } = this;
+    if (!(await this.store.transactional.lock(transaction, lease, { maxExecutionMs }))) {
       throw new Error('The record was not locked');
     }
   }

@@ -7,9 +7,20 @@ import {
   IdempotencyTransaction,
   Idempotent,
 } from 'nestjs-idempotency';
+import { mysqlStore } from 'nestjs-idempotency/mysql';
 import { postgresStore } from 'nestjs-idempotency/postgres';
+import type { UnitOfWork } from 'nestjs-idempotency/transactions';
 import { SERVICE } from '../../../support/stores/named-for.js';
-import type { OpenedUnitOfWork } from '../unit-of-work-suite.js';
+
+/** A library, as the handler and the module use it. */
+export interface OpenedLibrary {
+  readonly unitOfWork: UnitOfWork;
+  readonly insert: (transaction: never, id: string) => Promise<unknown>;
+}
+
+export function isOnMysql(url: string): boolean {
+  return url.startsWith('mysql:');
+}
 
 const OPENED = Symbol('the opened unit of work');
 
@@ -21,7 +32,7 @@ const LEASE_MS = 2_000;
 
 @Controller('effects')
 class EffectsController {
-  constructor(@Inject(OPENED) private readonly opened: OpenedUnitOfWork<never>) {}
+  constructor(@Inject(OPENED) private readonly opened: OpenedLibrary) {}
 
   @Post()
   @Idempotent({ transaction: true })
@@ -45,16 +56,13 @@ class EffectsController {
 class AppModule {}
 
 /** @returns the port on which it listens. */
-export async function startEffectsApp(
-  url: string,
-  opened: OpenedUnitOfWork<never>,
-): Promise<number> {
+export async function startEffectsApp(url: string, opened: OpenedLibrary): Promise<number> {
   const module = {
     module: AppModule,
     imports: [
       IdempotencyModule.forRoot({
         service: SERVICE,
-        store: postgresStore({ url }),
+        store: isOnMysql(url) ? mysqlStore({ url }) : postgresStore({ url }),
         unitOfWork: opened.unitOfWork,
         caller: { scope: () => 'all-callers' },
         lease: { duration: LEASE_MS },

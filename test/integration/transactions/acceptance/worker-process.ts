@@ -2,12 +2,11 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { typescriptNodeOptions } from '../../../support/typescript/node-options.js';
-import type { AdapterName } from '../adapters/index.js';
 import type { Plan } from './effects-app.js';
 
 const WORKER = fileURLToPath(new URL('worker.ts', import.meta.url));
 
-type Ports = Readonly<Record<AdapterName, number>>;
+type Ports = Readonly<Record<string, number>>;
 type Message = { readonly ports: Ports } | { readonly written: string };
 
 /** The response to a client. */
@@ -43,8 +42,8 @@ export class WorkerProcess {
   }
 
   /** Posts the row `id`, with `id` as the key. */
-  async post(adapter: AdapterName, id: string, plan: Plan = 'answer'): Promise<ApiResponse> {
-    const response = await fetch(`http://127.0.0.1:${this.ports[adapter]}/effects`, {
+  async post(adapter: string, id: string, plan: Plan = 'answer'): Promise<ApiResponse> {
+    const response = await fetch(`http://127.0.0.1:${String(this.ports[adapter])}/effects`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'idempotency-key': id, 'x-plan': plan },
       body: JSON.stringify({ id }),

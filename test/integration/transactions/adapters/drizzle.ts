@@ -1,6 +1,11 @@
 import { drizzle as openDrizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { pgTable, text } from 'drizzle-orm/pg-core';
 import {
+  drizzle as openDrizzle1,
+  type NodePgDatabase as NodePgDatabase1,
+} from 'drizzle-orm-1/node-postgres';
+import { pgTable as pgTable1, text as text1 } from 'drizzle-orm-1/pg-core';
+import {
   type DrizzleTransaction,
   drizzleUnitOfWork,
   fromDrizzle,
@@ -23,6 +28,22 @@ export const drizzle: UnitOfWorkUnderTest<Transaction> = {
       unitOfWork: drizzleUnitOfWork(pool, (client) => openDrizzle(client, { schema })),
       executor: fromDrizzle(openDrizzle(pool)),
       insert: (transaction, id) => transaction.insert(effects).values({ id }),
+      close: () => pool.end(),
+    };
+  },
+};
+
+const effects1 = pgTable1('effects', { id: text1().primaryKey() });
+
+export const drizzle1: UnitOfWorkUnderTest<DrizzleTransaction<NodePgDatabase1>> = {
+  name: 'drizzleUnitOfWork of Drizzle 1',
+  reportsLoss: true,
+  canCut: true,
+  open: async (url, connections) => {
+    const pool = openPostgresPool(url, { max: connections });
+    return {
+      unitOfWork: drizzleUnitOfWork(pool, (client) => openDrizzle1({ client })),
+      insert: (transaction, id) => transaction.insert(effects1).values({ id }),
       close: () => pool.end(),
     };
   },

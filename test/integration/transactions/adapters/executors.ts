@@ -1,6 +1,6 @@
 import type { ExecutorKind, PostgresExecutor } from 'nestjs-idempotency/postgres';
 import { Gate } from '../../../support/waiting/gate.js';
-import { adapterNames, adapterOf, type AdapterName } from './index.js';
+import { adapterOf, type AdapterName } from './index.js';
 
 /** An executor, and the application around it. */
 export interface ExecutorUnderTest {
@@ -16,21 +16,25 @@ interface OpenedExecutor {
   readonly close: () => Promise<unknown>;
 }
 
-const KINDS: Readonly<Record<AdapterName, ExecutorKind>> = {
+const KINDS = {
   pg: 'driver',
   typeorm: 'driver',
   prisma: 'statement',
   kysely: 'held',
   drizzle: 'driver',
   knex: 'driver',
-};
+} satisfies Partial<Record<AdapterName, ExecutorKind>>;
 
-export const executors = adapterNames.map((name): ExecutorUnderTest => ({
+/** The libraries that have one. */
+export const executorNames = Object.keys(KINDS) as (keyof typeof KINDS)[];
+
+export const executors = executorNames.map((name): ExecutorUnderTest => ({
   name,
   kind: KINDS[name],
   async open(url, connections) {
     const opened = await adapterOf(name).open(url, connections);
     const { executor, unitOfWork } = opened;
+    if (executor === undefined) throw new Error(`${name} has no executor`);
     const hold = async () => {
       const [taken, given] = [Gate.closed(), Gate.closed()];
       const options = { isolation: undefined, timeoutMs: 60_000 };

@@ -6,6 +6,7 @@ import {
   loadPrismaClient,
 } from '../../../support/postgres/prisma/generate-client.js';
 import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
+import { onPostgres } from './on-postgres.js';
 
 export async function openClient(url: string, connections: number): Promise<EffectsClient> {
   const PrismaClient = await loadPrismaClient();
@@ -19,7 +20,7 @@ export const prisma: UnitOfWorkUnderTest<EffectsTransaction> = {
   open: async (url, connections) => {
     const client = await openClient(url, connections);
     return {
-      unitOfWork: prismaUnitOfWork(client),
+      unitOfWork: onPostgres(prismaUnitOfWork(client)),
       executor: fromPrisma(client),
       insert: async (transaction, id) => transaction.effect.create({ data: { id } }),
       close: () => client.$disconnect(),

@@ -1,6 +1,7 @@
 import { DataSource, type EntityManager, EntitySchema } from 'typeorm';
 import { fromTypeOrm, typeOrmUnitOfWork } from 'nestjs-idempotency/typeorm';
 import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
+import { onPostgres } from './on-postgres.js';
 
 export const Effect = new EntitySchema<{ id: string }>({
   name: 'Effect',
@@ -19,7 +20,7 @@ export const typeorm: UnitOfWorkUnderTest<EntityManager> = {
   open: async (url, connections) => {
     const dataSource = await openDataSource(url, connections);
     return {
-      unitOfWork: typeOrmUnitOfWork(dataSource),
+      unitOfWork: onPostgres(typeOrmUnitOfWork(dataSource)),
       executor: fromTypeOrm(dataSource),
       insert: (manager, id) => manager.insert(Effect, { id }),
       close: () => dataSource.destroy(),

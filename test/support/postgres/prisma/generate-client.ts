@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { copyFile, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -31,17 +31,22 @@ export interface EffectsTransaction {
 
 export type EffectsClientClass = new (options: { adapter: object }) => EffectsClient;
 
+export type PrismaProvider = 'postgresql' | 'mysql';
+
 /**
  * Generates a client from schema.prisma once per version of Prisma, without a network.
  *
  * @returns the folder of client.ts.
  */
-export async function generatePrismaClient(): Promise<string> {
+export async function generatePrismaClient(
+  provider: PrismaProvider = 'postgresql',
+): Promise<string> {
   const { resolve } = createRequire(import.meta.url);
   const { version } = JSON.parse(await readFile(resolve('prisma/package.json'), 'utf8')) as {
     version: string;
   };
-  const digest = createHash('sha256').update(await readFile(SCHEMA));
+  const schema = (await readFile(SCHEMA, 'utf8')).replace('"postgresql"', `"${provider}"`);
+  const digest = createHash('sha256').update(schema);
   const folder = join(FOLDER, `${version}-${digest.digest('hex').slice(0, 16)}`);
   const client = join(folder, 'client');
   if (existsSync(client)) return client;
@@ -49,7 +54,7 @@ export async function generatePrismaClient(): Promise<string> {
   await mkdir(FOLDER, { recursive: true });
   // Other processes may be generating it, too.
   const own = await mkdtemp(`${folder}-`);
-  await copyFile(SCHEMA, join(own, 'schema.prisma'));
+  await writeFile(join(own, 'schema.prisma'), schema);
   const command = [resolve('prisma/build/index.js'), 'generate', '--schema', 'schema.prisma'];
   await promisify(execFile)(process.execPath, command, {
     cwd: own,
@@ -63,8 +68,8 @@ export async function generatePrismaClient(): Promise<string> {
   return client;
 }
 
-export async function loadPrismaClient(): Promise<EffectsClientClass> {
-  const { href } = pathToFileURL(join(await generatePrismaClient(), 'client.ts'));
+export async function loadPrismaClient(provider?: PrismaProvider): Promise<EffectsClientClass> {
+  const { href } = pathToFileURL(join(await generatePrismaClient(provider), 'client.ts'));
   const { PrismaClient } = (await import(href)) as { PrismaClient: EffectsClientClass };
   return PrismaClient;
 }
