@@ -63,6 +63,7 @@ describe('the tarball', () => {
     ];
     const shipped = [
       ...filesIn('lua', '.lua'),
+      ...filesIn('schematics', ''),
       ...filesIn('sql', '.sql'),
     ];
     const { files } = tarball.packed;

@@ -21,6 +21,7 @@ export const SHIPPED = [
   'packages/client/LICENSE',
   'packages/client/README.md',
   'packages/client/package.json',
+  'schematics',
   'sql',
 ] as const;
 
