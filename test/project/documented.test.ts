@@ -315,6 +315,11 @@ describe('The guides', () => {
     },
   );
 
+  it('are no more than a reader can choose from', () => {
+    const sum = lengths.reduce((all, { words }) => all + words, 0);
+    expect(sum).toBeLessThanOrEqual(33_500);
+  });
+
   it('are counted by their prose alone', () => {
     const page = `# A page
 
