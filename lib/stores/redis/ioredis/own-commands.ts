@@ -147,17 +147,17 @@ class OwnCommand {
   toWritable(): string | Buffer {
     const { name, args } = this;
     let chunks: Buffer[] | undefined;
-    let text = `*${args.length + 1}\r\n$${name.length}\r\n${name}\r\n`;
+    let text = `*${args.length + 1}\r\n$${name.length}\r\n${name}`;
     for (const arg of args) {
-      text += `$${byteLengthOf(arg)}\r\n`;
+      text += lengthLine(byteLengthOf(arg));
       if (typeof arg === 'string') {
         text += arg;
       } else {
         (chunks ??= []).push(Buffer.from(text), ...(Buffer.isBuffer(arg) ? [arg] : arg));
         text = '';
       }
-      text += '\r\n';
     }
+    text += '\r\n';
     return chunks === undefined ? text : Buffer.concat([...chunks, Buffer.from(text)]);
   }
 
@@ -261,6 +261,13 @@ function setOnError(settings: object): void {
 
 function ignore(): void {
   // The receiver of the command has the error.
+}
+
+const SHORT_LENGTHS = Array.from({ length: 512 }, (_, bytes) => `\r\n$${bytes}\r\n`);
+
+/** What stands between one argument and the next. Made once for short ones: each text that is added costs bytes. */
+function lengthLine(bytes: number): string {
+  return SHORT_LENGTHS[bytes] ?? `\r\n$${bytes}\r\n`;
 }
 
 function byteLengthOf(arg: RedisArgument | readonly Buffer[]): number {
