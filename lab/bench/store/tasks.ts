@@ -60,7 +60,10 @@ export function tasksOf(store: IdempotencyStore, disconnect: () => void): Tasks 
     pair: async (key, body) => {
       const recordKey = key as RecordKey;
       const begun = await begin(store, recordKey);
-      if (begun.kind !== 'acquired') throw new Error(`begin answered ${begun.kind}`);
+      // Owned by a copy, where the connection stalled and it was sent again.
+      if (begun.kind !== 'acquired' && begun.kind !== 'owned') {
+        throw new Error(`begin answered ${begun.kind}`);
+      }
       const { kind } = await store.complete(
         { recordKey, token: TOKEN, fence: begun.fence },
         {
