@@ -6,6 +6,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { IdempotencyEvent } from 'nestjs-idempotency';
 import { parse } from 'yaml';
 import { EVENT_SEVERITY } from '../../support/internals/core.js';
+import { METRICS, prometheusName } from '../../support/internals/observability.js';
 import { projectRoot } from '../../support/project-root.js';
 import { type Panel, queriesOf, readDashboard } from '../../support/prometheus/dashboard.js';
 import {
@@ -50,9 +51,18 @@ describe('The dashboard', () => {
     expect(labels).toEqual(grouping.filter((label) => label !== 'le'));
     // Every panel follows the variables.
     expect(expr).toContain('job=~"$job"');
-    if (!/idempotency_(?:store|reconciled|outcome_io|blob)_/.test(expr)) {
+    if (!/idempotency_(?:store|reconciled|outcome_io|blob|journal)_/.test(expr)) {
       expect(expr).toContain('idempotency_operation_name=~"$operation"');
     }
+  });
+
+  it('shows every metric', () => {
+    const shown = queriesOf(DASHBOARD).map(({ expr }) => expr);
+    const hidden = METRICS.map(prometheusName).filter((name) => {
+      const series = new RegExp(`\\b${name}(?:_bucket|_count|_sum)?\\b`);
+      return !shown.some((expr) => series.test(expr));
+    });
+    expect(hidden).toEqual([]);
   });
 
   it('lets the reader choose data source, job and operation', () => {

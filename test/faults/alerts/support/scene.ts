@@ -5,7 +5,7 @@ import type { LabWorker } from '../../../../lab/faults/lab-worker.js';
 import { CALLER } from '../../../../lab/faults/client.js';
 import type { Mishap } from '../../../../lab/faults/worker/mishap.js';
 import { CALLER_HEADER } from '../../../../lab/faults/worker/settings.js';
-import { scrape, type Round } from './scrapes.js';
+import { JOB, scrape, type Round } from './scrapes.js';
 
 /** The attempt stands still until its worker is released. */
 export const HELD: Mishap = { point: 'after_effect', action: { kind: 'hold' } };
@@ -34,7 +34,7 @@ export class Scene {
 
   async worker({ options, ...others }: StartOptions = {}): Promise<LabWorker> {
     const worker = await this.lab.start(
-      { kind: 'redis', url: this.redis.url },
+      { kind: 'redis', url: this.redis.url, options: { journal: { service: JOB, version: '1' } } },
       { metrics: true, options: { lease: LONG_LEASE, ...options }, ...others },
     );
     this.workers.push(worker);
