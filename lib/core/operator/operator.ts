@@ -6,7 +6,6 @@ import { checkDuration, throwOptionError } from '../options/option-checks.js';
 import type { Duration } from '../options/duration.js';
 import type { AmendedRecord, IdempotencyRecord, List, RecordPage } from '../record/commands.js';
 import { annotationsIn } from '../record/annotations.js';
-import type { ResolvedPackOptions } from '../payload/pack-options.js';
 import { NOT_KEPT, type Outcome, type RecordKey } from '../record/record.js';
 import { newOwnerToken } from '../record/record-key.js';
 import type { AuditEntry, OperatorAction, ResolvedOperatorOptions } from './operator-options.js';
@@ -69,7 +68,7 @@ export interface EncodedOutcome {
   readonly kind: GivenOutcome['kind'];
   readonly outcome: Outcome;
   /** Of its operation. */
-  readonly pack: ResolvedPackOptions;
+  readonly pack: ResolvedProtocolOptions['outcome'];
 }
 
 /** How an act ended. */
