@@ -4,7 +4,7 @@ import { openStore } from './open-store.js';
 import { FaultyStore } from '../../support/stores/faulty-store.js';
 import { Traces } from './traces.js';
 
-// PLATFORM=express|fastify STORE=memory|redis|node-redis|valkey-glide|postgres|sqlite [REQUEST_PATH=fast|beside|streams] [REDIS_URL=…] [DATABASE_URL=…] [PORT=…] node main.js
+// PLATFORM=express|fastify STORE=memory|redis|node-redis|valkey-glide|postgres|mysql|sqlite [REQUEST_PATH=fast|beside|streams] [REDIS_URL=…] [DATABASE_URL=…] [MYSQL_URL=…] [SQLITE_PATH=…] [PORT=…] node main.js
 const { PLATFORM = 'express', REQUEST_PATH = 'fast', PORT = '0' } = process.env;
 
 const { store, recordNames, disconnect } = await openStore(process.env);

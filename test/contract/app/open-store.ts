@@ -1,6 +1,8 @@
 import { Redis } from 'ioredis';
+import { createPool, type RowDataPacket } from 'mysql2/promise';
 import type { IdempotencyStore } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { mysqlStore } from 'nestjs-idempotency/mysql';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { sqliteStore } from 'nestjs-idempotency/sqlite';
@@ -18,6 +20,7 @@ export async function openStore({
   STORE,
   REDIS_URL = '',
   DATABASE_URL = '',
+  MYSQL_URL = '',
   SQLITE_PATH = '',
 }: NodeJS.ProcessEnv): Promise<OpenStore> {
   switch (STORE) {
@@ -29,6 +32,8 @@ export async function openStore({
       return onRedis(REDIS_URL, await byGlide(REDIS_URL));
     case 'postgres':
       return onPostgres(DATABASE_URL);
+    case 'mysql':
+      return onMysql(MYSQL_URL);
     case 'sqlite':
       return onSqlite(SQLITE_PATH);
     default:
@@ -88,6 +93,24 @@ async function onPostgres(url: string): Promise<OpenStore> {
         FROM idempotency_records`,
       );
       return rows.map(({ name }) => name);
+    },
+    disconnect: () => void pool.end(),
+  };
+}
+
+/** As on PostgreSQL. */
+async function onMysql(url: string): Promise<OpenStore> {
+  const store = mysqlStore({ url });
+  await store.migrate();
+  const pool = createPool({ uri: url, connectionLimit: 1 });
+  return {
+    store,
+    recordNames: async () => {
+      const [rows] = await pool.query<RowDataPacket[]>(
+        `SELECT CONCAT_WS(' ', CONVERT(record_key USING latin1), token, fingerprint, origin) AS name
+        FROM idempotency_records`,
+      );
+      return rows.map(({ name }) => String(name));
     },
     disconnect: () => void pool.end(),
   };

@@ -21,6 +21,7 @@ const OTHERS = [
   'class-transformer',
   'class-validator',
   'ioredis',
+  'mysql2',
   'pg',
   'reflect-metadata',
   'rxjs',

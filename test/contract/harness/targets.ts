@@ -2,6 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll } from '@jest/globals';
+import { findMariaDb } from '../../support/mysql/installations.js';
+import { newDatabase } from '../../support/mysql/new-database.js';
 import type { NestPackages } from '../../support/packages/versions.js';
 import {
   postgresServers,
@@ -37,9 +39,10 @@ export function useTargets(): Target[] {
     const path = isTestAll ? 'streams' : 'fast';
     const onPostgres = postgresServers.map((version) => onPostgresServer(version, path));
     const onSqlite = hasSqlite ? [onSqliteFile(path)] : [];
+    const onMysql = isTestAll && findMariaDb() !== undefined ? [onMariaDb(path)] : [];
     const besideOthers = isTestAll ? [inMemory('beside'), onRedis('beside')] : [];
     return startCombinations([
-      ...[inMemory(path), onRedis(path), ...onPostgres, ...onSqlite],
+      ...[inMemory(path), onRedis(path), ...onPostgres, ...onMysql, ...onSqlite],
       ...besideOthers,
     ]);
   }
@@ -114,6 +117,19 @@ function onPostgresServer(version: PostgresUnderTest, path: RequestPath): Combin
     targets: [{ name: nameOf(server, version.name, path), server, isShared: true }],
     processes,
     startStore: async () => ({ DATABASE_URL: await sharedDatabase(version) }),
+  };
+}
+
+function onMariaDb(path: RequestPath): Combination {
+  const processes = peers('mysql', path);
+  const server = processes[round(1, path)];
+  return {
+    targets: [{ name: nameOf(server, 'MariaDB', path), server, isShared: true }],
+    processes,
+    startStore: async () => {
+      const { url } = await sharedServer('mariadb');
+      return { MYSQL_URL: await newDatabase(url) };
+    },
   };
 }
 
