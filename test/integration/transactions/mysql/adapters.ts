@@ -218,7 +218,7 @@ function bySavepoint<Handle>(send: OpenedOnMysql<Handle>['send']): OpenedOnMysql
 }
 
 export const mysqlAdapters = {
-  ...{ mysql2, typeorm, prisma, kysely, drizzle, 'drizzle 1': drizzle1 },
+  ...{ mysql2, typeorm, prisma, kysely, drizzle, drizzle1 },
   ...{ knex, mikroOrm, sequelize },
 };
 
