@@ -77,6 +77,7 @@ export const subjects = {
   ],
   project: ['test/project/**/*.test.ts'],
   recipes: ['examples/{*,payments/service}/*.test.ts'],
+  site: ['test/site/*.all.test.ts'],
   simulation: ['lab/simulate/*.all.test.ts'],
   tools: ['lab/walk/*.all.test.ts'],
 };

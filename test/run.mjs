@@ -28,7 +28,7 @@ const NEEDED_BY = {
   mariadb:
     /^test\/(?:conformance|contract|faults\/processes|integration\/(?:mysql|differential))\//,
   'c-compiler': /^lab\/|^test\/(?:faults|e2e\/(?:bullmq|fencing|reconciler))\b/,
-  chromium: /^test\/e2e\/(?:browser|sample-app\/page)\./,
+  chromium: /^test\/(?:site\/|e2e\/(?:browser|sample-app\/page)\.)/,
   rabbitmq:
     /^lab\/walk\/|\/(?:messages|soak|sample-app|orders-on-rabbitmq)\/|(?:golevelup|decorators\/wrappers|shared-servers)\b/,
   nats: /\/brokers|shared-servers/,

@@ -2,8 +2,10 @@ import 'reflect-metadata';
 import { Body, Controller, Module, Post, UnauthorizedException, UseGuards } from '@nestjs/common';
 import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
+// #region imports
 import { IdempotencyModule, Idempotent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
+// #endregion
 
 const users = new Map([['Bearer alices-token', { id: 'alice' }]]); // Stands for your tokens.
 class BearerGuard implements CanActivate {
@@ -20,18 +22,22 @@ class BearerGuard implements CanActivate {
 class PaymentsController {
   private charges = 0;
 
+  // #region route
   @Post()
   @Idempotent()
   charge(@Body() { amount }: { amount: string }) {
     this.charges += 1;
     return { charge: this.charges, amount };
   }
+  // #endregion
 }
 
+// #region module
 const store = redisStore({ url: process.env.REDIS_URL ?? 'redis://127.0.0.1:6379' });
 const idempotency = IdempotencyModule.forRoot({ service: 'shop', store });
 @Module({ imports: [idempotency], controllers: [PaymentsController] })
 class AppModule {}
+// #endregion
 
 async function bootstrap() {
   const app = await NestFactory.create(AppModule);
