@@ -37,12 +37,15 @@ class Demo extends EventTarget {
   }
 
   get facts() {
-    const { processes, isStoreAvailable } = this.#state;
+    const { processes, isStoreAvailable, storeIsBackAt } = this.#state;
     const states = processes.map(({ name, pid, isRunning }) => [
       `Process ${name}`,
       isRunning ? `runs (pid ${pid})` : 'starts again',
     ]);
-    return { ...Object.fromEntries(states), Store: isStoreAvailable ? 'available' : 'taken away' };
+    return {
+      ...Object.fromEntries(states),
+      Store: isStoreAvailable ? 'available' : `away until ${clock(storeIsBackAt)}`,
+    };
   }
 
   /** Injects a fault into the next request with this key. */
@@ -60,5 +63,7 @@ class Demo extends EventTarget {
     return fetch(url, { method: 'POST', headers, body: JSON.stringify(command) });
   }
 }
+
+const clock = (at) => new Date(at).toLocaleTimeString('en-GB');
 
 export const demo = new Demo();

@@ -13,6 +13,11 @@ export class Order {
     return sent;
   }
 
+  /** Nothing runs any more: it has its outcome. */
+  get isDone() {
+    return this.requests.some(({ verdict }) => verdict === 'first' || verdict === 'replay');
+  }
+
   /** The requests by result. */
   get counts() {
     const counts = { requests: this.requests.length };
@@ -46,6 +51,11 @@ class SentRequest {
   lose() {
     this.endedAt = Date.now();
     this.verdict = 'lost';
+  }
+
+  /** What is the same for equal answers to equal requests. */
+  get sameness() {
+    return [this.verdict, this.response?.status, this.requestText].join('\n');
   }
 
   get requestText() {

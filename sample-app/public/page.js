@@ -3,6 +3,7 @@ import { drawAxis } from './axis.js';
 import { demo } from './demo.js';
 import { Order } from './order.js';
 import { addResponse, showFacts } from './responses.js';
+import { Tour } from './tour.js';
 
 const COPIES = 10;
 const ACTIVITY_EVERY_MS = 500;
@@ -16,13 +17,18 @@ const actions = {
   // Buttons stay enabled during a request, so that duplicates reach the server.
   pay: () => payOnce('Pay'),
   copies: () => {
-    for (let copy = 1; copy <= COPIES; copy += 1) payOnce(`Copy ${copy} of ${COPIES}`);
+    const copies = Array.from({ length: COPIES }, (_, index) => index + 1);
+    return Promise.all(copies.map((copy) => payOnce(`Copy ${copy} of ${COPIES}`)));
   },
   retries: () => payWithRetries('With retries'),
   more: () => payOnce('1 EUR more', 100),
   renew: startOrder,
   lose: () => payWithFault('Lose the response', 'lose the response'),
-  kill: () => payWithFault('Kill the process', 'kill the process'),
+  kill: () => (order.isDone ? offerNewOrder() : kill()),
+  'kill-new': () => {
+    startOrder();
+    return kill();
+  },
   store: () => demo.switchStore(),
 };
 
@@ -31,6 +37,8 @@ find('form').addEventListener('submit', (event) => {
   actions[event.submitter.value]();
 });
 demo.addEventListener('change', showDemo);
+const tour = new Tour(actions, demo, find('#tour-text'));
+find('#tour').addEventListener('click', () => tour.toggle(find('#tour')));
 startOrder();
 showActivity();
 
@@ -39,6 +47,7 @@ function startOrder() {
   find('#key').value = order.key;
   find('#responses').replaceChildren();
   find('#none').hidden = false;
+  find('#latest').hidden = find('#offer').hidden = true;
   demo.watch(order.key);
   show();
   readLedger();
@@ -81,6 +90,14 @@ async function payWithRetries(action) {
   await idempotentFetch('payments', init, { key, deadline: '20s', fetch: send }).catch(
     () => undefined,
   );
+}
+
+const kill = () => payWithFault('Kill the process', 'kill the process');
+
+/** Of an order that has its outcome nothing runs, so that nothing can be killed. */
+function offerNewOrder() {
+  find('#offer').hidden = false;
+  find('[value=kill-new]').focus();
 }
 
 async function payWithFault(action, fault) {

@@ -15,6 +15,8 @@ import { PageDemo } from './page-demo.js';
 
 /** Short enough to wait for the takeover of a killed process. */
 const LEASE = '3s';
+/** Long enough to send some requests. */
+const STORE_AWAY_MS = Number(process.env.STORE_AWAY_MS ?? 20_000);
 
 const isStoreChosen = process.env.STORE !== undefined || process.env.REDIS_URL !== undefined;
 const postgres = isStoreChosen ? undefined : await startPostgres();
@@ -46,7 +48,7 @@ async function startDemo(server: EmbeddedServer): Promise<void> {
   const BLOBS_DIRECTORY = join(folder, 'blobs');
   const settings = { LEASE, LEDGER_FILE, BLOBS_DIRECTORY, ...process.env, STORE: 'postgres' };
   const environment = validateEnvironment(settings);
-  const demo = new PageDemo(environment, server.url, settings.LEDGER_FILE);
+  const demo = new PageDemo(environment, server.url, settings.LEDGER_FILE, STORE_AWAY_MS);
   const end = async () => {
     await demo.close();
     await server.stop();

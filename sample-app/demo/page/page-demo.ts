@@ -23,6 +23,7 @@ export class PageDemo {
   readonly #server = createServer((incoming, response) => this.#handle(incoming, response));
   readonly #executions = new Executions();
   readonly #pages = new Set<() => void>();
+  #storeIsBack: { readonly at: number; readonly timer: NodeJS.Timeout } | undefined;
   #store: TcpProxy | undefined;
   #workers: readonly ApiWorker[] = [];
   #balancer: LoadBalancer | undefined;
@@ -31,6 +32,8 @@ export class PageDemo {
     private readonly environment: Environment,
     private readonly databaseUrl: string,
     private readonly ledgerFile: string,
+    /** How long the store can be away: another visitor finds it. */
+    private readonly storeAwayMs: number,
   ) {}
 
   get url(): string {
@@ -58,6 +61,7 @@ export class PageDemo {
 
   /** Shuts down gracefully, at any stage of the start. */
   async close(): Promise<void> {
+    clearTimeout(this.#storeIsBack?.timer);
     this.#server.close();
     await Promise.all(this.#workers.map((worker) => worker.close()));
     this.#server.closeAllConnections();
@@ -123,6 +127,7 @@ export class PageDemo {
         isRunning: url !== undefined,
       })),
       isStoreAvailable: this.#store?.isOpen ?? false,
+      storeIsBackAt: this.#storeIsBack?.at,
       executions: users.flatMap(({ id }) => {
         const identity = { service: SERVICE, scope: [id], operation: 'payments.create', key };
         const record = recordKey(identity);
@@ -139,8 +144,15 @@ export class PageDemo {
 
   readonly #switchStore = ({ isAvailable }: Readonly<Record<string, unknown>>): boolean => {
     if (typeof isAvailable !== 'boolean') return false;
-    if (isAvailable) this.#store?.reopen();
-    else this.#store?.shut();
+    clearTimeout(this.#storeIsBack?.timer);
+    if (isAvailable) {
+      this.#storeIsBack = undefined;
+      this.#store?.reopen();
+    } else {
+      const timer = setTimeout(() => this.#switchStore({ isAvailable: true }), this.storeAwayMs);
+      this.#storeIsBack = { at: Date.now() + this.storeAwayMs, timer };
+      this.#store?.shut();
+    }
     this.#show();
     return true;
   };

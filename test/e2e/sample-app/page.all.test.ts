@@ -61,6 +61,7 @@ describeInBrowser('the page of npm start', () => {
       // A busy machine makes PostgreSQL slow. What is shown does not depend on it.
       COMMAND_TIMEOUT: '2s',
       SAVE_TIMEOUT: '4s',
+      STORE_AWAY_MS: '25000',
     });
     browser = await launchChromium(chromium!);
   }, START_HOOK_MS);
@@ -91,7 +92,18 @@ describeInBrowser('the page of npm start', () => {
   const button = (name: string) => page.getByRole('button', { name, exact: true });
   const press = (name: string) => button(name).click();
   const text = (selector: string) => page.locator(selector).innerText();
-  const verdicts = async () => (await page.locator('#responses strong').allInnerTexts()).reverse();
+  /** From the oldest on; a card counts for each of its equal answers. */
+  const verdicts = async () => {
+    const cards = await page
+      .locator('#responses > li')
+      .evaluateAll<{ verdict: string; count: number }[]>((items) =>
+        items.map((item: any) => ({
+          verdict: item.querySelector('strong').textContent,
+          count: Number(item.dataset.count ?? 1),
+        })),
+      );
+    return cards.reverse().flatMap(({ verdict, count }) => Array<string>(count).fill(verdict));
+  };
   const lanes = () => page.locator('#axis > li').allInnerTexts();
   const untilBothRun = () =>
     until(async () => (await text('#processes')).match(/runs/g)?.length === 2, TAKEOVER_MS);
@@ -120,7 +132,7 @@ describeInBrowser('the page of npm start', () => {
     await until(async () => (await lanes()).length === 11);
     const [execution, ...requests] = await lanes();
     expect(execution).toMatch(
-      /^Execution 1, process [AB]\s+at 0\.\d+ s, 0\.\d+ s, outcome stored$/,
+      /^Execution 1, process [AB]\s+at \d+\.\d+ s, \d+\.\d+ s, outcome stored$/,
     );
     expect(requests.join('\n').match(/201 first$/gm)).toHaveLength(1);
   });
@@ -173,6 +185,86 @@ describeInBrowser('the page of npm start', () => {
     await until(async () => (await verdicts()).at(-1) === 'first', TAKEOVER_MS);
     expect(await charges()).toBe(1);
   });
+
+  it(
+    'gives the store back by itself, and shows eleven equal answers as one card',
+    async () => {
+      await press('Take the store away');
+      await button('Give the store back').waitFor();
+      expect(await text('#processes')).toMatch(/Store\s+away until \d\d:\d\d:\d\d/);
+      await press('Pay');
+      await press('Ten copies at once');
+      await untilNoneIsPending(11);
+      const cards = await page.locator('#responses > li > p:first-child').allInnerTexts();
+      expect(cards).toEqual([expect.stringMatching(/^rejected × 11 \d+\. /)]);
+      expect(await charges()).toBe(0);
+      await button('Take the store away').waitFor({ timeout: TAKEOVER_MS });
+      await press('Pay with retries');
+      await until(async () => (await verdicts()).at(-1) === 'first', TAKEOVER_MS);
+      expect(await charges()).toBe(1);
+    },
+    3 * TAKEOVER_MS,
+  );
+
+  it(
+    'offers a new order where there is nothing to kill',
+    async () => {
+      await press('Pay');
+      await untilNoneIsPending(1);
+      const paid = await text('#key');
+      await press('Kill the process in the middle of it');
+      await button('New order, and kill its process').waitFor();
+      expect([await verdicts(), await text('#key')]).toEqual([['first'], paid]);
+      await page.keyboard.press('Enter');
+      await until(async () => (await verdicts()).at(-1) === 'first', TAKEOVER_MS);
+      expect((await verdicts())[0]).toBe('lost');
+      expect(await text('#key')).not.toBe(paid);
+      expect(await charges()).toBe(1);
+      expect(await button('New order, and kill its process').isVisible()).toBe(false);
+      await untilBothRun();
+    },
+    3 * TAKEOVER_MS,
+  );
+
+  it('shows on a phone, where the finger is, what the answer was', async () => {
+    await page.setViewportSize({ width: 360, height: 640 });
+    const latest = page.locator('#latest');
+    await press('Pay');
+    await latest.getByText('first', { exact: true }).waitFor();
+    await press('Lose the response on the way');
+    await latest.getByText('replay', { exact: true }).waitFor({ timeout: TAKEOVER_MS });
+    const seen = await latest.evaluate((element: any) => element.getBoundingClientRect().toJSON());
+    expect([seen.top > 0, seen.bottom <= 640]).toEqual([true, true]);
+    const [answers, processes] = await Promise.all(
+      ['#responses', '#processes'].map((selector) => page.locator(selector).boundingBox()),
+    );
+    expect(answers!.y).toBeLessThan(processes!.y);
+  });
+
+  it(
+    'shows itself in a tour, and ends it where the user stops',
+    async () => {
+      const told = () => text('#tour-text');
+      await press('Show me, in a minute');
+      const sentences = new Set<string>();
+      await until(async () => {
+        sentences.add(await told());
+        return (await told()).startsWith('That was all');
+      }, 3 * TAKEOVER_MS);
+      for (let step = 1; step <= 6; step += 1)
+        expect([...sentences]).toContainEqual(expect.stringMatching(`^${String(step)} of 6\\. `));
+      expect(await verdicts()).toEqual(['rejected']);
+      const twice = ledger.charges().map(({ description }) => description);
+      expect(twice).toHaveLength(new Set(twice).size);
+
+      await button('Take the store away').waitFor({ timeout: TAKEOVER_MS });
+      await press('Show me, in a minute');
+      await press('Stop');
+      expect(await told()).toBe('');
+      await untilNoneIsPending(1);
+    },
+    5 * TAKEOVER_MS,
+  );
 
   it('shows the numbers of the meter over both processes', async () => {
     /** Those of the page; 0 before it has read them. */
