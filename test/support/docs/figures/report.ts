@@ -105,7 +105,7 @@ function formatCell(cell: string | number): string {
 /** Pages of the documentation that show measurements. */
 export const pagesWithFigures: readonly string[] = [
   'docs/measurements/faults.md',
-  'docs/guides/audit.md',
+  'docs/reference/operators.md',
   'docs/operations/capacity.md',
   'docs/operations/postgres.md',
   'docs/measurements/messages.md',
