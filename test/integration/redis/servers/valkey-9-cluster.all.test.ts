@@ -88,8 +88,8 @@ valkey.describe(`A cluster of ${valkey.title}`, () => {
   it('stops the start where it lacks the database, and no node gets a record', async () => {
     const cluster = await start();
     const store = byIoredis(cluster, 3);
-    afterTest(() => store.close?.());
-    await expect(store.open?.()).rejects.toMatchObject({
+    afterTest(() => store.close());
+    await expect(store.open()).rejects.toMatchObject({
       code: 'idempotency_store_misconfigured',
       message: expect.stringContaining('Cannot select database 3'),
     });
@@ -105,8 +105,8 @@ valkey.describe(`A cluster of ${valkey.title}`, () => {
     async (_, db, open) => {
       const cluster = await start(16);
       const store = await open(cluster, db);
-      afterTest(() => store.close?.());
-      await store.open?.();
+      afterTest(() => store.close());
+      await store.open();
       const records = 30;
       for (let i = 0; i < records; i += 1) await runOnce(store);
       let keys = 0;
@@ -129,7 +129,7 @@ valkey.describe(`A cluster of ${valkey.title}`, () => {
     async (_, open) => {
       const cluster = await start();
       const store = await open(cluster);
-      afterTest(() => store.close?.());
+      afterTest(() => store.close());
       const one = await cluster.primaryOf(0);
       const other = (await cluster.primaries()).find((node) => node !== one)!;
       let isMoving = true;
