@@ -1,8 +1,4 @@
-import type {
-  IsolationLevel,
-  TransactionOptions,
-  UnitOfWork,
-} from '../../core/transaction/unit-of-work.js';
+import type { TransactionOptions, UnitOfWork } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { runGuarded } from '../shared/guarded-handle.js';
 import { knexQuery, type KnexTransactionLike } from '../shared/knex-statements.js';

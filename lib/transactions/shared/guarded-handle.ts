@@ -4,9 +4,9 @@ import type { SqlTransaction } from './sql-transaction.js';
 
 /** What a handle does not do. */
 interface HandleLimits {
-  isOver(): boolean;
+  readonly isOver: () => boolean;
   /** Whether this method would end the transaction, which the library does. */
-  ends?(method: string | symbol): boolean;
+  readonly ends?: (method: string | symbol) => boolean;
 }
 
 /**

@@ -50,7 +50,9 @@ export function kyselyQuery(db: KyselyLike): SqlTransaction['query'] {
 /** Watches the connection of a transaction on MySQL, until COMMIT or ROLLBACK is replied to. */
 export async function guardKysely(transaction: KyselyLike): Promise<GuardedSession> {
   // Kysely hands out no connection of mysql2.
-  const connection = await transaction.getExecutor().provideConnection(async (one) => one);
+  const connection = await transaction
+    .getExecutor()
+    .provideConnection((one) => Promise.resolve(one));
   const guard = new MysqlGuard();
   const original = connection.executeQuery.bind(connection);
   const stream = connection.streamQuery.bind(connection);

@@ -79,7 +79,7 @@ export interface GuardedSession {
   /** For the statements of the store, which the library neither logs nor converts. */
   execute(sql: string, values: readonly MysqlValue[]): Promise<readonly object[]>;
   /** Gives the connection its own methods back, if the reply to COMMIT or ROLLBACK has not. */
-  restore(): void;
+  readonly restore: () => void;
 }
 
 /** What a library has opened. */

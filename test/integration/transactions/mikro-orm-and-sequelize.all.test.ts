@@ -41,9 +41,9 @@ describe('mikroOrmUnitOfWork', () => {
   });
 
   it('rejects an instance of another database', () => {
-    class SqlitePlatform {}
+    const SqlitePlatform: object = { constructor: { name: 'SqlitePlatform' } };
     const other = { em: Object.create(orm.em) as MikroORM['em'] };
-    other.em.getPlatform = () => new SqlitePlatform() as never;
+    other.em.getPlatform = () => Object.create(SqlitePlatform) as never;
     expect(() => mikroOrmUnitOfWork(other)).toThrow(IdempotencyOptionsError);
   });
 
@@ -136,9 +136,9 @@ describe('sequelizeUnitOfWork', () => {
     const logging = (text: string) => void logged.push(text);
     opened = new Sequelize(database.url, { logging, retry: { max: 3, match: [/aborted/] } });
     const run = sequelizeUnitOfWork(opened).run(OPTIONS, async (transaction) => {
-      const { handle, query } = transaction as SqlTransaction<Transaction>;
-      await opened.query('SELECT 1/0', { transaction: handle }).catch(() => undefined);
-      await query('SELECT $1::text AS secret', ['body']);
+      const opening = transaction as SqlTransaction<Transaction>;
+      await opened.query('SELECT 1/0', { transaction: opening.handle }).catch(() => undefined);
+      await opening.query('SELECT $1::text AS secret', ['body']);
     });
     await expect(run).rejects.toThrow('aborted');
     expect(logged.filter((text) => text.includes('secret'))).toEqual([]);

@@ -16,10 +16,10 @@ given('A method that the handler has kept', () => {
     const url = await server.newDatabase();
     const observer = createPool(url);
     await observer.query('CREATE TABLE effects (id varchar(64) PRIMARY KEY) ENGINE = InnoDB');
-    const { unitOfWork, close } = await mysqlAdapters.typeorm(url, 1);
+    const opened = await mysqlAdapters.typeorm(url, 1);
     let late: Promise<unknown> | undefined;
-    await unitOfWork.run({ isolation: undefined, timeoutMs: 60_000 }, async ({ handle }) => {
-      const { query } = handle;
+    await opened.unitOfWork.run({ isolation: undefined, timeoutMs: 60_000 }, async ({ handle }) => {
+      const query = handle.query.bind(handle);
       setImmediate(() => {
         late = query("INSERT INTO effects VALUES ('late')");
         late.catch(() => undefined);
@@ -28,7 +28,7 @@ given('A method that the handler has kept', () => {
     await expect(late).rejects.toThrow('The transaction is over');
     const [rows] = await observer.query<RowDataPacket[]>('SELECT id FROM effects');
     expect(rows).toEqual([]);
-    await close();
+    await opened.close();
     await observer.end();
   });
 });

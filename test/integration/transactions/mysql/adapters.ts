@@ -132,7 +132,7 @@ const drizzle: OpenOnMysql<DrizzleTransaction<MySql2Database>> = async (url, con
     unitOfWork: drizzleUnitOfWork(pool, (connection) => openDrizzle(connection)),
     insert: (transaction, id) => transaction.insert(effects).values({ id }),
     send: (transaction, text) => transaction.execute(sql.raw(text)),
-    nest: (transaction, work) => transaction.transaction(work as never),
+    nest: (transaction, work) => transaction.transaction(work),
     close: () => pool.end(),
   };
 };
@@ -145,7 +145,7 @@ const drizzle1: OpenOnMysql<DrizzleTransaction<MySql2Database1>> = async (url, c
     unitOfWork: drizzleUnitOfWork(pool, (client) => openDrizzle1({ client })),
     insert: (transaction, id) => transaction.insert(effects1).values({ id }),
     send: (transaction, text) => transaction.execute(sql1.raw(text)),
-    nest: (transaction, work) => transaction.transaction(work as never),
+    nest: (transaction, work) => transaction.transaction(work),
     close: () => pool.end(),
   };
 };
@@ -160,7 +160,7 @@ const knex: OpenOnMysql<Knex.Transaction> = async (url, max) => {
     insert: async (transaction, id) => transaction('effects').insert({ id }),
     send: async (transaction, text) => transaction.raw(text),
     nest: (transaction, work) => transaction.transaction(work),
-    commit: (transaction) => transaction.commit() as unknown as Promise<unknown>,
+    commit: (transaction) => transaction.commit(),
     close: () => db.destroy(),
   };
 };

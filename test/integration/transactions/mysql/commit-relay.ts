@@ -8,7 +8,10 @@ export class CommitRelay extends TcpRelay {
     let isCommitting = false;
     client.on('data', (chunk: Buffer) => {
       const commits = this.breaksAt !== undefined && /\bcommit\b/i.test(chunk.toString('latin1'));
-      if (commits && this.breaksAt === 'before COMMIT') return void breakBoth();
+      if (commits && this.breaksAt === 'before COMMIT') {
+        breakBoth();
+        return;
+      }
       isCommitting = commits;
       server.write(chunk);
     });
