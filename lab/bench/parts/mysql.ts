@@ -238,7 +238,7 @@ function replayByHand(pool: Pool): Task {
   return async (key) => {
     const isDuplicate = await pool.execute(INSERT, insertValues(key)).then(
       () => false,
-      (error: { readonly errno?: number }) => error.errno === DUPLICATE_KEY,
+      (error: unknown) => (error as { readonly errno?: number }).errno === DUPLICATE_KEY,
     );
     if (!isDuplicate) throw new Error('the key was new');
     const [rows] = await pool.execute<RowDataPacket[]>(select, [key]);
