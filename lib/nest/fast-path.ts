@@ -139,6 +139,7 @@ function withFastPath(original: Intercept): Intercept {
     const last = interceptors?.at(-1);
     // A wrapper that came later may do something with interceptors or stream: it gets what Nest gives.
     if (
+      interceptors !== undefined &&
       type === 'http' &&
       last instanceof IdempotencyInterceptor &&
       last.intercept === IdempotencyInterceptor.declaredIntercept &&
@@ -146,11 +147,12 @@ function withFastPath(original: Intercept): Intercept {
     ) {
       const context = this.createContext(args, instance, callback);
       context.setType(type);
-      if (interceptors!.length > 1) {
-        if (last.isInnermost(context)) return callInTurn(interceptors!, context, next);
-      } else {
+      const [outermost = last, ...inner] = interceptors;
+      if (inner.length === 0) {
         const result = last.interceptAlone(context, next);
         if (result !== undefined) return result;
+      } else if (last.isInnermost(context)) {
+        return callInTurn(outermost, inner, context, next);
       }
     }
     return original.call(this, interceptors, args, instance, callback, next, type, ...rest);

@@ -12,47 +12,46 @@ import { isThenable } from '../core/util/maybe-async.js';
  * Calls the interceptors of a request as Nest does: the first one at once, each other when the stream of the one before is
  * subscribed to, in the async context in which that has asked for it. Without Nest's deferred and merged streams, and with
  * no stream around the last one, which makes its own.
+ * @param inner - the other ones, of which the last is this library's: its stream does nothing until it is subscribed to.
  * @param next - pipes and handler, as Nest calls them.
  */
-export function callInTurn(
-  interceptors: readonly NestInterceptor[],
+export async function callInTurn(
+  outermost: NestInterceptor,
+  inner: readonly NestInterceptor[],
   context: ExecutionContext,
   next: () => Promise<unknown>,
 ): Promise<Observable<unknown>> {
-  try {
-    const stream = new Turn(interceptors, 0, context, new HandlerCall(next)).call();
-    return Promise.resolve(isThenable(stream) ? stream : from(stream));
-  } catch (error) {
-    return Promise.reject(error as Error);
-  }
+  const handler = new HandlerCall(next);
+  const turns = inner.reduceRight<CallHandler>(
+    (after, interceptor) => new Turn(interceptor, context, after, after === handler),
+    handler,
+  );
+  const stream = outermost.intercept(context, turns);
+  return isThenable(stream) ? await stream : from(stream);
 }
 
 /** An interceptor, and those after it. */
 class Turn implements CallHandler {
   constructor(
-    private readonly interceptors: readonly NestInterceptor[],
-    private readonly index: number,
+    private readonly interceptor: NestInterceptor,
     private readonly context: ExecutionContext,
-    private readonly handler: CallHandler,
+    private readonly after: CallHandler,
+    private readonly isLast: boolean,
   ) {}
 
-  call(): ReturnType<NestInterceptor['intercept']> {
-    const { interceptors, index, context, handler } = this;
-    const isLast = index === interceptors.length - 1;
-    const after = isLast ? handler : new Turn(interceptors, index + 1, context, handler);
-    return interceptors[index]!.intercept(context, after);
-  }
-
   handle(): Observable<unknown> {
-    // This library's, whose stream does nothing until it is subscribed to.
-    if (this.index === this.interceptors.length - 1) return this.call() as Observable<unknown>;
+    if (this.isLast) return this.call() as Observable<unknown>;
     const scope = new AsyncResource('IdempotencyTurn');
     return new Observable((subscriber) => {
-      const stream = scope.runInAsyncScope(this.call, this);
+      const stream = scope.runInAsyncScope(() => this.call());
       return (isThenable(stream) ? from(stream).pipe(mergeAll()) : from(stream)).subscribe(
         subscriber,
       );
     });
+  }
+
+  private call(): ReturnType<NestInterceptor['intercept']> {
+    return this.interceptor.intercept(this.context, this.after);
   }
 }
 
@@ -92,7 +91,10 @@ function discard(value: unknown): void {
   if (typeof source !== 'object' || source === null || !(Symbol.asyncIterator in source)) return;
   const { destroy, cancel, return: end } = source as Record<string, unknown>;
   const stop = [destroy, cancel, end].find((method) => typeof method === 'function');
+  if (stop === undefined) return;
+  const stopped = new Promise((resolve) => {
+    resolve(Reflect.apply(stop, source, []));
+  });
   // What fails to stop has nobody to tell.
-  if (stop !== undefined)
-    void (async () => Reflect.apply(stop, source, []))().catch(() => undefined);
+  stopped.catch(() => undefined);
 }
