@@ -138,7 +138,8 @@ class RedisDiagnosis {
   /** Whether there is one, how far back it goes, and what it lacks. @returns nothing where there is none. */
   private async journal(server: RedisServer): Promise<Finding[]> {
     const { stream, keyStart } = this.session.settings;
-    const key = stream ?? keyStart.replace(/\d+:$/, 'journal');
+    const prefix = keyStart.slice(0, keyStart.lastIndexOf(':', keyStart.length - 2));
+    const key = stream ?? `${prefix}:journal`;
     const { missedEntries = 0 } = this.store;
     if (missedEntries > 0) {
       return [
