@@ -94,14 +94,12 @@ describeInBrowser('the page of npm start', () => {
   const text = (selector: string) => page.locator(selector).innerText();
   /** From the oldest on; a card counts for each of its equal answers. */
   const verdicts = async () => {
-    const cards = await page
-      .locator('#responses > li')
-      .evaluateAll<{ verdict: string; count: number }[]>((items) =>
-        items.map((item: any) => ({
-          verdict: item.querySelector('strong').textContent,
-          count: Number(item.dataset.count ?? 1),
-        })),
-      );
+    const cards = await page.locator('#responses > li').evaluateAll((items) =>
+      items.map((item: any): { verdict: string; count: number } => ({
+        verdict: item.querySelector('strong').textContent,
+        count: Number(item.dataset.count ?? 1),
+      })),
+    );
     return cards.reverse().flatMap(({ verdict, count }) => Array<string>(count).fill(verdict));
   };
   const lanes = () => page.locator('#axis > li').allInnerTexts();

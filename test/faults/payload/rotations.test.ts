@@ -264,48 +264,54 @@ describe.each(isTestAll ? PLACES : PLACES.slice(0, 1))('Processes %s', (_, place
 });
 
 // In transactions a process looks up a record that another one has locked, too.
-describe.each(isTestAll ? PLACES : PLACES.slice(1))('Processes whose digests become protected, %s', (_, placed) => {
-  let fleets: Fleets<DigestStep>;
+describe.each(isTestAll ? PLACES : PLACES.slice(1))(
+  'Processes whose digests become protected, %s',
+  (_, placed) => {
+    let fleets: Fleets<DigestStep>;
 
-  beforeAll(async () => {
-    fleets = await Fleets.of<DigestStep>(placed, DIGEST_STEPS);
-  }, 120_000);
+    beforeAll(async () => {
+      fleets = await Fleets.of<DigestStep>(placed, DIGEST_STEPS);
+    }, 120_000);
 
-  afterAll(() => fleets.clear());
+    afterAll(() => fleets.clear());
 
-  it(`from none, and then by another key, readers first: ${KEYS} keys run once, and all ${DUPLICATES} duplicates get their outcome`, async () => {
-    const stuck = await fleets.rotate(DIGEST_ORDER, keysNamed('renamed', KEYS));
+    it(`from none, and then by another key, readers first: ${KEYS} keys run once, and all ${DUPLICATES} duplicates get their outcome`, async () => {
+      const stuck = await fleets.rotate(DIGEST_ORDER, keysNamed('renamed', KEYS));
 
-    const { objections, figures } = await fleets.verdict(NOTHING_TOLERATED, stuck);
-    expect(objections).toEqual([]);
-    expect(figures).toMatchObject({ keys: KEYS, executions: KEYS });
-    expect(figures.responses).toMatchObject({ '201': KEYS, '201 replay': KEYS * (DUPLICATES - 1) });
-    // Processes of each order have won.
-    for (const steps of [
-      ['reader of names', 'reader of new names'],
-      ['writer of names', 'writer of new names'],
-    ] as const) {
-      expect((await fleets.keysOf(steps)).length).toBeGreaterThan(KEYS / 20);
-    }
-  }, 120_000);
+      const { objections, figures } = await fleets.verdict(NOTHING_TOLERATED, stuck);
+      expect(objections).toEqual([]);
+      expect(figures).toMatchObject({ keys: KEYS, executions: KEYS });
+      expect(figures.responses).toMatchObject({
+        '201': KEYS,
+        '201 replay': KEYS * (DUPLICATES - 1),
+      });
+      // Processes of each order have won.
+      for (const steps of [
+        ['reader of names', 'reader of new names'],
+        ['writer of names', 'writer of new names'],
+      ] as const) {
+        expect((await fleets.keysOf(steps)).length).toBeGreaterThan(KEYS / 20);
+      }
+    }, 120_000);
 
-  it('replay what any step before has stored, whatever its name', async () => {
-    const { url } = fleets.worker('writer of new names');
-    const { client } = fleets.lab;
-    const keys = (await fleets.effects()).map(({ key }) => key);
-    const replays = await Promise.all(keys.map((key) => client.send(url, key)));
-    expect(replays.filter(({ status, replayed }) => status !== 201 || !replayed)).toEqual([]);
-  });
+    it('replay what any step before has stored, whatever its name', async () => {
+      const { url } = fleets.worker('writer of new names');
+      const { client } = fleets.lab;
+      const keys = (await fleets.effects()).map(({ key }) => key);
+      const replays = await Promise.all(keys.map((key) => client.send(url, key)));
+      expect(replays.filter(({ status, replayed }) => status !== 201 || !replayed)).toEqual([]);
+    });
 
-  it('run twice what they have no name of: without the step of readers', async () => {
-    const keys = keysNamed('unnamed', 10);
-    const { client } = fleets.lab;
-    for (const step of ['by SHA-256', 'without the step before'] as const) {
-      await Promise.all(keys.map((key) => client.send(fleets.worker(step).url, key)));
-    }
-    const { objections } = await fleets.verdict(NOTHING_TOLERATED, []);
-    expect(objections).not.toEqual([]);
-    const twice = (await fleets.effects()).filter(({ key }) => keys.includes(key));
-    expect(twice).toHaveLength(2 * keys.length);
-  });
-});
+    it('run twice what they have no name of: without the step of readers', async () => {
+      const keys = keysNamed('unnamed', 10);
+      const { client } = fleets.lab;
+      for (const step of ['by SHA-256', 'without the step before'] as const) {
+        await Promise.all(keys.map((key) => client.send(fleets.worker(step).url, key)));
+      }
+      const { objections } = await fleets.verdict(NOTHING_TOLERATED, []);
+      expect(objections).not.toEqual([]);
+      const twice = (await fleets.effects()).filter(({ key }) => keys.includes(key));
+      expect(twice).toHaveLength(2 * keys.length);
+    });
+  },
+);

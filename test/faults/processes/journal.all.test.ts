@@ -78,7 +78,7 @@ const BEGUN = 'begun';
 
 /** What a line of a worker says that the journal has to say once, too. */
 function saidBy(line: EventLine): Entry | undefined {
-  if (!('recordKey' in line) || line.recordKey === undefined || line.fence === undefined) return;
+  if (!('recordKey' in line) || !('fence' in line)) return;
   const { recordKey, fence, type } = line;
   if (line.type === 'lab:began') {
     // Of a copy of the command: the first one may be either.
@@ -153,14 +153,15 @@ it.each([
     };
     let deaths = 0;
     const killer = async () => {
+      await delay(400);
       while (!isDone) {
-        await delay(400);
         const [victim] = workers;
-        if (isDone || victim === undefined) return;
+        if (victim === undefined) return;
         await lab.kill(victim);
         deaths += 1;
         workers.shift();
         workers.push(await start());
+        await delay(400);
       }
     };
     const killing = killer();

@@ -437,7 +437,7 @@ describe.each(postgresServers)('A handler on $name', (version) => {
     const attempt = new TransactionalAttempt(ownStore(url), new OpenHearted(pool));
     const lease = await attempt.begin();
     const held = await attempt.open(lease);
-    const run = (text: string) => (held.transaction.handle as PoolClient).query(text);
+    const run = (text: string) => held.transaction.handle.query(text);
     const notes = async () => {
       const { rows } = await pool.query<{ note: string }>('SELECT note FROM ledger ORDER BY note');
       return rows.map(({ note }) => note);

@@ -23,7 +23,7 @@ export interface RedisServer extends StartedServer {
 export async function startRedis(options: StartRedisOptions = {}): Promise<RedisServer> {
   const { args = [], configFile, env, under = [] } = options;
   const found = requireServer('redis-server', 'REDIS_SERVER_BIN');
-  const [program = found, ...before] = [...under, found];
+  const [program, ...before] = under.length === 0 ? [found] : [...under, found];
   const server = await startServer('redis-server', options, (port, dir) => ({
     program,
     args: [

@@ -489,9 +489,9 @@ describe.each(platforms)("interceptors outside of this library's on %s", (platfo
       const scenario = app.scenario();
       noted.length = 0;
       const responses = [];
-      for (const _ of [1, 2]) {
+      for (const request of ['first', 'retry']) {
         const { status, json, replayed } = await scenario.post(`/${path}`);
-        responses.push({ status, json, replayed });
+        responses.push({ request, status, json, replayed });
       }
       seen.push({ responses, executions: scenario.executions, noted: [...noted] });
     }
