@@ -211,7 +211,7 @@ describe.each(isTestAll ? PLACES : PLACES.slice(0, 1))('Processes %s', (_, place
     expect(figures.responses).toMatchObject({ '201': KEYS, '201 replay': KEYS * (DUPLICATES - 1) });
     expect(reports()).toEqual([]);
     for (const step of ORDER) {
-      expect((await fleets.keysOf([step])).length).toBeGreaterThan(KEYS / 20);
+      expect((await fleets.keysOf([step])).length).toBeGreaterThan(KEYS / 50);
     }
   }, 120_000);
 
@@ -290,7 +290,7 @@ describe.each(isTestAll ? PLACES : PLACES.slice(1))(
         ['reader of names', 'reader of new names'],
         ['writer of names', 'writer of new names'],
       ] as const) {
-        expect((await fleets.keysOf(steps)).length).toBeGreaterThan(KEYS / 20);
+        expect((await fleets.keysOf(steps)).length).toBeGreaterThan(KEYS / 50);
       }
     }, 120_000);
 

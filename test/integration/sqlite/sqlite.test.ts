@@ -44,7 +44,7 @@ describe('sqliteStore', () => {
     ['in memory', { path: ':memory:' }, /use memoryStore\(\)/],
     ['with a URL', { path: 'file:records.db' }, /neither ":memory:" nor a URL/],
     ['with an unknown option', { path: 'a.db', sync: 'full' }, /"sync"/],
-    ['with another word', { path: 'a.db', synchronous: 'off' }, /"full", "normal"/],
+    ['with another word', { path: 'a.db', synchronous: 'off' }, /"full" or "normal"/],
     ['with a round too often', { path: 'a.db', deleteExpired: { interval: 1 } }, /interval/],
   ])('is refused %s', (_, options, message) => {
     expect(() => sqliteStore(options as never)).toThrow(message);
