@@ -117,8 +117,13 @@ function targetOf(href, page) {
   return `${REPOSITORY}/blob/${version === undefined ? 'main' : `v${version}.0`}/${file}${hash}`;
 }
 
-/** Who types a name first wants what the reference says of it. */
+/**
+ * Who types a name first wants what the reference says of it, and of a plain word such as `store` the option. VitePress
+ * sends its text to the browser: it refers to nothing outside of it.
+ */
 function byRoom(page) {
+  if (page.includes('/reference/options')) return 80;
+  if (page.includes('/reference/events')) return 60;
   return page.includes('/reference/') ? 20 : 1;
 }
 
