@@ -319,7 +319,11 @@ describeInBrowser('in a browser', () => {
       const input = page.locator('#localsearch-input');
       if (page.url() === 'about:blank') {
         await page.goto(urlOf('index.html'));
-        await page.keyboard.press('Control+k');
+        // The page listens to its keys once its script runs.
+        await until(async () => {
+          await page.keyboard.press('Control+k');
+          return input.isVisible();
+        }, 30_000);
       } else {
         await input.fill('');
         await until(async () => (await results.count()) === 0);
