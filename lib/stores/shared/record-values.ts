@@ -2,6 +2,9 @@ import { ValueNotStorableError } from '../../core/errors/errors.js';
 import type { RecordKey } from '../../core/record/record.js';
 import { NOTE } from '../../core/store/record-transitions.js';
 
+/** Of a list: some milliseconds of the server. */
+export const RECORDS_PER_STATEMENT = 500;
+
 /** The digest in a record key. Rejects non-canonical base64url, by which two texts would be one key. */
 export function recordKeyBytes(recordKey: RecordKey): Buffer {
   const bytes = Buffer.from(recordKey, 'base64url');

@@ -10,7 +10,7 @@ import {
 import type * as Store from '../../../core/record/commands.js';
 import { pageInParts } from '../../../core/store/page-in-parts.js';
 import { inspect, isListed } from '../../../core/store/record-transitions.js';
-import { keyRange, recordKeyBytes } from '../../shared/record-values.js';
+import { keyRange, recordKeyBytes, RECORDS_PER_STATEMENT } from '../../shared/record-values.js';
 import type { MysqlDeadline } from '../connection/deadline.js';
 import { TooLargeError } from '../connection/error-classification.js';
 import type { Send } from '../connection/on-connection.js';
@@ -26,8 +26,6 @@ import {
 } from './record-row.js';
 import { readOn, textOf, type MysqlRunner } from './statement-runner.js';
 
-/** Some milliseconds of the server. */
-const RECORDS_PER_STATEMENT = 500;
 /** What a statement has besides the outcome, with room to spare. */
 const PACKET_OVERHEAD_BYTES = 4_096;
 /** Every server takes it: the least that any version has by default is a megabyte. */

@@ -19,7 +19,13 @@ import {
   outcomeValues,
   snapshotOf,
 } from './record-row.js';
-import { keyRange, noteWord, originWord, recordKeyBytes } from '../../shared/record-values.js';
+import {
+  keyRange,
+  noteWord,
+  originWord,
+  recordKeyBytes,
+  RECORDS_PER_STATEMENT,
+} from '../../shared/record-values.js';
 import type { SqlValue, StatementRunner } from './statement-runner.js';
 
 export interface BegunSnapshot extends RecordSnapshot {
@@ -32,9 +38,6 @@ export interface RowAcquisition extends Store.Acquisition {
   /** Of the attempt before; only after `abandoned`. */
   readonly note?: string;
 }
-
-/** Some milliseconds of the server. */
-const RECORDS_PER_STATEMENT = 500;
 
 const WORDS_OF_COUNTERS = 4;
 
