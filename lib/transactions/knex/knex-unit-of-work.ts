@@ -27,7 +27,7 @@ class KnexOnPostgres extends PostgresUnitOfWork<Knex.Transaction> {
     work: (transaction: SqlTransaction<Knex.Transaction>) => Promise<Result>,
   ): Promise<Result> {
     return inTransaction(this.knex, options, (handle) =>
-      runGuarded({ handle, query: knexQuery(handle) }, work, (method) => ENDINGS.includes(method)),
+      runGuarded({ handle, query: knexQuery(handle) }, work, ENDINGS),
     );
   }
 }

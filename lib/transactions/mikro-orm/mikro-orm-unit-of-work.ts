@@ -36,7 +36,7 @@ class MikroOrmOnPostgres<Em extends MikroOrmEntityManager> extends PostgresUnitO
         await em.flush();
         return result;
       };
-      return runGuarded({ handle: em, query }, flushed, (method) => ENDINGS.includes(method));
+      return runGuarded({ handle: em, query }, flushed, ENDINGS);
     });
   }
 }

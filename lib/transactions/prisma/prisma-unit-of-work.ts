@@ -8,6 +8,7 @@ import { throwIfAborted } from '../shared/guarded-handle.js';
 import {
   MysqlGuard,
   runGuardedOnMysql,
+  textOf,
   throwIfSerializable,
   type GuardedSession,
 } from '../shared/mysql-guard.js';
@@ -62,7 +63,8 @@ class PrismaOnMysql<Transaction extends PrismaTransaction> extends MysqlUnitOfWo
     throwIfSerializable(NAME, options);
     const guard = new MysqlGuard();
     const $allOperations: OnOperation = async ({ args, query }) => {
-      const refusal = guard.refusal(textOf(args));
+      // The text of a raw query; of that of a model nothing.
+      const refusal = guard.refusal(textOf(Array.isArray(args) ? args[0] : args));
       if (refusal !== undefined) throw refusal;
       try {
         return await query(args);
@@ -149,14 +151,6 @@ interface ExtensiblePrismaClient<
   $extends(extension: {
     readonly query: { readonly $allOperations: OnOperation };
   }): TransactionalPrismaClient<Transaction>;
-}
-
-/** The text of a raw query; of that of a model nothing. */
-function textOf(args: unknown): string {
-  const query: unknown = Array.isArray(args) ? args[0] : args;
-  if (typeof query === 'string') return query;
-  const sql = typeof query === 'object' && query !== null && 'sql' in query ? query.sql : '';
-  return typeof sql === 'string' ? sql : '';
 }
 
 /**

@@ -1,8 +1,4 @@
-import type {
-  IsolationLevel,
-  TransactionOptions,
-  UnitOfWork,
-} from '../../core/transaction/unit-of-work.js';
+import type { TransactionOptions, UnitOfWork } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { runGuarded } from '../shared/guarded-handle.js';
 import type { MysqlConnection } from '../shared/mysql-connections.js';
@@ -10,7 +6,7 @@ import { guardMysql2, runGuardedOnMysql, throwIfSerializable } from '../shared/m
 import type { MysqlTransaction } from '../shared/mysql-transaction.js';
 import { MysqlUnitOfWork } from '../shared/mysql-unit-of-work.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
-import type { SqlTransaction } from '../shared/sql-transaction.js';
+import { SQL_LEVELS, type SqlTransaction } from '../shared/sql-transaction.js';
 
 /** The methods of a transaction that end it. */
 const ENDINGS: readonly (string | symbol)[] = ['commit', 'rollback'];
@@ -25,9 +21,7 @@ class SequelizeOnPostgres<Transaction extends object> extends PostgresUnitOfWork
     work: (transaction: SqlTransaction<Transaction>) => Promise<Result>,
   ): Promise<Result> {
     return inTransaction(this.sequelize, options, (handle) =>
-      runGuarded({ handle, query: queryOf(this.sequelize, handle) }, work, (method) =>
-        ENDINGS.includes(method),
-      ),
+      runGuarded({ handle, query: queryOf(this.sequelize, handle) }, work, ENDINGS),
     );
   }
 }
@@ -62,12 +56,6 @@ interface SequelizeConnectionOwner {
   readonly connection: MysqlConnection;
 }
 
-const LEVELS: Readonly<Record<IsolationLevel, string>> = {
-  'read committed': 'READ COMMITTED',
-  'repeatable read': 'REPEATABLE READ',
-  serializable: 'SERIALIZABLE',
-};
-
 /** The form of `transaction` with a callback: that of its other overload. */
 interface ManagedTransactions<Transaction> {
   transaction<Result>(
@@ -81,7 +69,7 @@ function inTransaction<Transaction, Result>(
   { isolation }: TransactionOptions,
   work: (transaction: Transaction) => Promise<Result>,
 ): Promise<Result> {
-  const options = isolation === undefined ? {} : { isolationLevel: LEVELS[isolation] };
+  const options = isolation === undefined ? {} : { isolationLevel: SQL_LEVELS[isolation] };
   return (sequelize as unknown as ManagedTransactions<Transaction>).transaction(options, work);
 }
 

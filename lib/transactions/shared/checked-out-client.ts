@@ -1,5 +1,6 @@
 import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import { StoreReplyMismatchedError } from '../../core/errors/errors.js';
+import { CheckedOutOfPool } from './checked-out.js';
 import {
   beginWithin,
   TransactionAbortedError,
@@ -9,15 +10,9 @@ import {
 import type { PgConnection, PgPool, PgResult } from './pg-pool.js';
 
 /** A connection checked out from the pool for one transaction. */
-export class CheckedOutClient {
-  private readonly losing = new AbortController();
-  /** The error of further statements, once set. */
-  private rejection: (() => Error) | undefined;
-  /** Whether no transaction is open, so that the connection may be reused. */
-  private isClean = true;
-  private isReturned = false;
-
+export class CheckedOutClient extends CheckedOutOfPool {
   private constructor(private readonly connection: PgConnection) {
+    super();
     // The pool does not listen to a checked-out connection, and an unhandled error ends the process.
     connection.on('error', this.onLost);
     connection.on('end', this.onLost);
@@ -31,11 +26,6 @@ export class CheckedOutClient {
         else resolve(new CheckedOutClient(connection));
       });
     });
-  }
-
-  /** Aborted when the connection is lost. */
-  get lost(): AbortSignal {
-    return this.losing.signal;
   }
 
   /** @throws the error of the connection, or that no reply arrived in time: then the connection was cut. */
@@ -79,23 +69,11 @@ export class CheckedOutClient {
     );
   }
 
-  /** Closes the connection, regardless of running statements. */
-  cut(): void {
-    this.rejection ??= () => new Error('The connection of the transaction was cut.');
-    this.isClean = false;
-    this.release();
-  }
-
-  /** Returns the connection to the pool, or closes it if a transaction is still open. */
-  release(): void {
-    if (this.isReturned) return;
-    this.isReturned = true;
-    this.connection.release(!this.isClean || this.lost.aborted);
+  protected override giveBack(mayBeReused: boolean): void {
+    this.connection.release(!mayBeReused);
     this.connection.off('error', this.onLost);
     this.connection.off('end', this.onLost);
   }
-
-  private readonly onLost = () => this.losing.abort();
 }
 
 /** Any other reply is another statement's: the next user of the connection would get replies of this transaction. */

@@ -1,5 +1,6 @@
 import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import { asError } from '../../core/errors/errors.js';
+import { CheckedOutOfPool } from './checked-out.js';
 import { isTransactionControl } from './checked-out-client.js';
 import {
   beginWithin,
@@ -16,15 +17,9 @@ import type {
 import { isMysqlConflict } from './mysql-unit-of-work.js';
 
 /** A connection checked out from the pool for one transaction. */
-export class CheckedOutConnection {
-  private readonly losing = new AbortController();
-  /** The error of further statements, once set. */
-  private rejection: (() => Error) | undefined;
-  /** Whether no transaction is open, so that the connection may be reused. */
-  private isClean = true;
-  private isReturned = false;
-
+export class CheckedOutConnection extends CheckedOutOfPool {
   private constructor(private readonly connection: MysqlConnection) {
+    super();
     connection.on('error', this.onLost);
   }
 
@@ -35,11 +30,6 @@ export class CheckedOutConnection {
         else reject(asError(error));
       });
     });
-  }
-
-  /** Aborted when the connection is lost. */
-  get lost(): AbortSignal {
-    return this.losing.signal;
   }
 
   async begin({ isolation, timeoutMs }: TransactionOptions): Promise<void> {
@@ -80,7 +70,7 @@ export class CheckedOutConnection {
 
   /** Never rejects: if it fails, the connection is closed, and the transaction with it. */
   async rollBack(): Promise<void> {
-    if (this.isReturned || this.isClean) return;
+    if (this.isGivenBack || this.isClean) return;
     this.rejection ??= () => new TransactionOverError();
     await this.send('query', 'ROLLBACK', []).then(
       () => (this.isClean = true),
@@ -88,18 +78,8 @@ export class CheckedOutConnection {
     );
   }
 
-  /** Closes the connection, regardless of running statements. */
-  cut(): void {
-    this.rejection ??= () => new Error('The connection of the transaction was cut.');
-    this.isClean = false;
-    this.release();
-  }
-
-  /** Returns the connection to the pool, or closes it if a transaction is still open. */
-  release(): void {
-    if (this.isReturned) return;
-    this.isReturned = true;
-    if (this.isClean && !this.lost.aborted) {
+  protected override giveBack(mayBeReused: boolean): void {
+    if (mayBeReused) {
       this.connection.removeListener('error', this.onLost);
       this.connection.release();
     } else {
@@ -141,6 +121,4 @@ export class CheckedOutConnection {
       });
     });
   }
-
-  private readonly onLost = () => this.losing.abort();
 }

@@ -9,6 +9,45 @@ interface CheckedOut {
   release(): void | Promise<void>;
 }
 
+/** A connection that a pool has lent for one transaction. */
+export abstract class CheckedOutOfPool {
+  private readonly losing = new AbortController();
+  private isReturned = false;
+  /** The error of further statements, once set. */
+  protected rejection: (() => Error) | undefined;
+  /** Whether no transaction is open, so that the connection may be reused. */
+  protected isClean = true;
+
+  /** Aborted when the connection is lost. */
+  get lost(): AbortSignal {
+    return this.losing.signal;
+  }
+
+  /** Closes the connection, regardless of running statements. */
+  cut(): void {
+    this.rejection ??= () => new Error('The connection of the transaction was cut.');
+    this.isClean = false;
+    this.release();
+  }
+
+  /** Returns the connection to the pool, or closes it if a transaction is still open. */
+  release(): void {
+    if (this.isReturned) return;
+    this.isReturned = true;
+    this.giveBack(this.isClean && !this.lost.aborted);
+  }
+
+  protected get isGivenBack(): boolean {
+    return this.isReturned;
+  }
+
+  protected abstract giveBack(mayBeReused: boolean): void;
+
+  protected readonly onLost = (): void => {
+    this.losing.abort();
+  };
+}
+
 /** Runs `work` in a transaction that commits unless it throws, and gives the connection back. */
 export async function runOn<Result>(
   checkedOut: CheckedOut,

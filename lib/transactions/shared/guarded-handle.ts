@@ -40,17 +40,20 @@ export function guardHandle<Handle extends object>(
  * Calls `work` in a transaction of a library that neither closes its handle nor reports a COMMIT that PostgreSQL
  * replies to with ROLLBACK. Rejects statements on the handle once `work` is done, also during COMMIT.
  *
- * @param ends - whether a method of the handle would end the transaction: it rejects.
+ * @param endings - the methods of the handle that would end the transaction: they reject.
  * @returns the result, to be returned after COMMIT.
  * @throws {@link TransactionAbortedError} COMMIT would not commit.
  */
 export async function runGuarded<Handle extends object, Result>(
   transaction: SqlTransaction<Handle>,
   work: (transaction: SqlTransaction<Handle>) => Promise<Result>,
-  ends?: HandleLimits['ends'],
+  endings: readonly (string | symbol)[] = [],
 ): Promise<Result> {
   let isOver = false;
-  const handle = guardHandle(transaction.handle, { isOver: () => isOver, ...(ends && { ends }) });
+  const handle = guardHandle(transaction.handle, {
+    isOver: () => isOver,
+    ends: (method) => endings.includes(method),
+  });
   let result: Result;
   try {
     result = await work({ ...transaction, handle });

@@ -199,7 +199,8 @@ function isCallback(value: unknown): value is Callback {
   return typeof value === 'function';
 }
 
-function textOf(query: unknown): string {
+/** The text of a statement, which may stand in an object. */
+export function textOf(query: unknown): string {
   if (typeof query === 'string') return query;
   const sql = typeof query === 'object' && query !== null && 'sql' in query ? query.sql : '';
   return typeof sql === 'string' ? sql : '';

@@ -1,8 +1,4 @@
-import type {
-  IsolationLevel,
-  TransactionOptions,
-  UnitOfWork,
-} from '../../core/transaction/unit-of-work.js';
+import type { TransactionOptions, UnitOfWork } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import type { PgClient } from '../shared/executor-connections.js';
 import { runOn } from '../shared/checked-out.js';
@@ -17,7 +13,11 @@ import {
 import type { MysqlTransaction } from '../shared/mysql-transaction.js';
 import { MysqlUnitOfWork } from '../shared/mysql-unit-of-work.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
-import type { SqlTransaction, TransactionValue } from '../shared/sql-transaction.js';
+import {
+  SQL_LEVELS,
+  type SqlTransaction,
+  type TransactionValue,
+} from '../shared/sql-transaction.js';
 
 class TypeOrmOnPostgres<Manager extends object> extends PostgresUnitOfWork<Manager> {
   constructor(private readonly dataSource: TypeOrmDataSource<Manager>) {
@@ -148,12 +148,6 @@ export function isTypeOrmDataSource<Source>(
   );
 }
 
-const LEVELS: Readonly<Record<IsolationLevel, TypeOrmIsolationLevel>> = {
-  'read committed': 'READ COMMITTED',
-  'repeatable read': 'REPEATABLE READ',
-  serializable: 'SERIALIZABLE',
-};
-
 /** A query runner with a connection, checked out for one transaction. */
 class CheckedOutRunner<Manager> {
   private readonly losing = new AbortController();
@@ -184,7 +178,7 @@ class CheckedOutRunner<Manager> {
 
   /** @throws the error of TypeORM, or that no reply arrived in time: then the connection was cut. */
   begin({ isolation, timeoutMs }: TransactionOptions): Promise<void> {
-    const begun = this.runner.startTransaction(isolation && LEVELS[isolation]);
+    const begun = this.runner.startTransaction(isolation && SQL_LEVELS[isolation]);
     return beginWithin(timeoutMs, begun, () => this.cut());
   }
 
