@@ -91,7 +91,7 @@ function abandonedIn(root: string, abandoned: RecordList | string): HtmlValue {
   return html`<a href="${root}abandoned">${count}</a>, of ${scanned} records looked at`;
 }
 
-/** What its latest round could not decide: it tells nobody else. */
+/** What its latest round could not decide: only its event says so. */
 function leftIn(root: string, round: ReturnType<RecentEvents['round']>): HtmlValue {
   if (round === undefined) return 'no round in this process';
   const { unknown, failed } = round.report;

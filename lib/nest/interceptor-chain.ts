@@ -84,7 +84,7 @@ function emit(value: unknown, subscriber: Subscriber<unknown>): void {
   }
 }
 
-/** A body that nobody will read: nothing else would close its file, or stop what produces it. */
+/** An unread body: nothing else would close its file, or stop what produces it. */
 function discard(value: unknown): void {
   if (value instanceof StreamableFile) value.getStream().destroy();
   const source = value instanceof Response ? value.body : value;
@@ -95,6 +95,6 @@ function discard(value: unknown): void {
   const stopped = new Promise((resolve) => {
     resolve(Reflect.apply(stop, source, []));
   });
-  // What fails to stop has nobody to tell.
+  // There is no caller left for an error of it.
   stopped.catch(() => undefined);
 }

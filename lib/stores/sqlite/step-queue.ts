@@ -12,8 +12,8 @@ import { FileBusyError, type SqliteFile } from './sqlite-file.js';
 export type Step<Reply> = (rows: RecordRows, nowUs: number) => Reply;
 
 /**
- * The same by statements of which at most one writes, so that it needs no transaction: a step that nobody shares the commit
- * with then costs a third less. `undefined` if that did not do; nothing was written then.
+ * The same by statements of which at most one writes, so that it needs no transaction: a step that
+ * commits alone then costs a third less. `undefined` if that did not do; nothing was written then.
  */
 export type QuickStep<Reply> = Step<Reply | undefined>;
 
