@@ -121,11 +121,13 @@ export function writeLatin1(text: string, into: Buffer, start: number): void {
   for (let at = 0; at < text.length; at += 1) into[start + at] = text.charCodeAt(at);
 }
 
+/** Its content is no view of its own: who opens a seal would make another of it. */
 export interface Frame {
   readonly head: FrameHead;
-  /** The bytes of the head, which the seal authenticates. */
-  readonly headBytes: Buffer;
-  readonly content: Buffer;
+  /** The head, which the seal authenticates, and the content. */
+  readonly bytes: Buffer;
+  /** Where the content starts. */
+  readonly start: number;
 }
 
 /** @throws {@link UnreadableOutcome} for all that {@link encodeHead} does not write. */
@@ -146,8 +148,8 @@ export function decodeFrame(body: Uint8Array): Frame {
   const endsEarlyMs = (flags & ENDS_EARLY) === 0 ? undefined : bytes.u48();
   return {
     head: { seal, compression, isPointer, endsEarlyMs },
-    headBytes: bytes.read(),
-    content: bytes.rest(),
+    bytes: bytes.bytes,
+    start: bytes.at,
   };
 }
 
@@ -301,8 +303,8 @@ function u32(value: number): Buffer {
 
 /** Bytes that a store returned: of any length, and anything may be in them. */
 class Reader {
-  private readonly bytes: Buffer;
-  private at = 0;
+  readonly bytes: Buffer;
+  at = 0;
 
   constructor(bytes: Uint8Array) {
     this.bytes = asBuffer(bytes);
@@ -347,11 +349,6 @@ class Reader {
     this.at += count;
     if (this.at > this.bytes.length) throw new UnreadableOutcome('format');
     return start;
-  }
-
-  /** What was read so far. */
-  read(): Buffer {
-    return this.bytes.subarray(0, this.at);
   }
 
   rest(): Buffer {

@@ -348,12 +348,13 @@ export class OutcomeTransform {
   }
 
   private unsealed(
-    { head, headBytes, content }: Frame,
+    frame: Frame,
     binding: OutcomeBinding | OriginBinding,
   ): Buffer | Promise<Buffer> {
-    if (head.seal === undefined) return content;
+    const { seal } = frame.head;
+    if (seal === undefined) return frame.bytes.subarray(frame.start);
     if (this.sealing === undefined) throw new UnreadableOutcome('key');
-    return this.sealing.open(head.seal, headBytes, content, binding);
+    return this.sealing.open(seal, frame, binding);
   }
 }
 

@@ -10,7 +10,14 @@ import type { Scope } from '../record/scope.js';
 import { asBuffer } from '../util/as-buffer.js';
 import type { Clock } from '../util/clock.js';
 import { deleteOldest } from '../util/delete-oldest.js';
-import { NONCE_BYTES, SALT_BYTES, TAG_BYTES, writeLatin1, type SealHead } from './frame.js';
+import {
+  NONCE_BYTES,
+  SALT_BYTES,
+  TAG_BYTES,
+  writeLatin1,
+  type Frame,
+  type SealHead,
+} from './frame.js';
 import type { KeyById, KeyRing } from './key-ring.js';
 import { UnreadableOutcome } from './unreadable-outcome.js';
 
@@ -115,27 +122,25 @@ export class Sealing {
   /** @throws {@link UnreadableOutcome} if the key is unknown, or anything has been changed. */
   open(
     head: SealHead,
-    headBytes: Uint8Array,
-    content: Buffer,
+    frame: Frame,
     binding: OutcomeBinding | OriginBinding,
   ): Buffer | Promise<Buffer> {
     const scope = 'scope' in binding ? binding.scope : undefined;
     const found = this.ring.find(head.keyId, scope);
-    if (!(found instanceof Promise)) return this.openBy(found, head, headBytes, content, binding);
+    if (!(found instanceof Promise)) return this.openBy(found, head, frame, binding);
     // What the source rejects with was reported.
     const master = found.catch(() => undefined);
-    return master.then((key) => this.openBy(key, head, headBytes, content, binding));
+    return master.then((key) => this.openBy(key, head, frame, binding));
   }
 
   private openBy(
     master: KeyObject | undefined,
     head: SealHead,
-    headBytes: Uint8Array,
-    content: Buffer,
+    frame: Frame,
     binding: OutcomeBinding | OriginBinding,
   ): Buffer {
     if (master === undefined) throw new UnreadableOutcome('key');
-    return unseal(this.derivedKey(master, head), head.nonce, headBytes, content, binding);
+    return unseal(this.derivedKey(master, head), head.nonce, frame, binding);
   }
 
   private derivedKey(master: KeyObject, { keyId, salt }: SealHead): KeyObject {
@@ -161,7 +166,7 @@ export function seal(
   binding: OutcomeBinding | OriginBinding,
 ): void {
   const cipher = createCipheriv(CIPHER, key, head.nonce, CIPHER_OPTIONS);
-  cipher.setAAD(associated(frame.subarray(0, start), binding));
+  cipher.setAAD(associated(frame, start, binding));
   const end = frame.length - TAG_BYTES;
   frame.set(cipher.update(frame.subarray(start, end)), start);
   cipher.final();
@@ -171,16 +176,15 @@ export function seal(
 function unseal(
   key: KeyObject,
   nonce: Uint8Array,
-  headBytes: Uint8Array,
-  content: Buffer,
+  { bytes, start }: Frame,
   binding: OutcomeBinding | OriginBinding,
 ): Buffer {
-  const end = content.length - TAG_BYTES;
-  if (end < 0) throw new UnreadableOutcome('format');
+  const end = bytes.length - TAG_BYTES;
+  if (end < start) throw new UnreadableOutcome('format');
   const decipher = createDecipheriv(CIPHER, key, nonce, CIPHER_OPTIONS);
-  decipher.setAAD(associated(headBytes, binding));
-  decipher.setAuthTag(content.subarray(end));
-  const clear = decipher.update(content.subarray(0, end));
+  decipher.setAAD(associated(bytes, start, binding));
+  decipher.setAuthTag(bytes.subarray(end));
+  const clear = decipher.update(bytes.subarray(start, end));
   try {
     // Before any byte is used: only now it is known that they are the ones that were encrypted.
     decipher.final();
@@ -199,16 +203,21 @@ let lastView = scratch;
 /**
  * What is authenticated besides the content. None of its parts can run into another: the head and the record key tell
  * their lengths, and a state has no colon.
+ * @param frame - begins with `headBytes` of its head.
  * @returns bytes that are valid until the next call. A buffer for each call would double what a seal leaves behind.
  */
-function associated(headBytes: Uint8Array, binding: OutcomeBinding | OriginBinding): Buffer {
+function associated(
+  frame: Buffer,
+  headBytes: number,
+  binding: OutcomeBinding | OriginBinding,
+): Buffer {
   const { recordKey, state, fingerprint } = binding;
   const before = `${recordKey.length}:`;
-  const after = headBytes.length + before.length + recordKey.length;
+  const after = headBytes + before.length + recordKey.length;
   const bytes = scratchOf(after + state.length + 1 + fingerprint.length);
-  bytes.set(headBytes);
-  writeLatin1(before, bytes, headBytes.length);
-  writeLatin1(recordKey, bytes, headBytes.length + before.length);
+  for (let at = 0; at < headBytes; at += 1) bytes[at] = frame[at] ?? 0;
+  writeLatin1(before, bytes, headBytes);
+  writeLatin1(recordKey, bytes, headBytes + before.length);
   writeLatin1(state, bytes, after);
   writeLatin1(':', bytes, after + state.length);
   writeLatin1(fingerprint, bytes, after + state.length + 1);
@@ -229,6 +238,8 @@ function derive(master: KeyObject, salt: Uint8Array): KeyObject {
 /** Random bytes of many calls, drawn at once, as drawing costs more than the bytes. Each is given out once. */
 class RandomBytes {
   private readonly pool: Buffer;
+  /** A copy of so few bytes costs less than a view of them. */
+  private readonly drawn: Buffer;
   private used: number;
 
   constructor(
@@ -236,6 +247,7 @@ class RandomBytes {
     private readonly clock: Clock,
   ) {
     this.pool = Buffer.alloc(length * 256);
+    this.drawn = Buffer.alloc(length);
     this.used = this.pool.length;
   }
 
@@ -245,8 +257,9 @@ class RandomBytes {
       this.clock.randomFill(this.pool);
       this.used = 0;
     }
-    const start = this.used;
-    this.used += this.length;
-    return this.pool.subarray(start, this.used);
+    const { pool, drawn, length, used } = this;
+    for (let at = 0; at < length; at += 1) drawn[at] = pool[used + at] ?? 0;
+    this.used += length;
+    return drawn;
   }
 }

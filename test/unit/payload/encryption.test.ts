@@ -90,7 +90,7 @@ describe('an encrypted outcome', () => {
   it('is not read with another length in its head', async () => {
     const { pack, unpack } = await opened(KEYS, { compression: { thresholdBytes: 64 } });
     const { header, body } = await pack(outcome);
-    const lengthAt = decodeFrame(body).headBytes.length - 4;
+    const lengthAt = decodeFrame(body).start - 4;
     for (let bit = 0; bit < 24; bit += 1) {
       const changed = Buffer.from(body);
       changed[lengthAt + 1 + (bit >> 3)]! ^= 1 << (bit & 7);

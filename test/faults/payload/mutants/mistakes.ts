@@ -52,8 +52,8 @@ export const PAYLOAD_MISTAKES: readonly PayloadMistake[] = [
     [
       'the head is not authenticated',
       'with another length in its head',
-      'bytes.set(headBytes);',
-      'bytes.fill(0, 0, headBytes.length);',
+      'bytes[at] = frame[at] ?? 0;',
+      'bytes[at] = 0;',
     ],
     [
       'the tag is not verified',
