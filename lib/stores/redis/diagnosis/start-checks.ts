@@ -8,6 +8,7 @@ import {
   StoreConfigurationError,
 } from '../../../core/errors/errors.js';
 import type { RedisLink } from '../link/redis-link.js';
+import { isQueued } from '../link/reply-order.js';
 import type { Question } from '../scripts/question.js';
 import type { ScriptSender } from '../scripts/script-sender.js';
 
@@ -85,7 +86,7 @@ function infoOf(link: RedisLink): Question {
         },
       });
     },
-    isOwn: isInfo,
+    isOwn: (reply) => isInfo(reply) && !isQueued(reply),
   };
 }
 

@@ -170,13 +170,14 @@ class Sending<Result> implements DeadlineListener, Asked {
   }
 
   onReply(reply: unknown, order: ReplyOrder, unreplicated?: unknown): void {
-    if (isQueued(reply)) {
-      // Another attempt would add a command to the application's transaction.
-      this.settle(new StoreOutcomeUnknownError(QUEUED, { isRejection: true }));
-      return;
-    }
     if (!this.isOwn(reply)) {
-      this.settle(order.broken());
+      // Another attempt would add a command to the application's transaction.
+      const isOfTransaction = isQueued(reply);
+      this.settle(
+        isOfTransaction
+          ? new StoreOutcomeUnknownError(QUEUED, { isRejection: true })
+          : order.broken(),
+      );
       return;
     }
     order.confirmed();
