@@ -1,4 +1,3 @@
-import { AsyncResource } from 'node:async_hooks';
 import {
   StreamableFile,
   type CallHandler,
@@ -7,6 +6,7 @@ import {
 } from '@nestjs/common';
 import { from, isObservable, mergeAll, Observable, type Subscriber } from 'rxjs';
 import { isThenable } from '../core/util/maybe-async.js';
+import { inThisContext } from '../core/util/this-context.js';
 
 /**
  * Calls the interceptors of a request as Nest does: the first one at once, each other when the stream of the one before is
@@ -27,7 +27,8 @@ export async function callInTurn(
     handler,
   );
   const stream = outermost.intercept(context, turns);
-  return isThenable(stream) ? await stream : from(stream);
+  // Also what a promise gives is made a stream, or refused where it is none: Nest would send it as the handler's value.
+  return from(isThenable(stream) ? await stream : stream);
 }
 
 /** An interceptor, and those after it. */
@@ -41,9 +42,9 @@ class Turn implements CallHandler {
 
   handle(): Observable<unknown> {
     if (this.isLast) return this.call() as Observable<unknown>;
-    const scope = new AsyncResource('IdempotencyTurn');
+    const call = inThisContext(() => this.call());
     return new Observable((subscriber) => {
-      const stream = scope.runInAsyncScope(() => this.call());
+      const stream = call();
       return (isThenable(stream) ? from(stream).pipe(mergeAll()) : from(stream)).subscribe(
         subscriber,
       );
@@ -60,9 +61,9 @@ class HandlerCall implements CallHandler {
   constructor(private readonly next: () => Promise<unknown>) {}
 
   handle(): Observable<unknown> {
-    const scope = new AsyncResource('IdempotencyHandler');
+    const next = inThisContext(this.next);
     return new Observable((subscriber) => {
-      scope.runInAsyncScope(this.next).then(
+      next().then(
         (value) => {
           emit(value, subscriber);
         },

@@ -1,5 +1,6 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { defer, lastValueFrom, type Observable } from 'rxjs';
+import { inThisContext } from '../../core/util/this-context.js';
 import { valueOf, type CallTransport } from '../call/call-transport.js';
 import { toFieldError } from './field-error.js';
 import { misnamedIn } from './field-key.js';
@@ -17,7 +18,7 @@ export class GraphqlTransport {
     next: CallHandler,
     route: GraphqlRoute,
   ): Observable<unknown> {
-    return defer(() => this.settle(context, next, route));
+    return defer(inThisContext(() => this.settle(context, next, route)));
   }
 
   private async settle(

@@ -6,6 +6,7 @@ import type { Services } from '../../core/operation/recovery.js';
 import type { UnprotectedReason } from '../../core/record/events.js';
 import type { GuardedSurrounding } from '../../core/telemetry/telemetries.js';
 import { hasCode, IdempotencyOptionsError } from '../../core/errors/errors.js';
+import { inThisContext } from '../../core/util/this-context.js';
 import { SymbolSlot } from '../../core/util/symbol-slot.js';
 import { isEnabled, isUnprotectedMethod } from '../common/ask-option.js';
 import { misnamedKey } from '../common/misnamed-key.js';
@@ -63,7 +64,7 @@ export class HttpTransport {
     const http = context.switchToHttp();
     const exchange = httpExchange(http.getRequest(), http.getResponse());
     if (isUnprotectedMethod(exchange.request.method)) return next.handle();
-    const stream = new Observable((subscriber) => {
+    const subscribe = (subscriber: Subscriber<unknown>) => {
       const pendingRequest =
         this.pendingRequests.get(exchange.request) ?? this.newRequest(context, exchange, route);
       pendingRequest.waiting += 1;
@@ -86,14 +87,17 @@ export class HttpTransport {
           subscriber.error(error);
         },
       );
-    });
-    if (this.engine.telemetry.around === undefined) return stream;
-    return new Observable((subscriber) => {
-      const surrounding = this.surroundingOf(exchange, route);
-      if (surrounding === undefined) return stream.subscribe(subscriber);
-      const error = endWithResponse(surrounding, exchange);
-      return surrounding.run(() => stream.pipe(tap({ error })).subscribe(subscriber));
-    });
+    };
+    if (this.engine.telemetry.around === undefined) return new Observable(inThisContext(subscribe));
+    const stream = new Observable(subscribe);
+    return new Observable(
+      inThisContext((subscriber) => {
+        const surrounding = this.surroundingOf(exchange, route);
+        if (surrounding === undefined) return stream.subscribe(subscriber);
+        const error = endWithResponse(surrounding, exchange);
+        return surrounding.run(() => stream.pipe(tap({ error })).subscribe(subscriber));
+      }),
+    );
   }
 
   isFast(context: ExecutionContext, route: HttpRoute): boolean {

@@ -1,6 +1,7 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { Observable, type Subscriber } from 'rxjs';
 import type { Clock } from '../../core/util/clock.js';
+import { inThisContext } from '../../core/util/this-context.js';
 import { OperationRejectedError } from '../../core/errors/errors.js';
 import type { CallTransport } from '../call/call-transport.js';
 import type { RejectionMapper } from '../call/rejection-errors.js';
@@ -28,15 +29,17 @@ export class MessageTransport {
     next: CallHandler,
     route: MessageRoute,
   ): Observable<unknown> {
-    return new Observable((subscriber) => {
-      const { operation, isEventHandler } = route;
-      const delivery = deliveryOf(rpcSource(context), operation, isEventHandler);
-      this.handle(context, next, route, delivery, subscriber).catch((error: unknown) => {
-        // Not the message's fault (a package cannot be loaded, say).
-        subscriber.error(error);
-        delivery.rabbitMq?.acknowledge(RETURNED);
-      });
-    });
+    return new Observable(
+      inThisContext((subscriber) => {
+        const { operation, isEventHandler } = route;
+        const delivery = deliveryOf(rpcSource(context), operation, isEventHandler);
+        this.handle(context, next, route, delivery, subscriber).catch((error: unknown) => {
+          // Not the message's fault (a package cannot be loaded, say).
+          subscriber.error(error);
+          delivery.rabbitMq?.acknowledge(RETURNED);
+        });
+      }),
+    );
   }
 
   /** Replies to the client first, then acknowledges. */

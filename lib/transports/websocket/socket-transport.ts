@@ -1,6 +1,7 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { concatAll, defer, finalize, from, lastValueFrom, toArray, type Observable } from 'rxjs';
 import { missingPeer } from '../../core/util/missing-peer.js';
+import { inThisContext } from '../../core/util/this-context.js';
 import { requirePeer } from '../../core/util/peers.js';
 import type { Bypass, Call } from '../call/call.js';
 import type { CallTransport } from '../call/call-transport.js';
@@ -16,9 +17,12 @@ export class SocketTransport {
 
   /** Runs the handler, or emits its stored values instead. */
   intercept(context: ExecutionContext, next: CallHandler, route: ValueRoute): Observable<unknown> {
+    const handle = inThisContext((disconnect: AbortController) =>
+      this.handle(context, next, route, disconnect.signal),
+    );
     return defer(() => {
       const disconnect = new AbortController();
-      return from(this.handle(context, next, route, disconnect.signal)).pipe(
+      return from(handle(disconnect)).pipe(
         concatAll(),
         // Nest's adapters unsubscribe when the client disconnects; the handler still runs to its end.
         finalize(() => {

@@ -1,5 +1,6 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { ExecutionContext } from '@nestjs/common';
+import type { ExecutionContext, NestInterceptor } from '@nestjs/common';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { platforms } from '../../support/http/combinations.js';
 import { useServer } from '../../support/servers/use-server.js';
@@ -206,5 +207,38 @@ describe('callers that share their keys', () => {
     const first = await send(unknownAlone, 'alice', key);
     expect(await send(unknownAlone, 'bob', key)).not.toEqual(first);
     expect(ledger).toHaveLength(2);
+  });
+});
+
+describe.each(platforms)('an async context around next.handle() on %s', (platform) => {
+  const tenants = new AsyncLocalStorage<string>();
+  const seen: unknown[] = [];
+  /** As a handler without `@Idempotent()` sees it: Nest calls the handler in the context in which it was asked for. */
+  const around: NestInterceptor = {
+    intercept: (_, next) => tenants.run('acme', () => next.handle()),
+  };
+
+  describe.each([true, false])('with fastPath: %s', (fastPath) => {
+    const app = useServer(() =>
+      startHybridApp({
+        platform,
+        work: () => seen.push(tenants.getStore()),
+        options: {
+          store: memoryStore(),
+          key: { from: () => `${String(tenants.getStore())}-${newKey()}` },
+          caller: { scope: () => tenants.getStore() },
+          http: { fastPath },
+        },
+        around,
+      }),
+    );
+
+    it('is that of key, caller and handler', async () => {
+      seen.length = 0;
+      for (const context of app.contexts) {
+        expect(await app.ask(context, { content: {} })).toEqual({ value: seen.length });
+      }
+      expect(seen).toEqual(app.contexts.map(() => 'acme'));
+    });
   });
 });

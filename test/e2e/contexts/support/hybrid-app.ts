@@ -1,5 +1,13 @@
 import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
-import { Body, Controller, Post, type ExecutionContext } from '@nestjs/common';
+import {
+  applyDecorators,
+  Body,
+  Controller,
+  Post,
+  UseInterceptors,
+  type ExecutionContext,
+  type NestInterceptor,
+} from '@nestjs/common';
 import {
   Args,
   GraphQLModule,
@@ -56,6 +64,8 @@ export interface StartHybridApp {
   readonly work: Work;
   /** Of each handler. */
   readonly own?: IdempotencyOptions;
+  /** Outside of each handler's operation. */
+  readonly around?: NestInterceptor;
 }
 
 class AnyValue {
@@ -93,11 +103,15 @@ export async function startHybridApp({
   options,
   work,
   own = {},
+  around,
 }: StartHybridApp): Promise<HybridApp> {
+  const Protected = (options: IdempotencyOptions) =>
+    applyDecorators(...(around ? [UseInterceptors(around)] : []), Idempotent(options));
+
   @Controller()
   class Route {
     @Post('pay')
-    @Idempotent(own)
+    @Protected(own)
     async pay(@Body() content: object) {
       return { value: await work({ ...content }) };
     }
@@ -106,7 +120,7 @@ export async function startHybridApp({
   @Controller()
   class Consumer {
     @MessagePattern('pay')
-    @Idempotent({ ...own, operation: 'billing.pay', message: { consumer: 'billing' } })
+    @Protected({ ...own, operation: 'billing.pay', message: { consumer: 'billing' } })
     pay(@Payload() content: object) {
       return work({ ...content });
     }
@@ -115,7 +129,7 @@ export async function startHybridApp({
   @WebSocketGateway()
   class Gateway {
     @SubscribeMessage('pay')
-    @Idempotent(own)
+    @Protected(own)
     async pay(@MessageBody() content: object) {
       return { event: 'paid', data: await work({ ...content }) };
     }
@@ -129,7 +143,7 @@ export async function startHybridApp({
     }
 
     @Mutation(() => Int)
-    @Idempotent(own)
+    @Protected(own)
     pay(@Args('input', { type: () => AnyValue }) input: object) {
       return work({ ...input });
     }

@@ -31,6 +31,7 @@ import {
   EMPTY,
   from,
   ignoreElements,
+  lastValueFrom,
   map,
   Observable,
   of,
@@ -417,6 +418,14 @@ const Outer = controllerOf('OuterController', {
     respond,
   ],
   nothing: [Idempotent(), Around((() => undefined) as unknown as Around), respond],
+  'no-stream': [Idempotent(), Around((async () => ({ paid: true })) as unknown as Around), respond],
+  'forgets-to-return': [
+    Idempotent(),
+    Around((async (next: CallHandler) => {
+      await lastValueFrom(next.handle());
+    }) as unknown as Around),
+    respond,
+  ],
   'inner-throws': [
     Idempotent(),
     Around(() => {
@@ -482,7 +491,7 @@ describe.each(platforms)("interceptors outside of this library's on %s", (platfo
 
   it.each([
     ...['throws', 'asynchronous', 'rejects', 'nothing', 'inner-throws', 'ordered'],
-    ...['surrounded', 'twice', 'retried'],
+    ...['surrounded', 'twice', 'retried', 'no-stream', 'forgets-to-return'],
   ])("see the same on the fast path as through Nest's streams: %s", async (path) => {
     const seen = [];
     for (const app of apps) {
