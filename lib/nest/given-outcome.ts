@@ -1,5 +1,11 @@
+import { jsonCodec } from '../codecs/json/json-codec.js';
 import { IdempotencyOptionsError, ValueNotStorableError } from '../core/errors/errors.js';
-import { throwOptionError } from '../core/options/option-checks.js';
+import {
+  checkNames,
+  isSettings,
+  throwOptionError,
+  typeName,
+} from '../core/options/option-checks.js';
 import type { EncodedOutcome, GivenOutcome } from '../core/operator/operator.js';
 import type { ResolvedProtocolOptions } from '../core/operation/options.js';
 import type { Transport } from '../core/record/events.js';
@@ -15,10 +21,29 @@ export interface KnownOperation {
 
 const MAX_BYTES = 65_536;
 
+const NAMES: Readonly<Record<GivenOutcome['kind'], ReadonlySet<string>>> = {
+  value: new Set(['kind', 'value']),
+  answer: new Set(['kind', 'status', 'headers', 'body']),
+};
+
+/** HTTP has no body for them. */
+const BODILESS: readonly number[] = [204, 205, 304];
+
 const HEADERS: readonly string[] = [
   ...['content-type', 'content-language', 'content-disposition'],
   ...['location', 'link', 'etag', 'cache-control', 'retry-after'],
 ];
+
+/** What JavaScript or a file gave. A name that is unknown may be a body that no retry would get. */
+export function checkGiven(given: unknown): asserts given is GivenOutcome {
+  if (!isSettings(given)) throwOptionError('with', 'an object', typeName(given));
+  const { kind } = given;
+  if (kind !== 'value' && kind !== 'answer') {
+    throwOptionError('with.kind', "'value' or 'answer'", typeName(kind));
+  }
+  checkNames('"with"', given, NAMES[kind]);
+  if (kind === 'value' && !('value' in given)) throwOptionError('with.value', 'given', undefined);
+}
 
 /**
  * @param known - `undefined` for an operation that only its calls know, or an application that is not here.
@@ -62,6 +87,10 @@ function answerOf({ status, headers = {}, body }: GivenOutcome & { kind: 'answer
   if (!Number.isInteger(status) || status < 200 || status > 599) {
     throwOptionError('with.status', 'an integer from 200 to 599', status);
   }
+  if (!isSettings(headers)) throwOptionError('with.headers', 'an object', typeName(headers));
+  if (body !== undefined && BODILESS.includes(status)) {
+    throwOptionError('with.body', `omitted for the status ${String(status)}`, typeName(body));
+  }
   const sent: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {
     const lower = name.toLowerCase();
@@ -78,19 +107,17 @@ function answerOf({ status, headers = {}, body }: GivenOutcome & { kind: 'answer
   return encodeResponse({ status, headers: sent, body: bytes });
 }
 
+const BODY_CODEC = jsonCodec({ dates: 'text' });
+
 function bodyOf(body: unknown): readonly [bytes: Uint8Array, type: string | undefined] {
   if (body === undefined) return [new Uint8Array(), undefined];
   if (body instanceof Uint8Array) return [body, 'application/octet-stream'];
   if (typeof body === 'string') return [Buffer.from(body), 'text/plain; charset=utf-8'];
-  const text = jsonOf(body);
-  if (text === undefined) throwOptionError('with.body', 'a text, bytes or JSON', typeof body);
-  return [Buffer.from(text), 'application/json; charset=utf-8'];
-}
-
-function jsonOf(body: unknown): string | undefined {
+  // As a value is encoded, so that nothing is lost: `JSON.stringify` makes {} of a Map, of a buffer and of a promise.
   try {
-    return JSON.stringify(body);
+    return [BODY_CODEC.encode(body), 'application/json; charset=utf-8'];
   } catch {
-    return undefined;
+    // Not its message: it may show the body.
+    return throwOptionError('with.body', 'a text, a Uint8Array or JSON', typeName(body));
   }
 }

@@ -1,9 +1,16 @@
 import type { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import { IdempotencyOptionsError } from '../core/errors/errors.js';
 import type { Duration } from '../core/options/duration.js';
-import { checkDuration, throwOptionError } from '../core/options/option-checks.js';
+import {
+  checkBoolean,
+  checkDuration,
+  checkInteger,
+  checkNames,
+  throwOptionError,
+} from '../core/options/option-checks.js';
 import { isText } from '../core/options/option-schema.js';
 import {
+  checkActOptions,
   Operator,
   pauseAfter,
   type ActionOptions,
@@ -15,10 +22,10 @@ import {
 import type { AuditEntry, OperatorAction } from '../core/operator/operator-options.js';
 import { sheetOf, type RecordRef, type RecordSheet } from '../core/operator/record-sheet.js';
 import { RECORD_KEY_LENGTH } from '../core/record/record-key.js';
-import type { RecordKey, RecordState } from '../core/record/record.js';
+import { RECORD_STATES, type RecordKey, type RecordState } from '../core/record/record.js';
 import { givenScope, readScope, type Scope, type ScopePart } from '../core/record/scope.js';
 import { jitteredPause } from '../core/util/time.js';
-import { encodedOutcome } from './given-outcome.js';
+import { checkGiven, encodedOutcome } from './given-outcome.js';
 import {
   resolveModuleOptions,
   type IdempotencyModuleOptions,
@@ -134,6 +141,7 @@ export class IdempotencyRecords {
    * an unknown caller was not found though there are more records, or without `annotate.tags`.
    */
   async find(query: RecordQuery): Promise<readonly RecordSheet[]> {
+    checkNames('IdempotencyRecords.find()', query, QUERY);
     const { key, scope, operation } = query;
     checkKey(key);
     if (scope === undefined && 'scope' in query) {
@@ -203,7 +211,10 @@ export class IdempotencyRecords {
    * @throws {@link IdempotencyOptionsError} if the store cannot list records, or if they do not say what is asked for.
    */
   async list(filter: RecordFilter = {}, position: ListPosition = {}): Promise<RecordList> {
+    checkFilter(filter);
+    checkNames('a page of records', position, POSITION);
     const { limit = 100, cursor = '' } = position;
+    if (typeof cursor !== 'string') throwOptionError('cursor', 'of this list', typeof cursor);
     if (!Number.isInteger(limit) || limit < 1 || limit > 500) {
       throwOptionError('limit', 'an integer from 1 to 500', limit);
     }
@@ -246,8 +257,10 @@ export class IdempotencyRecords {
    * @throws {@link StoreUnavailableError}, {@link StoreOutcomeUnknownError} without a reply of the store.
    */
   async act(action: OperatorAction, ref: RecordRef, options: ActOptions): Promise<ActionResult> {
+    checkActOptions(options);
     const { with: given } = options;
     if (given === undefined) return this.operator.act(action, ref, options);
+    checkGiven(given);
     if (action !== 'complete') throwOptionError('with', `omitted for "${action}"`, given.kind);
     return this.operator.act(action, ref, options, await this.encoded(ref, given, options));
   }
@@ -331,6 +344,7 @@ export class IdempotencyRecords {
     filter: RecordFilter,
     { limit = MAX_PLAN }: { readonly limit?: number } = {},
   ): Promise<BulkPlan> {
+    checkInteger('limit', limit, 1, Number.MAX_SAFE_INTEGER);
     const most = Math.min(limit, MAX_PLAN);
     const records: RecordSheet[] = [];
     for await (const sheet of this.all(filter)) {
@@ -351,6 +365,7 @@ export class IdempotencyRecords {
     },
   ): AsyncGenerator<ActionResult, void, undefined> {
     const { perSecond = 100, signal, ...how } = options;
+    checkActOptions(how);
     if (!Number.isInteger(perSecond) || perSecond < 1 || perSecond > MAX_PER_SECOND) {
       throwOptionError('perSecond', `an integer from 1 to ${String(MAX_PER_SECOND)}`, perSecond);
     }
@@ -375,6 +390,9 @@ export class IdempotencyRecords {
       ...how
     }: ActionOptions & { readonly mode: 'redact' | 'delete'; readonly dryRun?: boolean },
   ): Promise<Erasure> {
+    if (!MODES.includes(mode)) throwOptionError('mode', `'redact' or 'delete'`, mode);
+    checkBoolean('dryRun', dryRun);
+    checkActOptions(how);
     const counts = { erased: 0, inProgress: 0, left: 0, bodiesLeft: 0 };
     for await (const sheet of this.all({ scope })) {
       const { actions, record } = sheet;
@@ -437,6 +455,26 @@ export class IdempotencyRecords {
     throw new IdempotencyOptionsError(
       'The records of a scope cannot be found: without the module option "protectDigests" the name of a record is a digest of scope, operation and key together. With it, a tag of the scope stands in front.',
     );
+  }
+}
+
+const QUERY: ReadonlySet<string> = new Set<keyof RecordQuery>(['key', 'scope', 'operation']);
+const POSITION: ReadonlySet<string> = new Set<keyof ListPosition>(['cursor', 'limit']);
+const FILTER: ReadonlySet<string> = new Set<keyof RecordFilter>([
+  ...(['states', 'lease', 'minAge', 'scope', 'operation', 'key'] as const),
+]);
+const MODES: readonly string[] = ['redact', 'delete'];
+
+/** What is misspelt would not filter, and an act on what was listed would be done to all records. */
+function checkFilter(filter: RecordFilter): void {
+  checkNames('a filter of records', filter, FILTER);
+  const { states = [], lease = 'over' }: { states?: unknown; lease?: unknown } = filter;
+  const known: readonly unknown[] = RECORD_STATES;
+  if (!Array.isArray(states) || !states.every((state) => known.includes(state))) {
+    throwOptionError('states', `a list of ${RECORD_STATES.join(', ')}`, states);
+  }
+  if (lease !== 'running' && lease !== 'over') {
+    throwOptionError('lease', "'running' or 'over'", lease);
   }
 }
 

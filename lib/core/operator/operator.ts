@@ -2,7 +2,12 @@ import type { IdempotencyEngine } from '../engine/idempotency-engine.js';
 import { unfinishedRetentionMs } from '../operation/options.js';
 import type { ResolvedProtocolOptions } from '../operation/options.js';
 import { AuditUnavailableError, IdempotencyOptionsError } from '../errors/errors.js';
-import { checkDuration, throwOptionError } from '../options/option-checks.js';
+import {
+  checkBoolean,
+  checkDuration,
+  checkNames,
+  throwOptionError,
+} from '../options/option-checks.js';
 import type { Duration } from '../options/duration.js';
 import type { AmendedRecord, IdempotencyRecord, List, RecordPage } from '../record/commands.js';
 import { annotationsIn } from '../record/annotations.js';
@@ -59,7 +64,7 @@ export type GivenOutcome =
       readonly status: number;
       /** Of `content-type`, `content-language`, `content-disposition`, `location`, `link`, `etag`, `cache-control` and `retry-after`. */
       readonly headers?: Readonly<Record<string, string>> | undefined;
-      /** A text, bytes, or else what is sent as JSON. @defaultValue none */
+      /** A text, a `Uint8Array`, or else what JSON can express. None for 204, 205 and 304. @defaultValue none */
       readonly body?: unknown;
     };
 
@@ -129,9 +134,8 @@ export class Operator {
     options: ActOptions,
     given?: EncodedOutcome,
   ): Promise<ActionResult> {
+    checkActOptions(options);
     const { actor, reason, evenIfRunning = false } = options;
-    checkText('actor', actor, 1, MAX_REASON);
-    checkText('reason', reason, MIN_REASON, MAX_REASON);
     const asked = this.changeOf(action, options);
     const { state, fence } = expected;
     const isApplicable = ALLOWED[action].includes(state);
@@ -324,6 +328,21 @@ const ALLOWED: Readonly<Record<OperatorAction, readonly RecordRef['expected']['s
   retain: FINISHED,
   delete: [...FINISHED, 'released'],
 };
+
+const ACT_OPTIONS: ReadonlySet<string> = new Set<keyof ActOptions>([
+  ...(['actor', 'reason', 'evenIfRunning', 'nothingHappened'] as const),
+  ...(['retention', 'with', 'operation'] as const),
+]);
+
+/** Before anything is read or done. @throws {@link IdempotencyOptionsError} */
+export function checkActOptions(options: ActOptions): void {
+  checkNames('an act', options, ACT_OPTIONS);
+  const { actor, reason, evenIfRunning = false, nothingHappened = false } = options;
+  checkText('actor', actor, 1, MAX_REASON);
+  checkText('reason', reason, MIN_REASON, MAX_REASON);
+  checkBoolean('evenIfRunning', evenIfRunning);
+  checkBoolean('nothingHappened', nothingHappened);
+}
 
 function checkText(option: string, value: unknown, min: number, max: number): void {
   if (typeof value === 'string' && value.trim().length >= min && value.length <= max) return;

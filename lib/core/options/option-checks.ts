@@ -42,6 +42,11 @@ export function checkFunction(option: string, value: unknown): void {
   if (typeof value !== 'function') throwOptionError(option, 'a function', value);
 }
 
+/** A text such as 'false', from a form or the environment, would count as true. */
+export function checkBoolean(option: string, value: unknown): void {
+  if (typeof value !== 'boolean') throwOptionError(option, 'true or false', typeof value);
+}
+
 /** Rejects unknown names: for a misspelt one, the default would silently apply. `remedies` are sentences by name. */
 export function checkNames(
   what: string,

@@ -10,10 +10,12 @@ import {
   IdempotencyService,
   Idempotent,
   staticKeys,
+  type ActionOptions,
   type ActOptions,
   type AuditEntry,
   type IdempotencyModuleOptions,
   type IdempotencyStore,
+  type GivenOutcome,
   type OperatorAction,
   type RecordSheet,
 } from 'nestjs-idempotency';
@@ -31,6 +33,9 @@ import { useServer } from '../../support/servers/use-server.js';
 import { untilSettled } from '../../support/waiting/until.js';
 
 const OPERATOR = { actor: 'mia', reason: 'the provider has it' };
+
+/** Another would be taken by what JavaScript gives. */
+type Erase = Parameters<IdempotencyRecords['erase']>[1];
 
 /** The effects, by key. */
 @Injectable()
@@ -177,6 +182,91 @@ describe('IdempotencyRecords', () => {
     expect(error).toMatchObject({ code: 'idempotency_options_invalid' });
     expect(error.message).toContain(says);
     expect((await records.explain(sheet.recordKey))!.expected).toEqual(sheet.expected);
+  });
+
+  it.each<[string, unknown, string]>([
+    ['a text', 'answer', 'with'],
+    ['null', null, 'with'],
+    ['another kind', { kind: 'anser', status: 200 }, 'with.kind'],
+    ['no kind', { status: 200 }, 'with.kind'],
+    ['no value', { kind: 'value' }, 'with.value'],
+    ['a misspelt name', { kind: 'answer', status: 200, boddy: 'paid' }, '"boddy"'],
+    ['no headers', { kind: 'answer', status: 200, headers: null }, 'with.headers'],
+    ['a Headers', { kind: 'answer', status: 200, headers: new Headers() }, 'with.headers'],
+    ['a Map of headers', { kind: 'answer', status: 200, headers: new Map() }, 'with.headers'],
+    ['a body of 204', { kind: 'answer', status: 204, body: 'paid' }, 'with.body'],
+    ['a body of 304', { kind: 'answer', status: 304, body: 'paid' }, 'with.body'],
+    ...[
+      new Map([['a', 1]]),
+      { buffer: new ArrayBuffer(3) },
+      new Uint16Array(2),
+      Promise.resolve(1),
+      { at: NaN },
+    ].map((body): [string, unknown, string] => [
+      `${Object.prototype.toString.call(body)} as a body`,
+      { kind: 'answer', status: 200, body },
+      'with.body',
+    ]),
+  ])('refuses %s in an answer, and does nothing', async (_, wrong, says) => {
+    const { records } = await started({ store });
+    const dead = await abandon(store, 'elsewhere.pay');
+    now += LEASE_MS;
+    const [sheet] = await records.find({
+      key: dead.key,
+      scope: 'alice',
+      operation: 'elsewhere.pay',
+    });
+    const given = { ...OPERATOR, operation: 'elsewhere.pay', with: wrong as GivenOutcome };
+    const error = await rejection(records.complete(sheet!, given));
+    expect(error).toMatchObject({ code: 'idempotency_options_invalid' });
+    expect(error.message).toContain(says);
+    expect(error.message).not.toContain('paid');
+    expect((await records.explain(sheet!.recordKey))!.expected).toEqual(sheet!.expected);
+  });
+
+  it.each<[string, (records: IdempotencyRecords, sheet: RecordSheet) => Promise<unknown>]>([
+    ['a filter', (records) => records.list({ state: ['completed'] } as object)],
+    ['a filter of a plan', (records) => records.plan('delete', { stats: [] } as object)],
+    ['a state', (records) => records.list({ states: ['complete' as never] })],
+    ['a list of states', (records) => records.list({ states: 'completed' as never })],
+    ['a lease', (records) => records.list({ lease: 'ended' as 'over' })],
+    ['no filter', (records) => records.list(null as never)],
+    ['a page', (records) => records.list({}, { curser: '0' } as object)],
+    ['a cursor', (records) => records.list({}, { cursor: 5 as never })],
+    ['a limit', (records) => records.plan('delete', {}, { limit: NaN })],
+    ['a query', (records) => records.find({ key: 'k-1', scop: 'alice' } as { key: string })],
+    [
+      'an act',
+      (records, sheet) => records.complete(sheet, { ...OPERATOR, wiht: {} } as ActionOptions),
+    ],
+    [
+      'a flag',
+      (records, sheet) => records.delete(sheet, { ...OPERATOR, evenIfRunning: 'false' as never }),
+    ],
+    ['no options', (records, sheet) => records.delete(sheet, null as never)],
+    ['a mode', (records) => records.erase('alice', { ...OPERATOR, mode: 'Delete' as 'delete' })],
+    [
+      'a dry run',
+      (records) => records.erase('alice', { ...OPERATOR, mode: 'delete', dryrun: true } as Erase),
+    ],
+    [
+      'the text of a flag',
+      (records) => records.erase('alice', { ...OPERATOR, mode: 'delete', dryRun: '' as never }),
+    ],
+    [
+      'a run',
+      (records, sheet) =>
+        records
+          .run({ action: 'delete', records: [sheet] }, { ...OPERATOR, persecond: 1 } as ActOptions)
+          .next(),
+    ],
+  ])('refuses %s that it does not know, and does nothing', async (_, ask) => {
+    const { records, dead, sheetOf } = await withDeadCall();
+    const sheet = await sheetOf(dead);
+    expect(await rejection(ask(records, sheet))).toMatchObject({
+      code: 'idempotency_options_invalid',
+    });
+    expect((await sheetOf(dead)).expected).toEqual(sheet.expected);
   });
 
   it('gives an outcome to what it completes alone', async () => {
