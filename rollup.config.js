@@ -21,6 +21,10 @@ const programs = Object.values(bin).map(stemOf);
 const inputOf = (stems) =>
   Object.fromEntries(stems.map((stem) => [stem, join(COMPILED, `${stem}.js`)]));
 
+/** tsc indents by four blanks, which were a ninth of the package. */
+const withTabs = (text) =>
+  text.replaceAll(/^(?: {4})+/gm, (blanks) => '\t'.repeat(blanks.length / 4));
+
 /** Each declaration that an entry needs, as tsc made it: for CommonJS, whose types an ES module may have as well. */
 const declarations = {
   name: 'declarations',
@@ -36,7 +40,9 @@ const declarations = {
       }
     };
     for (const stem of entries) add(`${stem}.d.ts`);
-    for (const [fileName, source] of needed) this.emitFile({ type: 'asset', fileName, source });
+    for (const [fileName, source] of needed) {
+      this.emitFile({ type: 'asset', fileName, source: withTabs(source) });
+    }
   },
 };
 
@@ -54,8 +60,8 @@ const sameDeclarations = {
 };
 
 /** What comments say to users stands in the declarations, and the rest in the repository. */
-const withoutComments = {
-  name: 'without comments',
+const withoutWeight = {
+  name: 'without weight',
   renderChunk(code) {
     const file = ts.createSourceFile('chunk.js', code, ts.ScriptTarget.Latest, true);
     const parts = [];
@@ -66,7 +72,7 @@ const withoutComments = {
       const before = code.slice(node.getFullStart(), node.getStart(file));
       const blanks = before.replaceAll(/\/\*(?!#__PURE__)[^]*?\*\/|\/\/.*/g, '');
       const lines = blanks.replaceAll(/[ \t]*\n\s*\n/g, '\n');
-      parts.push(lines, node.getText(file));
+      parts.push(withTabs(lines), node.getText(file));
     };
     add(file);
     return { code: parts.join(''), map: null };
@@ -149,7 +155,7 @@ export default [
       ...output,
       dir: 'dist/esm',
       format: 'es',
-      plugins: [withoutComments, sameDeclarations, ...(hasPeers ? [required] : [])],
+      plugins: [withoutWeight, sameDeclarations, ...(hasPeers ? [required] : [])],
     },
   },
   {
@@ -163,7 +169,7 @@ export default [
       interop: 'auto',
       // Jest supports import() only with an option, and so do projects whose Jest transforms the package.
       dynamicImportInCjs: false,
-      plugins: [withoutComments, declarations, commonJs],
+      plugins: [withoutWeight, declarations, commonJs],
     },
   },
 ];

@@ -11,12 +11,14 @@ interface DocumentedTopic {
   readonly text: string;
 }
 
+/** It has what the package leaves out, too: measurements, decisions, and what the scripts say of themselves. */
+const SITE = 'https://nestjs-idempotency.github.io/nestjs-idempotency/';
 const README = /(?:^|\/)README$/;
 /** How many lines of a page a search shows. */
 const LINES = 3;
 
 /**
- * Lists the pages; prints the one that `words` name, by its path, the end of its path, or the code of a problem; else
+ * Lists the pages, and where there are more; prints the one that `words` name, by its path, the end of its path, or the code of a problem; else
  * finds the pages that have all the words.
  *
  * @param program - the file that runs: the pages stand beside it in the package.
@@ -33,6 +35,7 @@ export function runDocs(
   if (words.length === 0) {
     const width = Math.max(...topics.map(({ name }) => name.length));
     print(topics.map(({ name, title }) => `${name.padEnd(width)}  ${title}\n`).join(''));
+    print(`More, such as measurements: ${SITE}\n`);
     return 0;
   }
   const [page, ...others] = words.length === 1 ? named(words[0] ?? '', topics) : [];
@@ -42,7 +45,7 @@ export function runDocs(
   }
   const found = topics.flatMap((topic) => linesWith(words, topic));
   print(found.join(''));
-  if (found.length === 0) print(`No page has "${words.join(' ')}".\n`);
+  if (found.length === 0) print(`No page has "${words.join(' ')}". More pages: ${SITE}\n`);
   return found.length === 0 ? 1 : 0;
 }
 
