@@ -7,7 +7,8 @@ import type {
   RecordState,
 } from './record.js';
 
-interface TimedCommand {
+/** What each command to a store has. */
+export interface TimedCommand {
   /** Milliseconds that the command may take, including resends. */
   readonly timeoutMs: number;
 }

@@ -5,14 +5,16 @@ import type { FinishedState, RecordKey } from './record.js';
 /** How a request came in. */
 export type Transport = 'http' | 'message' | 'websocket' | 'graphql' | 'call';
 
-interface OperationBase {
+/** What each event of an operation names. */
+export interface OperationBase {
   /** The operation's stable name. */
   readonly operation: string;
   /** Absent where the reconciler acts: it serves no request. */
   readonly transport?: Transport | undefined;
 }
 
-interface EventBase extends OperationBase {
+/** What each event of a record names. */
+export interface EventBase extends OperationBase {
   /** The record key. It correlates events without revealing the key or the caller. */
   readonly recordKey: RecordKey;
 }
@@ -155,7 +157,7 @@ export type LeaseLossReason =
   | 'connection_lost';
 
 /** Events of the store as a whole belong to no operation. */
-interface StoreEventBase {
+export interface StoreEventBase {
   readonly operation?: undefined;
   readonly transport?: undefined;
   readonly recordKey?: undefined;
@@ -186,13 +188,13 @@ export type ReplyMismatchedEvent = StoreEventBase & {
 export type ConsumerStopReason = 'cancelled' | 'channel_closed';
 
 /** What links an event to the execution that it is about. */
-interface Traced {
+export interface Traced {
   /** The trace of that execution, if its record has one. */
   readonly trace?: string | undefined;
 }
 
 /** The cause of a failure. */
-interface Caused {
+export interface Caused {
   readonly error: unknown;
   /**
    * The error's code or, without one, its class: up to 64 letters, digits and `_.:/-`. Safe to log: a database's message

@@ -49,6 +49,7 @@ export type {
   Release,
   ReleaseReply,
   StopWatching,
+  TimedCommand,
   Watch,
 } from '../record/commands.js';
 export {

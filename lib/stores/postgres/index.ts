@@ -5,7 +5,12 @@ export type {
   DeletionPace,
   DeletionReport,
 } from '../shared/deletion.js';
-export { postgresAudit, type PostgresAudit, type PostgresAuditOptions } from './postgres-audit.js';
+export {
+  postgresAudit,
+  type AuditTableOptions,
+  type PostgresAudit,
+  type PostgresAuditOptions,
+} from './postgres-audit.js';
 export type { PostgresJournalOptions } from './postgres-journal.js';
 export {
   postgresBlobs,
@@ -28,6 +33,7 @@ export {
   type PostgresIdempotencyStoreOptions,
 } from './postgres-idempotency-store.js';
 export type {
+  CommonOptions as PostgresCommonOptions,
   ExecutorOptions,
   OwnPoolOptions,
   PostgresConnectionOptions,

@@ -10,4 +10,9 @@ export {
   type DrizzleTransaction,
 } from './drizzle-unit-of-work.js';
 export { fromDrizzle, type DrizzleClientOwner } from './drizzle-executor.js';
-export type { PostgresExecutor } from '../shared/connections.js';
+export type {
+  PostgresConnection,
+  PostgresExecutor,
+  PostgresQuery,
+  PostgresResult,
+} from '../shared/connections.js';

@@ -5,4 +5,9 @@ export {
 } from '../shared/guarded-handle.js';
 export { knexUnitOfWork } from './knex-unit-of-work.js';
 export { fromKnex } from './knex-executor.js';
-export type { PostgresExecutor } from '../shared/connections.js';
+export type {
+  PostgresConnection,
+  PostgresExecutor,
+  PostgresQuery,
+  PostgresResult,
+} from '../shared/connections.js';

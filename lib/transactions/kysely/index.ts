@@ -5,4 +5,9 @@ export {
 } from '../shared/guarded-handle.js';
 export { kyselyUnitOfWork } from './kysely-unit-of-work.js';
 export { fromKysely } from './kysely-executor.js';
-export type { PostgresExecutor } from '../shared/connections.js';
+export type {
+  PostgresConnection,
+  PostgresExecutor,
+  PostgresQuery,
+  PostgresResult,
+} from '../shared/connections.js';

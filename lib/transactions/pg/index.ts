@@ -6,4 +6,10 @@ export {
 export type { PgConnection, PgPool, PgResult, PgTransaction } from '../shared/pg-pool.js';
 export { pgUnitOfWork } from './pg-unit-of-work.js';
 export { fromPg } from './pg-executor.js';
-export type { PostgresExecutor } from '../shared/connections.js';
+export type {
+  PostgresConnection,
+  PostgresExecutor,
+  PostgresPool,
+  PostgresQuery,
+  PostgresResult,
+} from '../shared/connections.js';

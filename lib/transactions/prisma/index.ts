@@ -11,4 +11,9 @@ export {
   type TransactionalPrismaClient,
 } from './prisma-unit-of-work.js';
 export { fromPrisma } from './prisma-executor.js';
-export type { PostgresExecutor } from '../shared/connections.js';
+export type {
+  PostgresConnection,
+  PostgresExecutor,
+  PostgresQuery,
+  PostgresResult,
+} from '../shared/connections.js';

@@ -11,4 +11,9 @@ export {
   type TypeOrmQueryRunner,
 } from './typeorm-unit-of-work.js';
 export { fromTypeOrm } from './typeorm-executor.js';
-export type { PostgresExecutor } from '../shared/connections.js';
+export type {
+  PostgresConnection,
+  PostgresExecutor,
+  PostgresQuery,
+  PostgresResult,
+} from '../shared/connections.js';

@@ -6,5 +6,6 @@ export {
   IdempotentFetchError,
   type IdempotencyProblemCode,
   type IdempotentFetchErrorCode,
+  type UnfinishedCall,
   type UnfinishedCode,
 } from './errors.js';

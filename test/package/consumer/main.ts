@@ -18,7 +18,17 @@ import {
 import { NestFactory, type AbstractHttpAdapter } from '@nestjs/core';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
-import { IdempotencyModule, IdempotencyStore, Idempotent } from 'nestjs-idempotency';
+import {
+  IdempotencyModule,
+  IdempotencyStore,
+  Idempotent,
+  currentIdempotencyContext,
+  type IdempotencyEvent,
+  type IdempotencyHealth,
+  type IdempotencyMeter,
+  type IdempotencyModuleOptions,
+  type IdempotencyRecords,
+} from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { prometheus } from 'nestjs-idempotency/prometheus';
 import { redisStore } from 'nestjs-idempotency/redis';
@@ -26,6 +36,19 @@ import { documentIdempotency } from 'nestjs-idempotency/swagger';
 import { IdempotencyHealthIndicator } from 'nestjs-idempotency/terminus';
 import { register } from 'prom-client';
 import { Observable } from 'rxjs';
+
+// Their types are named in this file's declarations alone.
+export const contextNow = () => currentIdempotencyContext();
+export const telemetry = () => prometheus();
+export const checked = (health: IdempotencyHealth) => health.check();
+export const leaseOf = (options: IdempotencyModuleOptions) => options.lease;
+export const unitOf = ({ unitOfWork }: IdempotencyModuleOptions) => unitOfWork;
+export const readingOf = (meter: IdempotencyMeter) => [...meter.read().operations.values()][0];
+export const takeover = (event: IdempotencyEvent) =>
+  event.type === 'takeover' ? event : undefined;
+export const listed = (records: IdempotencyRecords) => records.list();
+export const looked = (...[key, options]: Parameters<IdempotencyStore['inspect']>) =>
+  redisStore({ url: '' }).inspect(key, options);
 
 const { REDIS_URL: url, PLATFORM, FINGERPRINT, REQUEST_PATH } = process.env;
 

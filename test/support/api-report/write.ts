@@ -10,6 +10,7 @@ import {
 import { flattenDiagnosticMessageText, type Program } from 'typescript';
 import { projectRoot } from '../project-root.js';
 import { packageEntries } from '../typescript/package-entries.mjs';
+import { unnamedTypes } from './unnamed-types.js';
 
 // With --check it writes nothing and fails if a report is stale.
 const checks = process.argv.includes('--check');
@@ -41,7 +42,7 @@ const configs = [...packageEntries(projectRoot)].map(([name, { source }]) => {
       messages: { extractorMessageReporting: SILENT, tsdocMessageReporting: SILENT },
     },
   });
-  return { report, config };
+  return { name, report, config };
 });
 
 mkdirSync(REPORTS, { recursive: true });
@@ -62,6 +63,13 @@ for (const file of program.getSourceFiles()) {
       `${file.fileName} does not compile: ${flattenDiagnosticMessageText(messageText, ' ')}`,
     );
   }
+}
+/** Each application has these, or may import them without a library of its own. */
+const SHARED = ['', '/store', '/transactions'].map((entry) => `nestjs-idempotency${entry}`);
+const files = configs.map(({ name, config }) => ({ name, file: config.mainEntryPointFilePath }));
+const unnamed = unnamedTypes(program, files, SHARED);
+if (unnamed.length > 0) {
+  throw new Error(`Public signatures name what no entry exports:\n${unnamed.join('\n')}`);
 }
 for (const { report, config } of configs) {
   const { apiReportChanged, errorCount } = Extractor.invoke(config, {

@@ -7,4 +7,5 @@ export {
   type NodeRedisUserClientOptions,
 } from './node-redis-store.js';
 export { RedisIdempotencyStore } from '../redis-idempotency-store.js';
+export type { RedisJournalOptions } from '../redis-journal.js';
 export type { WaitReplicas } from '../redis-store-options.js';
