@@ -24,14 +24,6 @@ const LIMITS = { '2. Protect': 5, '3. Survive': 10, '4. Test': 15 };
 /** The ports that the pages name: of the applications, and of Redis. */
 const PORTS = ['3000', '3001', '3002', '6379'];
 
-/** Spares the registry, and prints no advertisement. Nothing of it is needed for a page's commands to succeed. */
-const NPM = {
-  npm_config_prefer_offline: 'true',
-  npm_config_audit: 'false',
-  npm_config_fund: 'false',
-  npm_config_update_notifier: 'false',
-};
-
 const tarball = useTarball({ declarations: true });
 const tables: string[] = [];
 
@@ -124,7 +116,7 @@ describe.each([
 function openTerminal(cwd: string): Terminal {
   const { PATH = '', ...env } = environmentOf(undefined);
   const redis = dirname(requireServer('redis-server', 'REDIS_SERVER_BIN'));
-  return new Terminal(cwd, { ...env, ...NPM, PATH: `${PATH}:${redis}` });
+  return new Terminal(cwd, { ...env, PATH: `${PATH}:${redis}` });
 }
 
 /** The tarball in the place of the registry's package, and free ports in the place of the page's. */

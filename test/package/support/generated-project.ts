@@ -3,8 +3,6 @@ import { join } from 'node:path';
 import type { GeneratedSources } from './generated-sources.js';
 import { runCommand } from './run-command.js';
 
-const NPM_FLAGS = ['--prefer-offline', '--no-audit', '--no-fund', '--loglevel', 'error'];
-
 /** A project as `nest new` makes it. */
 export class GeneratedProject {
   private constructor(readonly root: string) {}
@@ -21,7 +19,7 @@ export class GeneratedProject {
 
   /** Adds `packages` to its dependencies, and installs what is missing. */
   async install(...packages: string[]): Promise<void> {
-    await this.run('npm', ['install', ...NPM_FLAGS, ...packages]);
+    await this.run('npm', ['install', '--loglevel', 'error', ...packages]);
   }
 
   async write(sources: GeneratedSources): Promise<void> {

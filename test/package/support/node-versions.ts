@@ -18,8 +18,8 @@ export async function installNodes(folder: string): Promise<ReadonlyMap<NodeVers
     const root = join(folder, `node-${String(version)}`);
     await mkdir(root);
     await writeFile(join(root, 'package.json'), '{ "private": true }');
-    const flags = ['--prefer-offline', '--no-audit', '--no-fund', '--loglevel', 'error'];
-    await runCommand('npm', ['install', ...flags, `node@${String(version)}`], { cwd: root });
+    const args = ['install', '--loglevel', 'error', `node@${String(version)}`];
+    await runCommand('npm', args, { cwd: root });
     bins.set(version, join(root, 'node_modules/node/bin'));
   }
   return bins;

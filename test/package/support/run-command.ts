@@ -4,6 +4,14 @@ import { outsideEnvironment } from '../../support/processes/processes.js';
 
 const TIMEOUT_MS = 240_000;
 
+/** Spares the registry, and prints no advertisement. Nothing of it is needed for a command to succeed. */
+const NPM = {
+  npm_config_prefer_offline: 'true',
+  npm_config_audit: 'false',
+  npm_config_fund: 'false',
+  npm_config_update_notifier: 'false',
+};
+
 export interface CommandOptions {
   readonly cwd: string;
   /** The folder of the Node that runs it, and its child processes. */
@@ -42,5 +50,5 @@ export async function runCommand(
 export function environmentOf(bin: string | undefined): NodeJS.ProcessEnv {
   const { NODE_ENV, JEST_WORKER_ID, FORCE_COLOR, ...rest } = outsideEnvironment();
   const path = bin === undefined ? rest.PATH : `${bin}:${rest.PATH ?? ''}`;
-  return { ...rest, PATH: path, NO_COLOR: '1' };
+  return { ...rest, ...NPM, PATH: path, NO_COLOR: '1' };
 }
