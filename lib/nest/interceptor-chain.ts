@@ -1,11 +1,23 @@
+import { Readable } from 'node:stream';
+import { types } from 'node:util';
 import {
   StreamableFile,
   type CallHandler,
   type ExecutionContext,
   type NestInterceptor,
 } from '@nestjs/common';
-import { from, isObservable, mergeAll, Observable, type Subscriber } from 'rxjs';
-import { isThenable } from '../core/util/maybe-async.js';
+import {
+  finalize,
+  from,
+  isObservable,
+  mergeAll,
+  Observable,
+  ReplaySubject,
+  type Observer,
+  type Subscriber,
+  type Unsubscribable,
+} from 'rxjs';
+import { isThenable, whenReady } from '../core/util/maybe-async.js';
 import { inThisContext } from '../core/util/this-context.js';
 
 /**
@@ -14,21 +26,97 @@ import { inThisContext } from '../core/util/this-context.js';
  * no stream around the last one, which makes its own.
  * @param inner - the other ones, of which the last is this library's: its stream does nothing until it is subscribed to.
  * @param next - pipes and handler, as Nest calls them.
+ * @returns the last value, as Nest would send it; or a stream where that makes a difference to Nest.
  */
-export async function callInTurn(
+export function callInTurn(
   outermost: NestInterceptor,
   inner: readonly NestInterceptor[],
   context: ExecutionContext,
   next: () => Promise<unknown>,
-): Promise<Observable<unknown>> {
-  const handler = new HandlerCall(next);
-  const turns = inner.reduceRight<CallHandler>(
-    (after, interceptor) => new Turn(interceptor, context, after, after === handler),
-    handler,
-  );
-  const stream = outermost.intercept(context, turns);
-  // Also what a promise gives is made a stream, or refused where it is none: Nest would send it as the handler's value.
-  return from(isThenable(stream) ? await stream : stream);
+): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const result = new Result(resolve);
+    const handler = new HandlerCall(next, result);
+    const turns = inner.reduceRight<CallHandler>(
+      (after, interceptor) => new Turn(interceptor, context, after, after === handler),
+      handler,
+    );
+    const stream: unknown = outermost.intercept(context, turns);
+    // One that an async interceptor returns.
+    const following = whenReady(stream, (given) => {
+      result.follow(from(given as Observable<unknown>));
+    });
+    following?.catch(reject);
+  });
+}
+
+/**
+ * Waits for the last value of the outermost stream, in place of the streams in which Nest waits for it. Nest gets a stream
+ * all the same of a handler that returns one, which Nest leaves when the client does; of an error or no value, after which
+ * Nest closes what the handler has returned; and of a value for which it listens, or which a promise would turn into another.
+ */
+class Result implements Observer<unknown> {
+  private value: unknown = NONE;
+  private stream: ReplaySubject<unknown> | undefined;
+  private subscription: Unsubscribable | undefined;
+
+  constructor(private readonly resolve: (result: unknown) => void) {}
+
+  follow(stream: Observable<unknown>): void {
+    this.subscription = stream.subscribe(this);
+  }
+
+  next(value: unknown): void {
+    if (isPlain(value)) {
+      if (this.stream === undefined) this.value = value;
+      else this.stream.next(value);
+    } else {
+      listenForError(value);
+      this.asStream().next(value);
+    }
+  }
+
+  error(error: unknown): void {
+    this.asStream().error(error);
+  }
+
+  complete(): void {
+    if (this.stream === undefined && this.value !== NONE) this.resolve(this.value);
+    else this.asStream().complete();
+  }
+
+  /** From now on, Nest waits by itself. */
+  asStream(): ReplaySubject<unknown> {
+    if (this.stream !== undefined) return this.stream;
+    const stream = new ReplaySubject<unknown>();
+    this.stream = stream;
+    if (this.value !== NONE) stream.next(this.value);
+    this.resolve(stream.pipe(finalize(() => this.subscription?.unsubscribe())));
+    return stream;
+  }
+}
+
+const NONE = Symbol('none');
+
+/** So does Nest, but after this tick: until then, the error of a broken file would end the process. */
+function listenForError(value: unknown): void {
+  // A revoked one throws.
+  if (!types.isProxy(value) && value instanceof Readable) value.on('error', ignore);
+}
+
+function ignore(): void {
+  // What reads it gets the error, too.
+}
+
+/** Neither a stream nor a promise. */
+function isPlain(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return typeof value !== 'function';
+  try {
+    return !(isObservable(value) || isThenable(value) || Symbol.asyncIterator in value);
+  } catch {
+    // Of a revoked proxy: what reads the value next refuses it.
+    return false;
+  }
 }
 
 /** An interceptor, and those after it. */
@@ -58,13 +146,17 @@ class Turn implements CallHandler {
 
 /** Pipes and handler, again for each subscriber. */
 class HandlerCall implements CallHandler {
-  constructor(private readonly next: () => Promise<unknown>) {}
+  constructor(
+    private readonly next: () => Promise<unknown>,
+    private readonly result: Result,
+  ) {}
 
   handle(): Observable<unknown> {
     const next = inThisContext(this.next);
     return new Observable((subscriber) => {
       next().then(
         (value) => {
+          if (isObservable(value)) this.result.asStream();
           emit(value, subscriber);
         },
         (error: unknown) => {

@@ -8,6 +8,7 @@ import {
   type CallHandler,
   Catch,
   Controller,
+  type ExecutionContext,
   HttpException,
   Module,
   Next,
@@ -15,6 +16,7 @@ import {
   Res,
   StreamableFile,
   UseFilters,
+  UseInterceptors,
 } from '@nestjs/common';
 import { ExternalContextCreator, NestFactory } from '@nestjs/core';
 import {
@@ -26,9 +28,12 @@ import {
 import { memoryStore } from 'nestjs-idempotency/memory';
 import {
   catchError,
+  concat,
   concatMap,
   defer,
+  delay,
   EMPTY,
+  finalize,
   from,
   ignoreElements,
   lastValueFrom,
@@ -38,6 +43,8 @@ import {
   retry as retrying,
   switchMap,
   takeUntil,
+  tap,
+  throwError,
   timer,
 } from 'rxjs';
 import { Around, givingUp } from '../../../support/http/around.js';
@@ -390,6 +397,20 @@ describe.each(platforms)('the fast path on %s', (platform) => {
   });
 });
 
+/** Does something with Node's response when the handler's value, or that of a replay, has arrived. */
+function withResponse(act: (response: ServerResponse) => void) {
+  return UseInterceptors({
+    intercept: (context: ExecutionContext, next: CallHandler) => {
+      const reply = context.switchToHttp().getResponse<ServerResponse & { raw?: ServerResponse }>();
+      return next.handle().pipe(
+        tap(() => {
+          act(reply.raw ?? reply);
+        }),
+      );
+    },
+  });
+}
+
 /** Of an interceptor outside of all others: what it asks for runs in it. */
 const surrounding = new AsyncLocalStorage<string>();
 
@@ -464,6 +485,109 @@ const Outer = controllerOf('OuterController', {
     Around((next) => next.handle().pipe(retrying(1))),
     declined,
   ],
+  empty: [Idempotent(), Around((next) => next.handle().pipe(ignoreElements())), respond],
+  fails: [
+    Idempotent(),
+    Around((next) =>
+      concat(
+        next.handle(),
+        throwError(() => new HttpException('planned', 418)),
+      ),
+    ),
+    respond,
+  ],
+  'fails-with-a-file': [
+    Idempotent({ outcome: { keep: () => false } }),
+    Around((next) => next.handle().pipe(switchMap(() => throwError(() => new Error('planned'))))),
+    after(() => {
+      const file = Readable.from(['nobody reads it']);
+      files.push(file);
+      return file;
+    }),
+  ],
+  several: [Idempotent(), Around((next) => concat(of(1), next.handle(), of({ last: 3 }))), respond],
+  'several-with-a-file': [
+    Idempotent(),
+    Around((next) => concat(next.handle(), of(Readable.from(['a', 'file']), { last: 2 }))),
+    respond,
+  ],
+  'of-a-stream': [
+    Idempotent(),
+    Around((next) => next.handle().pipe(map((value) => ({ value })))),
+    (scenario) => defer(() => scenario.response()),
+  ],
+  'of-an-empty-stream': [Idempotent(), Around(passing), () => EMPTY],
+  'to-a-stream': [Idempotent(), Around((next) => next.handle().pipe(map((it) => of(it)))), respond],
+  'to-a-promise': [
+    Idempotent(),
+    Around((next) => next.handle().pipe(map((value) => Promise.resolve({ value })))),
+    respond,
+  ],
+  'to-a-rejection': [
+    Idempotent(),
+    Around((next) =>
+      next.handle().pipe(map(() => Promise.reject(new HttpException('planned', 418)))),
+    ),
+    respond,
+  ],
+  'to-a-file': [
+    Idempotent(),
+    Around((next) => next.handle().pipe(map(() => new StreamableFile(Buffer.from('"file"'))))),
+    respond,
+  ],
+  'to-a-readable': [
+    Idempotent(),
+    Around((next) => next.handle().pipe(map(() => Readable.from(['"read"'])))),
+    respond,
+  ],
+  'to-a-broken-file': [
+    Idempotent(),
+    Around((next) =>
+      next.handle().pipe(
+        delay(1),
+        map(() => new Readable().destroy(new Error('planned'))),
+      ),
+    ),
+    respond,
+  ],
+  'to-a-function': [
+    Idempotent(),
+    Around((next) => next.handle().pipe(map(() => () => 'called'))),
+    respond,
+  ],
+  'to-nothing': [Idempotent(), Around((next) => next.handle().pipe(map(() => undefined))), respond],
+  'to-a-revoked-proxy': [
+    Idempotent(),
+    Around((next) =>
+      next.handle().pipe(
+        map(() => {
+          const { proxy, revoke } = Proxy.revocable({}, {});
+          revoke();
+          return proxy;
+        }),
+      ),
+    ),
+    respond,
+  ],
+  'field-set': [
+    Idempotent(),
+    withResponse((response) => {
+      response.setHeader('X-Outer', 'set');
+    }),
+    respond,
+  ],
+  'sent-past': [
+    Idempotent(),
+    withResponse((response) => {
+      response.end('"past"');
+    }),
+    respond,
+  ],
+  left: [
+    Idempotent({ enabled: () => false }),
+    Around((next, { notes }) => next.handle().pipe(finalize(() => notes.push('left')))),
+    (scenario) => defer(() => scenario.response()),
+  ],
   'given-up': [
     Idempotent({ enabled: () => false }),
     Around((next) => next.handle().pipe(takeUntil(timer(20)))),
@@ -492,20 +616,41 @@ describe.each(platforms)("interceptors outside of this library's on %s", (platfo
   it.each([
     ...['throws', 'asynchronous', 'rejects', 'nothing', 'inner-throws', 'ordered'],
     ...['surrounded', 'twice', 'retried', 'no-stream', 'forgets-to-return'],
+    ...['empty', 'fails', 'fails-with-a-file', 'several'],
+    ...['several-with-a-file', 'of-a-stream', 'of-an-empty-stream', 'to-a-stream', 'to-a-promise'],
+    ...['to-a-rejection', 'to-a-file', 'to-a-readable', 'to-a-broken-file', 'to-a-function'],
+    ...['to-nothing', 'to-a-revoked-proxy', 'field-set', 'sent-past'],
   ])("see the same on the fast path as through Nest's streams: %s", async (path) => {
     const seen = [];
     for (const app of apps) {
       const scenario = app.scenario();
-      noted.length = 0;
+      [noted, files].forEach((list) => list.splice(0));
       const responses = [];
       for (const request of ['first', 'retry']) {
-        const { status, json, replayed } = await scenario.post(`/${path}`);
-        responses.push({ request, status, json, replayed });
+        const response = await scenario.post(`/${path}`);
+        const { status, text, replayed } = response;
+        responses.push({ request, status, text, replayed, outer: response.header('x-outer') });
       }
-      seen.push({ responses, executions: scenario.executions, noted: [...noted] });
+      const areClosed = files.splice(0).map((file) => file.destroyed);
+      seen.push({ responses, executions: scenario.executions, noted: [...noted], areClosed });
     }
     expect(seen[0]).toEqual(seen[1]);
     expect(seen[0]!.responses[0]!.status).toBeGreaterThan(200);
+  });
+
+  it("are left with the client that waits for an unprotected handler's stream", async () => {
+    for (const app of apps) {
+      const scenario = app.scenario();
+      scenario.gate.close();
+      const pending = scenario.start('POST', '/left');
+      await scenario.started.reached(1);
+      expect(scenario.notes).toEqual([]);
+      pending.abandon();
+      await pending.response.catch(() => undefined);
+      await until(() => scenario.notes.length > 0);
+      expect(scenario.passed.count).toBe(0);
+      scenario.gate.open();
+    }
   });
 
   it('close a file that comes after they have given up', async () => {
