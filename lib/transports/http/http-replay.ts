@@ -16,7 +16,7 @@ export class HttpReplay implements ResponseSink {
   readonly holdsLast = false;
 
   constructor(
-    private readonly response: RecordedResponse,
+    readonly replacement: RecordedResponse,
     readonly marker: string,
     readonly headersBefore: OutgoingHttpHeaders,
   ) {}
@@ -31,7 +31,7 @@ export class HttpReplay implements ResponseSink {
   }
 
   onComplete(): Promise<Replacement> {
-    return Promise.resolve(this.response);
+    return Promise.resolve(this.replacement);
   }
 
   spool(): undefined {
@@ -39,7 +39,7 @@ export class HttpReplay implements ResponseSink {
   }
 
   onSpooled(): Promise<SpooledResponse> {
-    return Promise.resolve({ kind: 'other', response: this.response });
+    return Promise.resolve({ kind: 'other', response: this.replacement });
   }
 
   onSent(): Promise<undefined> {
@@ -47,7 +47,7 @@ export class HttpReplay implements ResponseSink {
   }
 
   onOverflow(): Promise<Replacement> {
-    return Promise.resolve(this.response);
+    return Promise.resolve(this.replacement);
   }
 }
 

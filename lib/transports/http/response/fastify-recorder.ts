@@ -174,13 +174,14 @@ export class FastifyRecorder implements ResponseRecording {
     }
     // Looks ended until it is sent: for a response that looks unused, Fastify or a filter would send a second one.
     raw.close();
+    const { replacement } = sink;
+    if (replacement !== undefined && !isStreamed(payload)) {
+      this.finish(this.inPlaceOf(replacement), done);
+      return;
+    }
     this.decide(payload, done).then(
       (decided) => {
-        if (decided === undefined) return;
-        this.release(() => {
-          this.apply(decided);
-          done(null, this.wanted(decided.payload));
-        });
+        if (decided !== undefined) this.finish(decided, done);
       },
       (error: unknown) => {
         const cause =
@@ -193,6 +194,13 @@ export class FastifyRecorder implements ResponseRecording {
         });
       },
     );
+  }
+
+  private finish(decided: Decided, done: HookDone): void {
+    this.release(() => {
+      this.apply(decided);
+      done(null, this.wanted(decided.payload));
+    });
   }
 
   /**
@@ -509,8 +517,13 @@ function rejoined(chunks: readonly Uint8Array[], rest: Readable): Readable {
 }
 
 function isSendable(payload: unknown): boolean {
-  if (payload === undefined || payload === null || typeof payload === 'string') return true;
-  return payload instanceof Uint8Array || payload instanceof Response || isStream(payload);
+  return !isStreamed(payload) || payload instanceof Response || isStream(payload);
+}
+
+/** Whether it is not there as a whole. */
+function isStreamed(payload: unknown): payload is object {
+  if (payload === undefined || payload === null || typeof payload === 'string') return false;
+  return !(payload instanceof Uint8Array);
 }
 
 function isStream(payload: unknown): boolean {

@@ -51,6 +51,8 @@ export interface ResponseSink {
    * dropped, because another one follows.
    */
   onStart(status: number): 'hold' | 'pass' | 'ignore';
+  /** What is sent in place of any response, where that is known before there is one. */
+  readonly replacement?: RecordedResponse;
   /** The response is complete, with all header fields. Resolves when it may be sent. */
   onComplete(response: RecordedResponse): Promise<Replacement>;
   /**
