@@ -137,6 +137,22 @@ export function describeMysqlStore(server: Pick<MysqlServer, 'port' | 'newDataba
     });
   });
 
+  it.each(['autocommit = 0', 'sql_select_limit = 10', 'sql_safe_updates = 1'])(
+    'is not started on connections with %s',
+    async (setting) => {
+      const own = createPool({ uri: url, connectionLimit: 1 });
+      try {
+        await own.query(`SET SESSION ${setting}`);
+        const [name] = setting.split(' ');
+        const started = mysqlStore({ executor: fromMysql2(own) }).open();
+        await expect(started).rejects.toThrow(`${name!} is`);
+        await expect(started).rejects.toThrow(StoreConfigurationError);
+      } finally {
+        await own.end();
+      }
+    },
+  );
+
   it('executes each key once under duplicates on 64 connections, and no caller sees a deadlock [P01]', async () => {
     const keys = Array.from({ length: KEYS }, () => randomBytes(32).toString('base64url'));
     const calls = keys.flatMap((key) => Array.from({ length: DUPLICATES }, () => key));

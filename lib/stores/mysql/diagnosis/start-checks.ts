@@ -17,7 +17,8 @@ const START_CHECK_TIMEOUT_MS = 2_000;
 const OLDEST = { MySQL: [8, 0], MariaDB: [10, 6] } as const;
 
 const SETTINGS = `SELECT ? AS nonce, DATABASE() AS name, VERSION() AS version, @@autocommit AS autocommit, @@read_only AS read_only,
-  @@innodb_flush_log_at_trx_commit AS flushed, @@sql_mode AS modes, @@innodb_read_only AS innodb_read_only`;
+  @@innodb_flush_log_at_trx_commit AS flushed, @@sql_mode AS modes, @@innodb_read_only AS innodb_read_only,
+  @@sql_select_limit AS most_rows, @@sql_safe_updates AS safe`;
 
 /** Checks the server's configuration, that the migrations were run, and the user's rights. */
 export async function checkMysqlServer(
@@ -60,7 +61,10 @@ function probes({ quoted, table }: MysqlTable, deletes: boolean): string[] {
   ];
 }
 
-function throwUnusable({ name, version, autocommit }: MysqlRow): void {
+/** More than the rows of any statement of a store. */
+const ROWS_AT_ONCE = 1_000_000;
+
+function throwUnusable({ name, version, autocommit, most_rows: most, safe }: MysqlRow): void {
   const text = textOf(version) ?? '';
   const system = text.includes('MariaDB') ? 'MariaDB' : 'MySQL';
   // MariaDB may put 5.5.5- in front, for clients of old.
@@ -82,6 +86,16 @@ function throwUnusable({ name, version, autocommit }: MysqlRow): void {
   if (Number(autocommit) !== 1) {
     throw new StoreConfigurationError(
       'autocommit is off: what the store writes would be lost. Switch it on for the connections of the store.',
+    );
+  }
+  if (Number(most) < ROWS_AT_ONCE) {
+    throw new StoreConfigurationError(
+      `sql_select_limit is ${String(most)}: a list of records, and the erasure of a customer, would end there without a word. Leave it at its default for the connections of the store.`,
+    );
+  }
+  if (Number(safe) === 1) {
+    throw new StoreConfigurationError(
+      'sql_safe_updates is on: the server rejects statements of the store. Switch it off for the connections of the store.',
     );
   }
 }
