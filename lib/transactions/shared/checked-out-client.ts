@@ -81,8 +81,8 @@ function isEnd(command: string): boolean {
   return command === 'COMMIT' || command === 'ROLLBACK';
 }
 
-/** White space and comments. */
-const WHITESPACE = String.raw`(?:\s|--[^\n\r]*(?:[\n\r]|$)|/\*(?:(?!\*/)[^])*\*/)`;
+/** White space and comments, and what opens a comment that MySQL or MariaDB executes. */
+const WHITESPACE = String.raw`(?:\s|(?:--|#)[^\n\r]*(?:[\n\r]|$)|/\*(?:(?!\*/)[^])*\*/|/\*M?!\d*)`;
 
 const CONTROL = new RegExp(
   `^(?:${WHITESPACE}|;)*(?:(?:begin|start|commit|end|abort)\\b|prepare${WHITESPACE}+transaction\\b` +
