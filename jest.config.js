@@ -24,7 +24,7 @@ export const subjects = {
     'test/integration/sqlite/*.test.ts',
     'test/e2e/sample-app/postgres.test.ts',
     'test/integration/mysql/*.test.ts',
-    'test/integration/servers-of-today.all.test.ts',
+    'test/integration/{processes-end,servers-of-today}.all.test.ts',
     'test/integration/transactions/*.all.test.ts',
   ],
   differential: ['test/integration/differential/{differential,mysql,postgres,sqlite}.test.ts'],

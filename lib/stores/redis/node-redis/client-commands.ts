@@ -19,6 +19,22 @@ const BYTES: CommandOptions = { ...ANY, typeMapping: { [BLOB_STRING]: Buffer } }
 /** Maps as RESP 2 has them. */
 export const TEXTS: CommandOptions = { ...ANY, typeMapping: { [MAP]: Array } };
 
+/** A connection of the store. */
+export interface Owned {
+  /** A connection that owes replies and gives none for so long is replaced. */
+  readonly stallTimeoutMs: number;
+  readonly isClosed: () => boolean;
+}
+
+/** Of the store's connections, after a failed attempt to connect. */
+export const LONGEST_RECONNECT_PAUSE_MS = 250;
+
+/**
+ * Longer than the store's connections pause before they connect again: redis 5 sleeps so long before it notices that it was
+ * closed meanwhile.
+ */
+const ATTEMPT_ENDS_MS = LONGEST_RECONNECT_PAUSE_MS + 50;
+
 /** Sends commands on the connection of one client. */
 export class ClientCommands implements WaitingCommands, OrderedConnection {
   readonly order: ReplyOrder;
@@ -31,16 +47,15 @@ export class ClientCommands implements WaitingCommands, OrderedConnection {
   private current: { readonly destroy: () => void; bytesRead: number } | undefined;
   private epoch = -1;
 
-  /** @param stallTimeoutMs - if a stalled connection is replaced. */
   constructor(
     private readonly client: SingleClient,
     private readonly keyPrefix: string,
     onMismatch: MismatchListener,
-    stallTimeoutMs?: number,
+    private readonly owned?: Owned,
   ) {
     this.order = new ReplyOrder(this, onMismatch);
     this.view = client.withCommandOptions(BYTES);
-    if (stallTimeoutMs !== undefined) this.stallDetector = this.watch(stallTimeoutMs);
+    if (owned !== undefined) this.stallDetector = this.watch(owned.stallTimeoutMs);
   }
 
   /** Stands for the socket, which node-redis hides. */
@@ -142,10 +157,18 @@ export class ClientCommands implements WaitingCommands, OrderedConnection {
   }
 
   private readonly replace = (): void => {
-    const { client } = this;
+    const { client, owned } = this;
+    // A closed client stays closed, and one of the application that connects again has no connection to end.
+    if (!client.isOpen || (owned === undefined && !client.isReady)) return;
+    const isConnecting = !client.isReady;
     client.destroy();
-    // The events of the client tell of a failure.
-    client.connect().catch(() => undefined);
+    const connect = () => {
+      // The events of the client tell of a failure.
+      if (owned?.isClosed() !== true) client.connect().catch(() => undefined);
+    };
+    // An attempt to connect that finds its client open again goes on, beside the next one: they would grow without end.
+    if (isConnecting) setTimeout(connect, ATTEMPT_ENDS_MS).unref();
+    else connect();
   };
 
   private watch(limitMs: number): StallDetector {
@@ -155,8 +178,11 @@ export class ClientCommands implements WaitingCommands, OrderedConnection {
       get stream() {
         return streamOf();
       },
-      on: (event: 'connect' | 'ready' | 'close', listener: () => void) =>
-        client.on(event === 'close' ? 'reconnecting' : event, listener),
+      on: (event: 'connect' | 'ready' | 'close', listener: () => void) => {
+        // Of a handshake that fails, node-redis emits an error; of one that close() ends, only the end.
+        for (const name of event === 'close' ? ['error', 'end'] : [event])
+          client.on(name, listener);
+      },
       disconnect: replace,
     };
     return new StallDetector(watched, limitMs);

@@ -24,7 +24,6 @@ export interface CommandOptions {
 
 type Listening = Pick<NodeRedisClient, 'on' | 'off' | 'isOpen'> & {
   connect(): Promise<unknown>;
-  close(): Promise<unknown>;
   destroy(): void;
 };
 

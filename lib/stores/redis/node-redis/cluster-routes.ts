@@ -6,7 +6,7 @@ import { ReplicatedCommands } from '../link/replicated-commands.js';
 import type { MismatchListener } from '../link/reply-order.js';
 import { scanInTurn } from '../link/scan-in-turn.js';
 import { NotSentError } from '../link/send-failure.js';
-import { ClientCommands } from './client-commands.js';
+import { ClientCommands, type Owned } from './client-commands.js';
 import type { ClusterClient, ClusterNode, SingleClient } from './client-types.js';
 import { isErrorReply } from './error-classification.js';
 
@@ -17,8 +17,8 @@ const REFRESH_PAUSE_MS = 100;
 export interface NodeSettings {
   readonly keyPrefix: string;
   readonly onMismatch: MismatchListener;
-  /** If a stalled connection is replaced. */
-  readonly stallTimeoutMs: number | undefined;
+  /** If they are the store's own. */
+  readonly owned: Owned | undefined;
   /** If WAIT follows each command. */
   readonly required: RequiredReplicas | undefined;
 }
@@ -101,10 +101,10 @@ export class ClusterRoutes {
   }
 
   private directTo(client: SingleClient): ClientCommands {
-    const { keyPrefix, onMismatch, stallTimeoutMs } = this.settings;
+    const { keyPrefix, onMismatch, owned } = this.settings;
     let direct = this.direct.get(client);
     if (direct === undefined) {
-      direct = new ClientCommands(client, keyPrefix, onMismatch, stallTimeoutMs);
+      direct = new ClientCommands(client, keyPrefix, onMismatch, owned);
       this.direct.set(client, direct);
     }
     return direct;

@@ -70,10 +70,10 @@ class NodeRedisLink implements RedisLink {
     private readonly opened?: Opened,
   ) {
     const required = opened?.required;
-    const stallTimeoutMs =
-      opened === undefined
-        ? undefined
-        : (opened.stallTimeoutMs ?? STALL_TIMEOUT_MS) + (required?.timeoutMs ?? 0);
+    const owned = opened && {
+      stallTimeoutMs: (opened.stallTimeoutMs ?? STALL_TIMEOUT_MS) + (required?.timeoutMs ?? 0),
+      isClosed: () => this.isClosed,
+    };
     const onMismatch = (error: Extract<LinkEvent, { kind: 'out_of_step' }>['error']) => {
       this.report({ kind: 'out_of_step', error });
     };
@@ -82,10 +82,10 @@ class NodeRedisLink implements RedisLink {
     if (isClusterClient(client)) {
       this.keyPrefix = client._options?.keyPrefix ?? '';
       const { keyPrefix } = this;
-      this.routes = new ClusterRoutes(client, { keyPrefix, onMismatch, stallTimeoutMs, required });
+      this.routes = new ClusterRoutes(client, { keyPrefix, onMismatch, owned, required });
     } else {
       this.keyPrefix = client.options?.keyPrefix ?? '';
-      const commands = new ClientCommands(client, this.keyPrefix, onMismatch, stallTimeoutMs);
+      const commands = new ClientCommands(client, this.keyPrefix, onMismatch, owned);
       this.single = required === undefined ? commands : new ReplicatedCommands(commands, required);
     }
     this.wasReady = this.isReady;

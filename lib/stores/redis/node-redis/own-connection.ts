@@ -7,7 +7,7 @@ import { requirePeer } from '../../../core/util/peers.js';
 import { reportOutages, warnOfOutage } from '../link/outages.js';
 import type { RequiredReplicas } from '../link/redis-link.js';
 import { failureOfClient, type LinkFailure } from '../link/send-failure.js';
-import { TEXTS } from './client-commands.js';
+import { LONGEST_RECONNECT_PAUSE_MS, TEXTS } from './client-commands.js';
 import { isClusterClient, type ClusterClient, type SingleClient } from './client-types.js';
 import { describeFailure } from './error-classification.js';
 
@@ -32,7 +32,6 @@ export interface Opened {
 
 /** Replies are counted, not bytes: a large record needs its time. */
 export const STALL_TIMEOUT_MS = 5_000;
-const LONGEST_RECONNECT_PAUSE_MS = 250;
 const CLOSE_TIMEOUT_MS = 1_000;
 
 /** Documented at `connection` of `NodeRedisConnectionOptions`. */
@@ -73,7 +72,14 @@ export async function openConnection(
     );
   }
   reportOutages(client, (error) => onConnectionError(error));
-  const { close } = keepConnecting(client);
+  const destroy = keepConnecting(client);
+  const close = async () => {
+    // Earlier commands have their replies before it. close() of node-redis waits for them without a limit, and in version 5
+    // nothing ends the connection after it.
+    const last = client.isReady && client.sendCommand(['PING'], TEXTS);
+    if (last) await isDoneWithin(CLOSE_TIMEOUT_MS, last, nodeClock);
+    destroy();
+  };
   return { client, close };
 }
 
@@ -85,35 +91,40 @@ export function openReplicated(
   if (isClusterClient(client)) {
     const defaults = { ...client._options?.defaults, disableOfflineQueue: true };
     const duplicate = client.duplicate({ defaults });
-    const { destroy } = keepConnecting(duplicate);
-    return { client: duplicate, required, close: ending(destroy) };
+    const destroy = keepConnecting(duplicate);
+    const close = () => {
+      destroy();
+      return Promise.resolve();
+    };
+    return { client: duplicate, required, close };
   }
   const duplicate = client.duplicate({ disableOfflineQueue: true });
-  const { destroy } = keepConnecting(duplicate);
-  return new ReplicatedConnection(client, duplicate, required, ending(destroy));
-}
-
-function ending(destroy: () => void): () => Promise<void> {
-  return () => {
-    destroy();
-    return Promise.resolve();
-  };
+  const destroy = keepConnecting(duplicate);
+  return new ReplicatedConnection(client, duplicate, required, destroy);
 }
 
 /** A duplicate has the database of the options: a SELECT of the application is not seen. */
 class ReplicatedConnection implements Opened {
   unverified: LinkFailure | undefined = NOT_VERIFIED;
+  private isClosed = false;
 
   constructor(
     original: SingleClient,
     readonly client: SingleClient,
     readonly required: RequiredReplicas,
-    readonly close: () => Promise<void>,
+    private readonly destroy: () => void,
   ) {
     void this.verify(original);
   }
 
+  close(): Promise<void> {
+    this.isClosed = true;
+    this.destroy();
+    return Promise.resolve();
+  }
+
   private async verify(original: SingleClient): Promise<void> {
+    if (this.isClosed) return;
     const database = original.options?.database ?? 0;
     try {
       const text = String(await original.sendCommand(['CLIENT', 'INFO'], TEXTS));
@@ -137,11 +148,11 @@ class ReplicatedConnection implements Opened {
 
 const NOT_VERIFIED = failureOfClient('not_executed', 'the database is not verified yet');
 
-/** Connects again where node-redis gives up, as a cluster does when no server replies at the first time. */
-export function keepConnecting(client: SingleClient | ClusterClient): {
-  readonly close: () => Promise<void>;
-  readonly destroy: () => void;
-} {
+/**
+ * Connects again where node-redis gives up, as a cluster does when no server replies at the first time.
+ * @returns what ends it.
+ */
+export function keepConnecting(client: SingleClient | ClusterClient): () => void {
   let isOver = false;
   const connect = () => {
     if (isOver) return;
@@ -152,18 +163,9 @@ export function keepConnecting(client: SingleClient | ClusterClient): {
   // The connection for commands reports outages.
   client.on('error', () => undefined);
   connect();
-  const destroy = () => {
+  return () => {
     isOver = true;
     if (client.isOpen) client.destroy();
-  };
-  return {
-    destroy,
-    close: async () => {
-      isOver = true;
-      // Alone, close() may never end.
-      if (client.isOpen) await isDoneWithin(CLOSE_TIMEOUT_MS, client.close(), nodeClock);
-      destroy();
-    },
   };
 }
 

@@ -37,10 +37,9 @@ export function openSubscriber(
   }
   // Callers have their own timeout: what they subscribe to may wait for the connection.
   const duplicate = client.duplicate({ disableOfflineQueue: false, pingInterval: 0 });
-  const connection = keepConnecting(duplicate);
   return {
     subscribe: (channel) => duplicate.subscribe(keyPrefix + channel, listener),
     unsubscribe: (channel) => duplicate.unsubscribe(keyPrefix + channel),
-    close: connection.destroy,
+    close: keepConnecting(duplicate),
   };
 }

@@ -1,8 +1,16 @@
+import { once } from 'node:events';
+import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { nodeRedisStore, type NodeRedisClient } from 'nestjs-idempotency/node-redis';
 import { describeStoreConformance } from 'nestjs-idempotency/testing/store';
 import { createClient, createClientPool, createCluster, createSentinel } from 'redis';
-import { nodeRedisLink, RedisIdempotencyStore } from '../../../support/internals/redis.js';
+import {
+  nodeRedisLink,
+  openNodeRedis,
+  ownNodeRedisLink,
+  RedisIdempotencyStore,
+} from '../../../support/internals/redis.js';
 import { afterTest } from '../../../support/jest/after-test.js';
 import type { Fingerprint } from '../../../support/internals/core.js';
 import { RedisCluster } from '../../../support/redis/redis-cluster.js';
@@ -147,6 +155,37 @@ describe('nodeRedisStore', () => {
       return (await begin.catch(() => undefined))?.kind === 'acquired';
     }, 10_000);
     expect(relay.connections).toBe(2);
+  });
+
+  it('has one connection to a server that accepts and never replies, and none once it is closed', async () => {
+    const silent = createServer().listen(0, '127.0.0.1');
+    afterTest(() => void silent.close());
+    const open = new Set<Socket>();
+    let most = 0;
+    let connections = 0;
+    silent.on('connection', (socket) => {
+      open.add(socket);
+      connections += 1;
+      most = Math.max(most, open.size);
+      socket.on('error', () => undefined).on('close', () => open.delete(socket));
+      socket.resume();
+    });
+    await once(silent, 'listening');
+    const { port } = silent.address() as AddressInfo;
+    const opened = await openNodeRedis({
+      url: `redis://127.0.0.1:${port}`,
+      onConnectionError: () => undefined,
+    });
+    const link = ownNodeRedisLink({ ...opened, stallTimeoutMs: 50 });
+    await until(() => connections > 4, 10_000);
+    expect(most).toBe(1);
+    await until(() => open.size === 1, 10_000);
+    await link.close();
+    await until(() => open.size === 0);
+    const atClose = connections;
+    // As long as it took to replace two.
+    await setTimeout(1_000);
+    expect(connections).toBe(atClose);
   });
 
   it('leaves a server that has become a replica', async () => {
