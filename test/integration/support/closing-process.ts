@@ -43,6 +43,9 @@ await setTimeout(settings.livesOnForMs);
 console.log(JSON.stringify(said));
 
 async function glideClient(port: number) {
-  const { GlideClient } = await import('@valkey/valkey-glide');
-  return GlideClient.createClient({ addresses: [{ host: '127.0.0.1', port }] });
+  const { GlideClient, Logger } = await import('@valkey/valkey-glide');
+  // It logs to the standard output, which is what the process says.
+  Logger.init('off');
+  const addresses = [{ host: '127.0.0.1', port }];
+  return GlideClient.createClient({ addresses, requestTimeout: 5_000 });
 }
