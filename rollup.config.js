@@ -52,9 +52,12 @@ const sameDeclarations = {
   generateBundle() {
     for (const stem of entries) {
       const fileName = `${stem}.d.ts`;
-      if (!existsSync(join(COMPILED, fileName))) continue;
-      const source = `export * from '${posix.relative(posix.dirname(stem), '..')}/cjs/${stem}.js';\n`;
-      this.emitFile({ type: 'asset', fileName, source });
+      const file = join(COMPILED, fileName);
+      if (!existsSync(file)) continue;
+      const way = `export * from '${posix.relative(posix.dirname(stem), '..')}/cjs/${stem}.js';\n`;
+      // What an entry shows to TypeScript, an ES module has to see as an ES module's.
+      const shown = readFileSync(file, 'utf8').match(/^export type \{\} from .+\n/gm) ?? [];
+      this.emitFile({ type: 'asset', fileName, source: way + shown.join('') });
     }
   },
 };

@@ -11,6 +11,14 @@ export interface PackedPackage {
   readonly tarball: string;
   /** Paths within the package, sorted. */
   readonly files: readonly string[];
+  /** Of all files together. */
+  readonly bytes: number;
+}
+
+interface Report {
+  readonly filename: string;
+  readonly files: readonly { readonly path: string }[];
+  readonly unpackedSize: number;
 }
 
 /**
@@ -25,10 +33,11 @@ export async function packPackage(
   const cwd = join(await builtPackage(needs), workspace);
   const args = ['pack', '--ignore-scripts', '--json', '--pack-destination', folder];
   const { stdout } = await run('npm', args, { cwd, env: outsideEnvironment() });
-  const [packed] = JSON.parse(stdout) as { filename: string; files: { path: string }[] }[];
+  const [packed] = JSON.parse(stdout) as Report[];
   if (packed === undefined) throw new Error(`npm pack reported nothing: ${stdout}`);
   return {
     tarball: join(folder, packed.filename),
     files: packed.files.map(({ path }) => path).sort(),
+    bytes: packed.unpackedSize,
   };
 }
