@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from 'node:util';
 import { beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { dirname } from 'node:path';
 import { useServer } from '../support/servers/use-server.js';
@@ -18,8 +19,11 @@ describe.each([
   const redis = useServer(startRedis);
   let project: GeneratedProject;
   let log: string;
-  const add = (...flags: string[]) =>
-    project.run('npx', ['nest', 'add', 'nestjs-idempotency', '--skip-install', ...flags]);
+  /** What it says, without the colours that the schematics print whatever NO_COLOR says. */
+  const add = async (...flags: string[]) => {
+    const args = ['nest', 'add', 'nestjs-idempotency', '--skip-install', ...flags];
+    return stripVTControlCharacters(await project.run('npx', args));
+  };
 
   beforeAll(async () => {
     project = await GeneratedProject.create(tarball.folder, nest);
