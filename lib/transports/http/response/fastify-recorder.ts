@@ -172,16 +172,21 @@ export class FastifyRecorder implements ResponseRecording {
       done(null, payload instanceof Response ? payload.body : payload);
       return;
     }
-    // Looks ended until it is sent: for a response that looks unused, Fastify or a filter would send a second one.
-    raw.close();
     const { replacement } = sink;
     if (replacement !== undefined && !isStreamed(payload)) {
-      this.finish(this.inPlaceOf(replacement), done);
+      this.open(() => {
+        this.send(this.inPlaceOf(replacement), done);
+      });
       return;
     }
+    // Looks ended until it is sent: for a response that looks unused, Fastify or a filter would send a second one.
+    raw.close();
     this.decide(payload, done).then(
       (decided) => {
-        if (decided !== undefined) this.finish(decided, done);
+        if (decided === undefined) return;
+        this.release(() => {
+          this.send(decided, done);
+        });
       },
       (error: unknown) => {
         const cause =
@@ -196,27 +201,29 @@ export class FastifyRecorder implements ResponseRecording {
     );
   }
 
-  private finish(decided: Decided, done: HookDone): void {
-    this.release(() => {
-      this.apply(decided);
-      done(null, this.wanted(decided.payload));
-    });
-  }
-
   /**
    * In the next tick, after Fastify has handled the handler's promise in the microtasks of this one. With a store that
    * replies synchronously, or asynchronous hooks, Fastify would otherwise find a response that looks unused.
    */
   private release(send: () => void): void {
     process.nextTick(() => {
-      this.raw.uninstall();
-      if (this.live === undefined) this.releaseClose?.();
-      try {
-        send();
-      } catch (error) {
-        sendServerError(this.reply.raw, error);
-      }
+      this.open(send);
     });
+  }
+
+  private open(send: () => void): void {
+    this.raw.uninstall();
+    if (this.live === undefined) this.releaseClose?.();
+    try {
+      send();
+    } catch (error) {
+      sendServerError(this.reply.raw, error);
+    }
+  }
+
+  private send(decided: Decided, done: HookDone): void {
+    this.apply(decided);
+    done(null, this.wanted(decided.payload));
   }
 
   /** A stream that nobody gets is closed here: over HTTP/2, Fastify would leave it open. */
