@@ -221,9 +221,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     const { session, settings } = this;
     const { scripts, keyStart, waitReplicas } = settings;
     if (session === undefined) {
-      return this.start().then(() =>
-        this.run(step, recordKey, args, { timeoutMs }, read, isDurable),
-      );
+      return this.startAndRun(step, recordKey, args, { timeoutMs }, read, isDurable);
     }
     const sender =
       isDurable && waitReplicas !== undefined ? session.durable(waitReplicas) : session.sender;
@@ -235,11 +233,34 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       return sender.run(scripts[step], [key], args, dueAt, read);
     }
     args.push(last);
-    return sender.run(scripts[step], [key, journal.stream], args, dueAt, (reply) => {
+    const reading = this.notingMissed(journal, recordKey, read);
+    return sender.run(scripts[step], [key, journal.stream], args, dueAt, reading);
+  }
+
+  /** Apart: its closure would cost each command the context of the whole method. */
+  private async startAndRun<Result>(
+    step: keyof LuaScripts,
+    recordKey: RecordKey,
+    args: ScriptArguments | ValueNotStorableError,
+    command: { readonly timeoutMs: number },
+    read: (reply: ScriptReply) => Result,
+    isDurable: boolean,
+  ): Promise<Result> {
+    await this.start();
+    return this.run(step, recordKey, args, command, read, isDurable);
+  }
+
+  /** Likewise. */
+  private notingMissed<Result>(
+    journal: Journal,
+    recordKey: RecordKey,
+    read: (reply: ScriptReply) => Result,
+  ): (reply: ScriptReply) => Result {
+    return (reply) => {
       const reason = missedEntry(reply);
       if (reason !== undefined) this.entryMissed(journal, recordKey, reason);
       return read(reply);
-    });
+    };
   }
 
   private entryMissed(journal: Journal, recordKey: RecordKey, reason: string): void {

@@ -89,9 +89,11 @@ function stagedRecord(
   hasJournal: boolean,
   largest: number,
 ): StagedRecord | undefined {
-  const [, start, letter, retention, content, header, body, ...last] = args as CompleteArguments;
-  const [, note] = hasJournal ? last.slice(0, -1) : last;
+  // Before anything is made: nearly all are small.
+  const [, , , , , header, body] = args as CompleteArguments;
   if (header.length + body.length + LONGEST_START < largest) return undefined;
+  const [, start, letter, retention, content, , , ...last] = args as CompleteArguments;
+  const [, note] = hasJournal ? last.slice(0, -1) : last;
   const [fence = '', token = ''] = start.slice(2).split(' ');
   const [fingerprint = ''] = content.split(' ', 1);
   const head = Buffer.from(

@@ -61,8 +61,8 @@ export function completeArguments(
     `${fingerprint} ${whenGone}`,
     header,
     bodyArgument(outcome.body),
-    ...lastArguments(publish, note),
   ];
+  if (publish !== undefined || note !== undefined) args.push(...lastArguments(publish, note));
   return args;
 }
 
