@@ -3,6 +3,8 @@ export {
   type ClassFacts,
   type HandlerFacts,
 } from '../../../lib/nest/discovery/handler-facts.js';
+export * as maybeAsync from '../../../lib/core/util/maybe-async.js';
+export { callInTurn } from '../../../lib/nest/interceptor-chain.js';
 export { useFastPath } from '../../../lib/nest/fast-path.js';
 export { IdempotencyInterceptor } from '../../../lib/nest/idempotency.interceptor.js';
 export { LogReporter } from '../../../lib/nest/log-reporter.js';
