@@ -94,7 +94,7 @@ const folders = {
     'core/{errors,options,record,meter,operation,recovery} transports/{common,http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',
   nest: 'core/{errors,options,util,record,payload,meter,store,operation,telemetry,engine,recovery,operator} wrappers/breaker observability/health transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
   'index.ts':
-    'core/{errors,options,record,payload,meter,store,operation,recovery,operator} codecs/json observability/health transports/{common,http} nest nest/options',
+    'core/{errors,options,record,payload,meter,store,operation,telemetry,recovery,operator} codecs/json observability/health transports/{common,http,http/response,message} transactions/index.ts wrappers/breaker nest nest/options',
 
   'observability/terminus': 'core/options observability/health',
   'observability/opentelemetry':
