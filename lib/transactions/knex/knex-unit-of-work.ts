@@ -5,9 +5,9 @@ import { runGuarded } from '../shared/guarded-handle.js';
 import { knexQuery, type KnexTransactionLike } from '../shared/knex-statements.js';
 import {
   guardMysql2,
+  restoringSession,
   runGuardedOnMysql,
   throwIfSerializable,
-  type GuardedSession,
 } from '../shared/mysql-guard.js';
 import type { MysqlTransaction } from '../shared/mysql-transaction.js';
 import { MysqlUnitOfWork } from '../shared/mysql-unit-of-work.js';
@@ -42,16 +42,13 @@ class KnexOnMysql extends MysqlUnitOfWork<Knex.Transaction> {
     work: (transaction: MysqlTransaction<Knex.Transaction>) => Promise<Result>,
   ): Promise<Result> {
     throwIfSerializable(NAME, options);
-    let session: GuardedSession | undefined;
-    try {
-      return await inTransaction(this.knex, options, async (handle) => {
+    return restoringSession((kept) =>
+      inTransaction(this.knex, options, async (handle) => {
         const { client } = handle as unknown as KnexTransactionLike;
-        session = guardMysql2(await client.acquireConnection());
+        const session = kept(guardMysql2(await client.acquireConnection()));
         return runGuardedOnMysql({ handle, session, endings: ENDINGS }, work);
-      });
-    } finally {
-      session?.restore();
-    }
+      }),
+    );
   }
 }
 

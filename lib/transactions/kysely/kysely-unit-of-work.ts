@@ -3,11 +3,7 @@ import type { TransactionOptions, UnitOfWork } from '../../core/transaction/unit
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { runGuarded } from '../shared/guarded-handle.js';
 import { guardKysely, kyselyQuery, type KyselyLike } from '../shared/kysely-statements.js';
-import {
-  runGuardedOnMysql,
-  throwIfSerializable,
-  type GuardedSession,
-} from '../shared/mysql-guard.js';
+import { restoringSession, runGuardedOnMysql, throwIfSerializable } from '../shared/mysql-guard.js';
 import type { MysqlTransaction } from '../shared/mysql-transaction.js';
 import { MysqlUnitOfWork } from '../shared/mysql-unit-of-work.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
@@ -38,15 +34,12 @@ class KyselyOnMysql<Database> extends MysqlUnitOfWork<Transaction<Database>> {
     work: (transaction: MysqlTransaction<Transaction<Database>>) => Promise<Result>,
   ): Promise<Result> {
     throwIfSerializable(NAME, options);
-    let session: GuardedSession | undefined;
-    try {
-      return await inTransaction(this.db, options, async (handle) => {
-        session = await guardKysely(handle as unknown as KyselyLike);
+    return restoringSession((kept) =>
+      inTransaction(this.db, options, async (handle) => {
+        const session = kept(await guardKysely(handle as unknown as KyselyLike));
         return runGuardedOnMysql<Transaction<Database>, Result>({ handle, session }, work);
-      });
-    } finally {
-      session?.restore();
-    }
+      }),
+    );
   }
 }
 

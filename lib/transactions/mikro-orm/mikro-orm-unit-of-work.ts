@@ -5,9 +5,9 @@ import { knexQuery, type KnexTransactionLike } from '../shared/knex-statements.j
 import { guardKysely, kyselyQuery, type KyselyLike } from '../shared/kysely-statements.js';
 import {
   guardMysql2,
+  restoringSession,
   runGuardedOnMysql,
   throwIfSerializable,
-  type GuardedSession,
 } from '../shared/mysql-guard.js';
 import type { MysqlTransaction } from '../shared/mysql-transaction.js';
 import { MysqlUnitOfWork } from '../shared/mysql-unit-of-work.js';
@@ -51,18 +51,17 @@ class MikroOrmOnMysql<Em extends MikroOrmEntityManager> extends MysqlUnitOfWork<
     work: (transaction: MysqlTransaction<Em>) => Promise<Result>,
   ): Promise<Result> {
     throwIfSerializable(NAME, options);
-    let session: GuardedSession | undefined;
-    try {
-      return await inTransaction(this.orm, options, async (em, context) => {
-        session = isKysely(context)
-          ? await guardKysely(context)
-          : guardMysql2(await context.client.acquireConnection());
+    return restoringSession((kept) =>
+      inTransaction(this.orm, options, async (em, context) => {
+        const session = kept(
+          isKysely(context)
+            ? await guardKysely(context)
+            : guardMysql2(await context.client.acquireConnection()),
+        );
         const opened = { handle: em, session, endings: ENDINGS };
         return runGuardedOnMysql<Em, Result>(opened, work, () => em.flush());
-      });
-    } finally {
-      session?.restore();
-    }
+      }),
+    );
   }
 }
 

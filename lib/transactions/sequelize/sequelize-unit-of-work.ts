@@ -2,7 +2,12 @@ import type { TransactionOptions, UnitOfWork } from '../../core/transaction/unit
 import { IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { runGuarded } from '../shared/guarded-handle.js';
 import type { MysqlConnection } from '../shared/mysql-connections.js';
-import { guardMysql2, runGuardedOnMysql, throwIfSerializable } from '../shared/mysql-guard.js';
+import {
+  guardMysql2,
+  restoringSession,
+  runGuardedOnMysql,
+  throwIfSerializable,
+} from '../shared/mysql-guard.js';
 import type { MysqlTransaction } from '../shared/mysql-transaction.js';
 import { MysqlUnitOfWork } from '../shared/mysql-unit-of-work.js';
 import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
@@ -36,16 +41,12 @@ class SequelizeOnMysql<Transaction extends object> extends MysqlUnitOfWork<Trans
     work: (transaction: MysqlTransaction<Transaction>) => Promise<Result>,
   ): Promise<Result> {
     throwIfSerializable(NAME, options);
-    let restore: (() => void) | undefined;
-    try {
-      return await inTransaction(this.sequelize, options, (handle) => {
-        const session = guardMysql2((handle as SequelizeConnectionOwner).connection);
-        restore = session.restore;
+    return restoringSession((kept) =>
+      inTransaction(this.sequelize, options, (handle) => {
+        const session = kept(guardMysql2((handle as SequelizeConnectionOwner).connection));
         return runGuardedOnMysql({ handle, session, endings: ENDINGS }, work);
-      });
-    } finally {
-      restore?.();
-    }
+      }),
+    );
   }
 }
 

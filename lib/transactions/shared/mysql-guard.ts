@@ -126,6 +126,21 @@ export async function runGuardedOnMysql<Handle extends object, Result>(
   }
 }
 
+/**
+ * Gives a connection its own methods back once the library has ended the transaction, however that went.
+ * @param transact - opens the transaction, and calls its argument with the session.
+ */
+export async function restoringSession<Result>(
+  transact: (kept: (session: GuardedSession) => GuardedSession) => Promise<Result>,
+): Promise<Result> {
+  let opened: GuardedSession | undefined;
+  try {
+    return await transact((session) => (opened = session));
+  } finally {
+    opened?.restore();
+  }
+}
+
 type Callback = (error: unknown, ...rest: unknown[]) => void;
 type Send = (...request: unknown[]) => unknown;
 

@@ -6,9 +6,9 @@ import { beginWithin, runGuarded } from '../shared/guarded-handle.js';
 import type { MysqlConnection } from '../shared/mysql-connections.js';
 import {
   guardMysql2,
+  restoringSession,
   runGuardedOnMysql,
   throwIfSerializable,
-  type GuardedSession,
 } from '../shared/mysql-guard.js';
 import type { MysqlTransaction } from '../shared/mysql-transaction.js';
 import { MysqlUnitOfWork } from '../shared/mysql-unit-of-work.js';
@@ -48,16 +48,13 @@ class TypeOrmOnMysql<Manager extends object> extends MysqlUnitOfWork<Manager> {
   ): Promise<Result> {
     throwIfSerializable(NAME, options);
     const checkedOut = await CheckedOutRunner.checkOut(this.dataSource.createQueryRunner());
-    let session: GuardedSession | undefined;
-    try {
-      return await runOn(checkedOut, options, () => {
-        session = guardMysql2(checkedOut.connection as unknown as MysqlConnection);
+    return restoringSession((kept) =>
+      runOn(checkedOut, options, () => {
+        const session = kept(guardMysql2(checkedOut.connection as unknown as MysqlConnection));
         const { manager: handle, lost } = checkedOut;
         return runGuardedOnMysql({ handle, session, lost, cut: () => checkedOut.cut() }, work);
-      });
-    } finally {
-      session?.restore();
-    }
+      }),
+    );
   }
 }
 
