@@ -1,4 +1,3 @@
-import { jsonCodec } from '../codecs/json/json-codec.js';
 import { IdempotencyOptionsError, ValueNotStorableError } from '../core/errors/errors.js';
 import {
   checkNames,
@@ -107,17 +106,14 @@ function answerOf({ status, headers = {}, body }: GivenOutcome & { kind: 'answer
   return encodeResponse({ status, headers: sent, body: bytes });
 }
 
-const BODY_CODEC = jsonCodec({ dates: 'text' });
-
 function bodyOf(body: unknown): readonly [bytes: Uint8Array, type: string | undefined] {
   if (body === undefined) return [new Uint8Array(), undefined];
   if (body instanceof Uint8Array) return [body, 'application/octet-stream'];
   if (typeof body === 'string') return [Buffer.from(body), 'text/plain; charset=utf-8'];
   // As a value is encoded, so that nothing is lost: `JSON.stringify` makes {} of a Map, of a buffer and of a promise.
-  try {
-    return [BODY_CODEC.encode(body), 'application/json; charset=utf-8'];
-  } catch {
-    // Not its message: it may show the body.
-    return throwOptionError('with.body', 'a text, a Uint8Array or JSON', typeName(body));
-  }
+  const encoded = encodeValue(body);
+  if (!(encoded instanceof ValueNotStorableError))
+    return [encoded.body, 'application/json; charset=utf-8'];
+  // Not its message: it may show the body.
+  return throwOptionError('with.body', 'a text, a Uint8Array or JSON', typeName(body));
 }
