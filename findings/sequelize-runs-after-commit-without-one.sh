@@ -4,7 +4,7 @@
 # A constraint that is deferred is checked by COMMIT, which then rolls back and answers with an error. transaction() rejects, as it
 # should, but before that it has called what was given to transaction.afterCommit(): the mail is sent for an order that does not
 # exist. The hooks stand in the `finally` around COMMIT, so a connection that is lost at COMMIT calls them, too. A callback that
-# throws calls none. The documentation says that the hook runs after a commit, and that it does not after a rollback.
+# throws calls none.
 #
 # Seen:
 #   committed: fulfilled, orders 1, mails 1
