@@ -640,7 +640,9 @@ describe.each(platforms)("interceptors outside of this library's on %s", (platfo
         responses.push({ request, status, text, replayed, outer: response.header('x-outer') });
       }
       const [first, retry] = responses;
-      if (retry!.replayed) expect(retry).toEqual({ ...first, request: 'retry', replayed: true });
+      // What fails while it is sent may still be in progress.
+      if (scenario.executions === 1 && first!.status < 500)
+        expect(retry).toEqual({ ...first, request: 'retry', replayed: true });
       expect(files.filter((file) => !file.destroyed)).toEqual([]);
       seen.push({ responses, executions: scenario.executions, noted: [...noted] });
     }
