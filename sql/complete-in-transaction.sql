@@ -4,10 +4,12 @@
 -- An insert with a conflict, for the reason given in lock.sql.
 --
 -- $1 to $8 as in complete.sql
--- $9  nonce
+-- $9  id of the transaction of lock.sql
+-- $10 nonce
 --
--- After the nonce: a word if the outcome was stored. Nothing, and then the transaction must be rolled back: it is another one, or
--- the record is gone, and a tombstone was inserted in its place.
+-- After the nonce: "stored"; "committed" if that one was committed before, and nothing is written; or nothing, and then the
+-- transaction must be rolled back: the application has rolled back that one, or the record is gone, and a tombstone was inserted in
+-- its place.
 WITH stored AS (
   INSERT INTO idempotency_records AS record (
     record_key, state, token, fence, fingerprint, attempt, takeovers, expires_at
@@ -28,4 +30,7 @@ WITH stored AS (
     , record.fence, record.attempt, record.fingerprint, record.note -- journal
 )
 , journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, '', 'completed', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM stored WHERE state = $4::text) -- journal
-SELECT concat_ws(' ', $9::text, (SELECT 'stored' FROM stored WHERE state = $4::text)) AS reply
+SELECT concat_ws(' ', $10::text,
+  -- Of its own transaction it says "in progress".
+  CASE txid_status($9::bigint) WHEN 'committed' THEN 'committed' END,
+  (SELECT 'stored' FROM stored WHERE state = $4::text)) AS reply

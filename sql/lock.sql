@@ -15,8 +15,9 @@
 -- $5  how long to wait for another transaction that holds the row, ms: then the statement fails
 -- $6  nonce
 --
--- After the nonce: the settings, if the record is still the attempt's own, even with an expired lease. Nothing: it is not,
--- and the transaction must be rolled back, because a tombstone was inserted if the record was gone.
+-- After the nonce: the settings and, as the last word, the id of the transaction, if the record is still the attempt's own, even
+-- with an expired lease. Nothing: it is not, and the transaction must be rolled back, because a tombstone was inserted if the
+-- record was gone.
 WITH previous_timeout AS MATERIALIZED (
   SELECT
     before,
@@ -65,7 +66,8 @@ SELECT concat_ws(
       set_config(name, CASE WHEN setting.before BETWEEN 1 AND $4::bigint THEN setting.before ELSE $4::bigint END::text, true),
       set_config('lock_timeout', previous_timeout.before, true)
     ), ' '
-  )
+  ),
+  CASE WHEN count(*) > 0 THEN txid_current() END
 ) AS reply
 FROM mine, previous_timeout, setting
 WHERE locked

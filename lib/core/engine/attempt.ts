@@ -42,6 +42,7 @@ type PlainEvent =
   | 'record_lost'
   | 'save_delayed'
   | 'save_failed'
+  | 'committed_apart'
   | 'conflicted';
 
 /** How an attempt ends: by its lease, with its transaction, or without either. */

@@ -119,21 +119,26 @@ export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
       await this.rollBack();
       return this.afterwards.complete(final);
     }
-    return this.concluded(final, await this.commit((open) => this.store(open, final)));
+    let isApart = false;
+    const end = await this.commit(async (open) => {
+      isApart = await this.isApart(open, final);
+    });
+    return this.concluded(final, end, isApart);
   }
 
   async completeWithBlob(final: FinalOutcome): Promise<Settlement> {
     const { attempt } = this;
     const { offload } = attempt.request.options.outcome;
     let stored = final;
+    let isApart = false;
     const end = await this.commit(
       async (transaction) => {
         stored = await packedIn(attempt, final, transaction);
-        await this.store(transaction, stored);
+        isApart = await this.isApart(transaction, stored);
       },
       offload === false ? 0 : offload.putTimeout,
     );
-    return this.concluded(stored, end);
+    return this.concluded(stored, end, isApart);
   }
 
   async commitUnkept(): Promise<Settlement> {
@@ -178,15 +183,16 @@ export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
     }
   }
 
-  private async store(transaction: OpenTransaction, final: FinalOutcome): Promise<void> {
+  /** Stores the outcome in the transaction. @returns whether it has to be stored apart. */
+  private async isApart(transaction: OpenTransaction, final: FinalOutcome): Promise<boolean> {
     const { services, lease, noteOfEnd: note } = this.attempt;
     const command = { ...final, note };
     const complete = () => this.records.complete(transaction, lease, command);
-    if (!(await services.events.counted('transaction_complete', complete))) {
-      throw new Error(
-        'The outcome could not be stored in the transaction: the record is no longer in progress, or the transaction is a different one.',
-      );
-    }
+    const completion = await services.events.counted('transaction_complete', complete);
+    if (completion !== 'lost') return completion === 'committed';
+    throw new Error(
+      'The outcome could not be stored in the transaction: the operation has rolled it back, or the record is no longer in progress.',
+    );
   }
 
   private async commit(
@@ -223,10 +229,31 @@ export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
   private concluded(
     final: FinalOutcome,
     end: TransactionEnd | undefined,
+    isApart: boolean,
   ): Settlement | Promise<Settlement> {
+    if (isApart) return this.committedApart(final, end);
     return end?.kind === 'committed'
       ? this.committed(final)
       : this.afterFailedCommit(final, end?.error);
+  }
+
+  /**
+   * The operation has committed its own transaction: a release would have a retry run it again. Its outcome is stored
+   * after the rest of its writes, as without transactions.
+   */
+  private async committedApart(
+    final: FinalOutcome,
+    end: TransactionEnd | undefined,
+  ): Promise<Settlement> {
+    const { attempt } = this;
+    attempt.emit('committed_apart');
+    if (end?.kind === 'committed') {
+      void this.runHooks();
+      return this.afterwards.complete(final);
+    }
+    // Its last writes may be undone, its first ones not: what is true of it, an operator has to say.
+    attempt.unsaved();
+    return { kind: 'unsaved' };
   }
 
   private async afterFailedCommit(final: FinalOutcome, error: unknown): Promise<Settlement> {

@@ -142,6 +142,7 @@ export const INCIDENTS = [
   'save_failed',
   'release_failed',
   'rolled_back',
+  'committed_apart',
   'conflicted',
   'commit_hook_failed',
   'recovery_failed',

@@ -315,6 +315,11 @@ export type IdempotencyEvent =
    * and where an interceptor had responded with a success while the operation was running.
    */
   | (AttemptSubject & Caused & { readonly type: 'rolled_back' })
+  /**
+   * The operation has committed its own transaction (a statement that commits by itself, a procedure): its outcome was not
+   * stored with its writes, but after them. Had the process died in between, a retry would have run it again.
+   */
+  | (AttemptSubject & { readonly type: 'committed_apart' })
   /** The operation's transaction was rolled back because of a concurrent one. A retry may succeed. */
   | (AttemptSubject & { readonly type: 'conflicted' })
   /** The transaction was committed, but a hook (`onCommitted`) failed. */
@@ -439,6 +444,7 @@ export const EVENT_SEVERITY: Readonly<Record<IdempotencyEventType, EventSeverity
   save_delayed: 'warning',
   save_failed: 'critical',
   rolled_back: 'warning',
+  committed_apart: 'warning',
   conflicted: 'notice',
   commit_hook_failed: 'warning',
   unprotected: 'critical',

@@ -60,4 +60,4 @@ export {
   type Verdict,
 } from './idempotency-store.js';
 export { transitions, type Transition } from './record-transitions.js';
-export type { TransactionalRecords } from './transactional-records.js';
+export type { TransactionalCompletion, TransactionalRecords } from './transactional-records.js';

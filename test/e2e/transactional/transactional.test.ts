@@ -161,6 +161,29 @@ describe('A commit of a transactional operation', () => {
     expect(await bank.committed(scenario)).toEqual([2]);
   });
 
+  it('that the handler has sent itself counts: its outcome is stored apart, and is reported', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['commit'];
+    const first = await scenario.post('/transfers');
+    expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
+    expectReplay(await scenario.post('/transfers'), first);
+    // What the handler wrote after it, too.
+    expect(await bank.committed(scenario)).toEqual([-1, 1]);
+    expect(scenario.notes).toEqual(['committed']);
+    expect(reported()).toEqual(['acquired', 'committed_apart', 'completed', 'replayed']);
+  });
+
+  it('that the handler has rolled back itself does not count, and the next request runs', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['roll back', 'roll back'];
+    for (const _ of scenario.plan) {
+      expectProblem(await scenario.post('/transfers'), 'store-unavailable');
+    }
+    expect(scenario.executions).toBe(2);
+    expect(await bank.committed(scenario)).toEqual([]);
+    expect(reported().slice(0, 3)).toEqual(['acquired', 'rolled_back', 'released']);
+  });
+
   it('whose connection returns replies of other statements is reported as such, and the next request runs', async () => {
     unitOfWork.beforeCommit = () => {
       throw new StoreReplyMismatchedError('PostgreSQL');

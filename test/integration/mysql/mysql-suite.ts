@@ -318,8 +318,8 @@ export function describeMysqlStore(server: Pick<MysqlServer, 'port' | 'newDataba
 
     const commit = (deferred: Locked, lease: Lease) =>
       deferred.commit(async (transaction) => {
-        const stored = await store.transactional.complete(transaction, lease, completeCommand());
-        if (!stored) throw new Error('The outcome was not stored');
+        const end = await store.transactional.complete(transaction, lease, completeCommand());
+        if (end !== 'stored') throw new Error(`The outcome was not stored: ${end}`);
       });
 
     const stateOf = async ({ recordKey }: Lease) =>
@@ -409,7 +409,8 @@ export function describeMysqlStore(server: Pick<MysqlServer, 'port' | 'newDataba
         );
       // A statement that changes a table commits without a word.
       await deferred.transaction.handle.query('CREATE TABLE IF NOT EXISTS ends_it (id integer)');
-      expect(await commit(deferred, lease)).toMatchObject({ kind: 'failed' });
+      const error = new Error('The outcome was not stored: committed');
+      expect(await commit(deferred, lease)).toMatchObject({ kind: 'failed', error });
       expect(await stateOf(lease)).toBe('in_progress');
       await store.transactional.ended(lease, { timeoutMs: TIMEOUT_MS });
     });

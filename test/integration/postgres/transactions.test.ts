@@ -371,12 +371,12 @@ describe.each(postgresServers)('Serializable transactions of different keys, $na
       const held = await attempt.open(lease, 'serializable');
       const atFirst = await reads();
       await held.transaction.query('SELECT 1 FROM ledger', []);
-      const isStored = await attempt.complete(held.transaction, lease);
+      const completion = await attempt.complete(held.transaction, lease);
       const atLast = await reads();
       await held.rollBack();
-      expect({ atFirst, isStored, atLast }).toEqual({
+      expect({ atFirst, completion, atLast }).toEqual({
         atFirst: [],
-        isStored: true,
+        completion: 'stored',
         atLast: ['ledger'],
       });
     });
@@ -385,7 +385,7 @@ describe.each(postgresServers)('Serializable transactions of different keys, $na
       const { attempt } = await started();
       const lease = await attempt.begin();
       const held = await attempt.open(lease);
-      expect(await attempt.complete(held.transaction, lease, '~d5')).toBe(true);
+      expect(await attempt.complete(held.transaction, lease, '~d5')).toBe('stored');
       const own = 'SELECT note FROM idempotency_records WHERE token = $1';
       expect(await held.transaction.query(own, [lease.token])).toEqual([{ note: '~d5' }]);
       await held.rollBack();
@@ -453,19 +453,19 @@ describe.each(postgresServers)('A handler on $name', (version) => {
   };
 
   it.each([
-    ['COMMIT', ['before']],
-    ['ROLLBACK', []],
-    ['COMMIT; BEGIN', ['before']],
-    ['ROLLBACK; BEGIN', []],
-    ['COMMIT AND CHAIN', ['before']],
-    ['ROLLBACK AND CHAIN', []],
-  ])('that sends %s has no outcome stored', async (words, notes) => {
+    ['COMMIT', 'committed', ['before']],
+    ['ROLLBACK', 'lost', []],
+    ['COMMIT; BEGIN', 'committed', ['before']],
+    ['ROLLBACK; BEGIN', 'lost', []],
+    ['COMMIT AND CHAIN', 'committed', ['before']],
+    ['ROLLBACK AND CHAIN', 'lost', []],
+  ])('that sends %s has no outcome stored: %s', async (words, completion, notes) => {
     const { attempt, lease, held, run, ...see } = await opened();
     await run(`INSERT INTO ledger VALUES ('before')`);
     await run(words);
     expect(await attempt.commit(held, lease)).toMatchObject({
       kind: 'failed',
-      error: new Error('The outcome was not stored'),
+      error: new Error(`The outcome was not stored: ${completion}`),
       isCommitSent: false,
     });
     expect(await see.state()).toBe('in_progress');

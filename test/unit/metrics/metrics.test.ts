@@ -354,7 +354,7 @@ describe('prometheus', () => {
       const { read } = start(meter);
       const { series, types } = await read();
       const ofPay = [...series].filter(([name]) => name.includes('"pay"'));
-      expect(ofPay).toHaveLength(27);
+      expect(ofPay).toHaveLength(28);
       expect(new Set(ofPay.map(([, value]) => value))).toEqual(new Set([0]));
       expect(ofPay.map(([name]) => name)).toEqual(
         expect.arrayContaining([
@@ -408,7 +408,7 @@ describe('prometheus', () => {
       expect(replayed).toHaveLength(201);
       expect(series.get(requests('replayed', '_OTHER', 'call'))).toBe(9_800);
       const perOperation = [...series.keys()].filter((name) => name.includes('operation_name'));
-      expect(perOperation.length).toBeLessThanOrEqual(201 * 28);
+      expect(perOperation.length).toBeLessThanOrEqual(201 * 29);
     });
   });
 

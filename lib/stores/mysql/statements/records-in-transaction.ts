@@ -1,5 +1,8 @@
 import type { Lease } from '../../../core/record/record.js';
-import type { TransactionalRecords } from '../../../core/store/transactional-records.js';
+import type {
+  TransactionalCompletion,
+  TransactionalRecords,
+} from '../../../core/store/transactional-records.js';
 import type { OpenTransaction } from '../../../core/transaction/unit-of-work.js';
 import { StoreConfigurationError } from '../../../core/errors/errors.js';
 import {
@@ -50,15 +53,16 @@ export class MysqlRecordsInTransaction implements TransactionalRecords {
     transaction: OpenTransaction,
     lease: Lease,
     command: Command<'complete'>,
-  ): Promise<boolean> {
+  ): Promise<TransactionalCompletion> {
     const mysql = mysqlOf(transaction);
     const key = recordKeyBytes(lease.recordKey);
-    if (!(await this.isSame(mysql, lease))) return false;
+    if (!(await this.isSame(mysql))) return this.endOf(lease);
     const version = newVersion();
     const values = completionValues(lease, version, command);
     await mysql.execute(this.statements['complete-in-transaction'], values);
     await mysql.execute(this.statements.unlock, [key, lease.token]);
-    return this.finds(mysql, this.statements['has-version'], [key, version]);
+    const isStored = await this.finds(mysql, this.statements['has-version'], [key, version]);
+    return isStored ? 'stored' : 'lost';
   }
 
   async ended({ recordKey, token }: Lease, { timeoutMs }: Command<'ended'>): Promise<void> {
@@ -71,16 +75,22 @@ export class MysqlRecordsInTransaction implements TransactionalRecords {
   }
 
   /** Whether this is the transaction in which the attempt was locked. */
-  private async isSame(mysql: MysqlTransaction, lease: Lease): Promise<boolean> {
+  private async isSame(mysql: MysqlTransaction): Promise<boolean> {
     try {
       await mysql.execute(`RELEASE SAVEPOINT ${SAVEPOINT}`);
       return true;
     } catch (error) {
       if (!hasErrorNumber(error, NO_SAVEPOINT)) throw error;
-      // If the application has committed it, the row of the attempt is there to stay.
-      await this.table.unlock(lease, new MysqlDeadline(UNLOCK_TIMEOUT_MS)).catch(() => undefined);
       return false;
     }
+  }
+
+  /** How the application has ended it: if it has committed, the row of the attempt is there to stay. */
+  private async endOf(lease: Lease): Promise<'committed' | 'lost'> {
+    const deadline = new MysqlDeadline(UNLOCK_TIMEOUT_MS);
+    if (!(await this.table.isLocked(lease.recordKey, lease.token, deadline))) return 'lost';
+    await this.table.unlock(lease, deadline);
+    return 'committed';
   }
 
   private async finds(

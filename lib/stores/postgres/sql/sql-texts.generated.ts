@@ -197,7 +197,9 @@ SELECT $3::text AS reply
     , record.fence, record.attempt, record.fingerprint, record.note -- journal
 )
 , journal AS (INSERT INTO idempotency_journal SELECT $1::bytea, '', 'completed', statement_timestamp(), state, fence, attempt, fingerprint, note, ':service', ':version' FROM stored WHERE state = $4::text) -- journal
-SELECT concat_ws(' ', $9::text, (SELECT 'stored' FROM stored WHERE state = $4::text)) AS reply
+SELECT concat_ws(' ', $10::text,
+  CASE txid_status($9::bigint) WHEN 'committed' THEN 'committed' END,
+  (SELECT 'stored' FROM stored WHERE state = $4::text)) AS reply
 `,
   'complete-released': `WITH stored AS (
   UPDATE idempotency_records
@@ -351,7 +353,8 @@ SELECT concat_ws(
       set_config(name, CASE WHEN setting.before BETWEEN 1 AND $4::bigint THEN setting.before ELSE $4::bigint END::text, true),
       set_config('lock_timeout', previous_timeout.before, true)
     ), ' '
-  )
+  ),
+  CASE WHEN count(*) > 0 THEN txid_current() END
 ) AS reply
 FROM mine, previous_timeout, setting
 WHERE locked

@@ -1,5 +1,8 @@
 import type { Lease } from '../../../core/record/record.js';
-import type { TransactionalRecords } from '../../../core/store/transactional-records.js';
+import type {
+  TransactionalCompletion,
+  TransactionalRecords,
+} from '../../../core/store/transactional-records.js';
 import type { OpenTransaction } from '../../../core/transaction/unit-of-work.js';
 import { queryInTransaction } from '../../../transactions/shared/sql-reply.js';
 import {
@@ -20,6 +23,9 @@ const LOCK_WAIT_MS = 200;
 
 /** Statements in the application's transactions, over its connections. */
 export class RecordsInTransaction implements TransactionalRecords {
+  /** By the transaction in which the record was locked: its id on the server. */
+  private readonly ids = new WeakMap<OpenTransaction, string>();
+
   /** @param committed - notifies duplicates that wait for the record. */
   constructor(
     private readonly statements: SqlStatements,
@@ -34,17 +40,21 @@ export class RecordsInTransaction implements TransactionalRecords {
   ): Promise<boolean> {
     const values = [...leaseValues(lease), maxExecutionMs, LOCK_WAIT_MS];
     const { text } = this.statements.lock;
-    return (await queryInTransaction(sqlOf(transaction), text, values)).length > 0;
+    const id = (await queryInTransaction(sqlOf(transaction), text, values)).at(-1);
+    if (id === undefined) return false;
+    this.ids.set(transaction, id);
+    return true;
   }
 
   async complete(
     transaction: OpenTransaction,
     lease: Lease,
     command: Command<'complete'>,
-  ): Promise<boolean> {
+  ): Promise<TransactionalCompletion> {
     const { text } = this.statements['complete-in-transaction'];
-    const values = completionValues(lease, command);
-    return (await queryInTransaction(sqlOf(transaction), text, values)).length > 0;
+    const values = [...completionValues(lease, command), this.ids.get(transaction) ?? null];
+    const [word] = await queryInTransaction(sqlOf(transaction), text, values);
+    return word === 'stored' || word === 'committed' ? word : 'lost';
   }
 
   async ended({ recordKey, fence }: Lease, { timeoutMs }: Command<'ended'>): Promise<void> {

@@ -101,6 +101,12 @@ export class TransfersController {
     if (planned === 'decline') throw new HttpException({ execution }, 402);
     if (planned === 'fail') throw new InternalServerErrorException();
     if (planned === 'swallow') await transaction.query('SELECT 1 / 0').catch(() => undefined);
+    // The guard does not see what follows another statement.
+    if (planned === 'commit') {
+      await transaction.query('SELECT 1; COMMIT');
+      await this.transfers.add(scenario, -execution);
+    }
+    if (planned === 'roll back') await transaction.query('SELECT 1; ROLLBACK');
     if (/^\d+$/.test(planned)) reply.status(Number(planned));
     return { execution, attempt, isTakeover };
   }

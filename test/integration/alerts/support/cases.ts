@@ -336,10 +336,15 @@ export const CASES: Readonly<Record<string, AlertCases>> = {
   },
   IdempotencyCommitFailed: {
     severity: 'warning',
-    cases: firstIncrease(['rolled_back', 'commit_hook_failed'], 15, OF_INCIDENTS, (type) => ({
-      ...ALERT,
-      idempotency_incident_type: type,
-    })),
+    cases: firstIncrease(
+      ['rolled_back', 'committed_apart', 'commit_hook_failed'],
+      15,
+      OF_INCIDENTS,
+      (type) => ({
+        ...ALERT,
+        idempotency_incident_type: type,
+      }),
+    ),
   },
   IdempotencySetupMistaken: {
     severity: 'warning',

@@ -9,6 +9,7 @@ import {
   nodeClock,
 } from '../../../support/internals/core.js';
 import type { PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
+import type { TransactionalCompletion } from 'nestjs-idempotency/store';
 import type { SqlTransaction } from 'nestjs-idempotency/transactions';
 import { beginCommand, completeCommand, leaseOf } from '../../../support/stores/commands.js';
 
@@ -48,11 +49,16 @@ export class TransactionalAttempt<Handle> {
 
   commit(deferred: DeferredTransaction, lease: Lease): Promise<TransactionEnd> {
     return deferred.commit(async (transaction) => {
-      if (!(await this.complete(transaction, lease))) throw new Error('The outcome was not stored');
+      const completion = await this.complete(transaction, lease);
+      if (completion !== 'stored') throw new Error(`The outcome was not stored: ${completion}`);
     });
   }
 
-  complete(transaction: OpenTransaction, lease: Lease, note?: string): Promise<boolean> {
+  complete(
+    transaction: OpenTransaction,
+    lease: Lease,
+    note?: string,
+  ): Promise<TransactionalCompletion> {
     return this.store.transactional.complete(transaction, lease, completeCommand({ note }));
   }
 
