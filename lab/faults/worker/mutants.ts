@@ -41,7 +41,7 @@ export const MUTANTS: Readonly<Record<MutantName, Mutant>> = {
         async complete(_transaction, lease, command) {
           const rest = { whenGone: 'report', timeoutMs: TIMEOUT_MS } as const;
           await real.complete(lease, { ...command, ...rest, fingerprint: '-' as Fingerprint });
-          return true;
+          return 'stored';
         },
       }),
   },
@@ -60,7 +60,7 @@ export const MUTANTS: Readonly<Record<MutantName, Mutant>> = {
     store: (real) =>
       withRecords(real, {
         lock: () => Promise.resolve(true),
-        complete: (...args) => real.transactional!.complete(...args).then(() => true),
+        complete: (...args) => real.transactional!.complete(...args).then(() => 'stored' as const),
       }),
   },
   'commit-without-an-answer-counts-as-done': {

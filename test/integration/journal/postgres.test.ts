@@ -95,13 +95,13 @@ describe('The journal in a table of PostgreSQL', () => {
     const attempt = new TransactionalAttempt(store, pgUnitOfWork(pool));
     const kinds = async () => (await entriesIn(pool)).map(({ kind }) => kind);
     const lease = await attempt.begin();
-    const stored: boolean[] = [];
+    const stored: string[] = [];
     const rollingBack = (await attempt.open(lease)).commit(async (transaction) => {
       stored.push(await attempt.complete(transaction, lease));
       throw new Error('rolled back');
     });
     await rollingBack.catch(() => undefined);
-    expect(stored).toEqual([true]);
+    expect(stored).toEqual(['stored']);
     expect(await kinds()).toEqual(['acquired']);
     await attempt.commit(await attempt.open(lease), lease);
     expect(await kinds()).toEqual(['acquired', 'completed']);
