@@ -4,8 +4,8 @@ import type { Lab, StartOptions } from '../../../../lab/faults/lab.js';
 import type { LabWorker } from '../../../../lab/faults/lab-worker.js';
 import { CALLER } from '../../../../lab/faults/client.js';
 import type { Mishap } from '../../../../lab/faults/worker/mishap.js';
-import { CALLER_HEADER } from '../../../../lab/faults/worker/settings.js';
-import { JOB, scrape, type Round } from './scrapes.js';
+import { CALLER_HEADER, SERVICE } from '../../../../lab/faults/worker/settings.js';
+import { scrape, type Round } from './scrapes.js';
 
 /** The attempt stands still until its worker is released. */
 export const HELD: Mishap = { point: 'after_effect', action: { kind: 'hold' } };
@@ -33,8 +33,9 @@ export class Scene {
   }
 
   async worker({ options, ...others }: StartOptions = {}): Promise<LabWorker> {
+    const journal = { service: SERVICE, version: '1' };
     const worker = await this.lab.start(
-      { kind: 'redis', url: this.redis.url, options: { journal: { service: JOB, version: '1' } } },
+      { kind: 'redis', url: this.redis.url, options: { journal } },
       { metrics: true, options: { lease: LONG_LEASE, ...options }, ...others },
     );
     this.workers.push(worker);
