@@ -113,8 +113,8 @@ const INVALID: readonly Sending[] = [
 
 /** What docs/operations/metrics.md says of the exporter in the process, and nothing else. */
 const DIFFERENCES = {
-  /** It leaves the unit of durations out. */
-  unitless: /^(idempotency_\w+_duration)(?!_seconds)/,
+  /** It leaves units out. */
+  unitless: /^(idempotency_\w+_duration|idempotency_outcome_io)(?!_seconds|_bytes)/,
   families: ['target_info'],
   labels: ['otel_scope_name', 'otel_scope_version'],
 };
@@ -161,7 +161,10 @@ describe.each(platforms)('after the same traffic on %s, both exporters', (platfo
       nameOf: (name) =>
         DIFFERENCES.families.includes(name)
           ? undefined
-          : name.replace(DIFFERENCES.unitless, '$1_seconds'),
+          : name.replace(
+              DIFFERENCES.unitless,
+              (start) => start + (start.endsWith('_duration') ? '_seconds' : '_bytes'),
+            ),
       hasLabel: (label) => !DIFFERENCES.labels.includes(label),
     });
   }, 60_000);
@@ -288,8 +291,9 @@ describe.each(platforms)('after the same traffic on %s, both exporters', (platfo
   it('differ as documented: each difference is there', () => {
     const { unitless, families, labels } = DIFFERENCES;
     const plain = expositionIn(texts.otel);
-    const durations = [...plain.types.keys()].filter((name) => unitless.test(name));
-    expect(durations).toHaveLength(3);
+    const changed = [...plain.types.keys()].filter((name) => unitless.test(name));
+    // Four durations and the bytes of outcomes.
+    expect(changed).toHaveLength(5);
     expect(families.filter((name) => plain.types.has(name))).toEqual(families);
     const all = [...plain.series.keys()].flatMap((name) => Object.keys(labelsIn(name)));
     expect(labels.filter((label) => all.includes(label))).toEqual(labels);
