@@ -64,8 +64,8 @@ const lazy = ${JSON.stringify(LAZY)};
 export default {
   target: 'node20',
   mode: 'production',
-  // It would shorten the names of classes, too.
-  optimization: { minimize: false },
+  // It would shorten the names of classes, too, and write "production" in the place of process.env.NODE_ENV.
+  optimization: { minimize: false, nodeEnv: false },
   entry: './dist/main.js',
   experiments: { outputModule: true },
   output: { path: resolve('bundle'), filename: 'main.mjs', module: true, chunkFormat: 'module' },
