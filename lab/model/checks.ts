@@ -29,6 +29,7 @@ const HANGING = ['N=1', 'ATT=1', 'LIVE', 'DEADLINE', 'TOGETHER=2', 'HB=2'];
 /** For random histories. Where leases may expire at any instant, nearly all do. */
 export const HISTORIES = [
   [...TWO_BY_TWO, TWO_CONTENTS, 'GIVEUP', 'FL=2'],
+  [...TWO_BY_TWO, 'GIVEUP', 'FL=2', 'OP=3', 'FORCE'],
   [...THREE_BY_ONE, 'OVERRUN', 'HB=2', 'FL=1', 'CR=0', 'GH=0', 'RL=0'],
   ['N=2', 'ATT=3', TWO_CONTENTS, 'OVERRUN', 'HB=3', 'FL=2', 'CR=0', 'GH=4', 'RL=4'],
   [

@@ -266,13 +266,17 @@ class Encounter {
     });
   }
 
+  private get named() {
+    return { operation: OPERATION, key: this.key, scope: 'alice' };
+  }
+
   private call(isTransactional: boolean) {
-    const call = { operation: OPERATION, key: this.key, scope: 'alice', outcome: KEEP };
+    const call = { ...this.named, outcome: KEEP };
     return isTransactional ? { ...call, transaction: true as const } : call;
   }
 
   private async look(): Promise<void> {
-    const [sheet] = await this.records.find(this.call(false));
+    const [sheet] = await this.records.find(this.named);
     if (sheet === undefined) return;
     this.sheet = sheet;
     this.recordKey = sheet.recordKey;
@@ -461,7 +465,7 @@ class Encounter {
 
   private async inspect(): Promise<Seen> {
     if (this.recordKey === undefined) {
-      const [sheet] = await this.records.find(this.call(false));
+      const [sheet] = await this.records.find(this.named);
       if (sheet === undefined) return undefined;
       this.recordKey = sheet.recordKey;
     }
