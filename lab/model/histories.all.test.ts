@@ -19,8 +19,14 @@ const RUNS = 150;
 /** And others. */
 const NEW_RUNS = 50;
 
-/** Only a release after a commit without a reply finds its own outcome. The other two take two runs to overlap in one way. */
-const RARE = ['release not_in_progress', 'completed superseded', 'failed superseded'];
+/**
+ * Only a release after a commit without a reply finds its own outcome. The next two take two runs to overlap in one way. The
+ * operator of the model sends a change once, and none that does not apply.
+ */
+const RARE = [
+  ...['release not_in_progress', 'completed superseded', 'failed superseded'],
+  ...['amend already', 'amend not_applicable'],
+];
 
 function from(first: number, count: number): number[] {
   return Array.from({ length: count }, (_, at) => first + at);
