@@ -8,6 +8,9 @@ import {
   it,
   jest,
 } from '@jest/globals';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { IdempotencyEvent } from 'nestjs-idempotency';
 import { Lab } from '../../../lab/faults/lab.js';
 import type { LabWorker } from '../../../lab/faults/lab-worker.js';
@@ -401,6 +404,35 @@ describeWithPromtool('On the metrics of real processes,', () => {
     const rules = { groups: [{ name: 'met', rules: [met] }] };
     expect(await testRules(rules, [test])).not.toBe('');
   }, 120_000);
+
+  it('large outcomes are seen while they are put and got, and while their store is away', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'idempotency-alerts-'));
+    const worker = await scene.worker({
+      blobs: { kind: 'file', directory },
+      // The others wait.
+      options: { outcome: { offload: { aboveBytes: 1_000 } }, limits: { maxUploads: 1 } },
+    });
+    const large = keys('large', 4);
+    await scene.send(worker, keys('before', 4), { bytes: 5_000 });
+    await scene.scrape();
+    for (const replayed of [false, true]) {
+      const sent = await scene.send(worker, large, { bytes: 5_000 });
+      for (const response of sent) expect(response).toMatchObject({ status: 201, replayed });
+    }
+    await rm(directory, { recursive: true });
+    // No directory can be made in a file.
+    await writeFile(directory, '');
+    const [unsaved] = await scene.send(worker, ['unsaved'], { bytes: 5_000 });
+    expect(unsaved).toMatchObject({ status: 201 });
+    // Once more: a reason has no series before its first time.
+    for (const key of large.slice(0, 2)) {
+      const [lost] = await scene.send(worker, [key], { bytes: 5_000 });
+      expect(lost!.status).toBeGreaterThanOrEqual(500);
+      await scene.scrape();
+    }
+    await rm(directory);
+    Object.assign(scraped, seriesOf(scene.rounds, [10, 1, 20]));
+  });
 
   it('every alert has fired, and each query of the dashboard has had a value', async () => {
     expect([...fired].sort()).toEqual(
