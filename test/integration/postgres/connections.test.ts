@@ -193,14 +193,19 @@ describe('connections', () => {
       // Such a server ends no connection by itself: only a closed socket resets it.
       const other = createServer({ allowHalfOpen: true }, (socket) => {
         open.add(socket);
-        const knocking = setInterval(() => socket.write('?'), 10);
+        let knocking: NodeJS.Timeout | undefined;
         socket
           .on('error', () => undefined)
           .on('close', () => {
             clearInterval(knocking);
             open.delete(socket);
           });
-        socket.once('data', () => socket.write(reply)).resume();
+        const answer = () => {
+          socket.write(reply);
+          // Not before: it would be the reply.
+          knocking = setInterval(() => socket.write('?'), 10);
+        };
+        socket.once('data', answer).resume();
       }).listen(0, '127.0.0.1');
       await once(other, 'listening');
       closeAfterTest({

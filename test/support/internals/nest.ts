@@ -4,6 +4,7 @@ export {
   type HandlerFacts,
 } from '../../../lib/nest/discovery/handler-facts.js';
 export * as maybeAsync from '../../../lib/core/util/maybe-async.js';
+export * as thisContext from '../../../lib/core/util/this-context.js';
 export { callInTurn } from '../../../lib/nest/interceptor-chain.js';
 export { useFastPath } from '../../../lib/nest/fast-path.js';
 export { IdempotencyInterceptor } from '../../../lib/nest/idempotency.interceptor.js';

@@ -23,7 +23,7 @@ import {
   takeUntil,
   throwError,
 } from 'rxjs';
-import { callInTurn, maybeAsync } from '../../support/internals/nest.js';
+import { callInTurn, maybeAsync, thisContext } from '../../support/internals/nest.js';
 import { projectRoot } from '../../support/project-root.js';
 
 type Next = () => Promise<unknown>;
@@ -291,13 +291,13 @@ const MISTAKES: readonly (readonly [mistake: string, text: string, planted: stri
   ['each is called before it is subscribed to', 'after === handler)', 'true)'],
   [
     'an inner one is called in the context of its subscriber',
-    'scope.runInAsyncScope(() => this.call())',
-    'this.call()',
+    'inThisContext(() => this.call())',
+    '() => this.call()',
   ],
   [
     'the handler is called in the context of its subscriber',
-    'scope.runInAsyncScope(this.next)',
-    'this.next()',
+    'inThisContext(this.next)',
+    'this.next',
   ],
   [
     'the stream of one that waits is taken for its value',
@@ -357,6 +357,7 @@ async function withMistake(text: string, planted: string): Promise<CallInTurn> {
     '@nestjs/common': await import('@nestjs/common'),
     rxjs: await import('rxjs'),
     '../core/util/maybe-async.js': maybeAsync,
+    '../core/util/this-context.js': thisContext,
   };
   const exports = {} as { callInTurn: CallInTurn };
   const load = (name: string) => modules[name] ?? (requireHere(name) as unknown);
