@@ -35,7 +35,7 @@ describe('the reading of an operation', () => {
     const { incidents, leaseLosses, ...others } = operations.get('pay')!;
     const numbers = [incidents, leaseLosses].flatMap((counts) => Object.values(counts));
     expect(new Set(numbers)).toEqual(new Set([0]));
-    expect(Object.keys(incidents)).toHaveLength(18);
+    expect(Object.keys(incidents)).toHaveLength(19);
     expect(others).toEqual({
       requests: { http: { unprotected: 0 } },
       ...{ takeovers: 0, unreadable: {}, attempts: {}, waits: {}, running: 0, waiting: 0 },
