@@ -109,12 +109,17 @@ export function believing<Client extends Redis | Cluster>(client: Client): Clien
 
 /** The same mistake in a client of node-redis. */
 export function believingNodeRedis<Client extends object>(client: Client): Client {
-  const { masters } = client as { masters?: readonly { readonly client: object }[] };
+  const { masters, _self } = client as {
+    readonly masters?: readonly { readonly client: object }[];
+    readonly _self?: object;
+  };
   if (masters !== undefined) {
     for (const node of masters) believingNodeRedis(node.client);
     return client;
   }
-  return believingWords(client, 'sendCommand');
+  // What views of the client inherit from, too.
+  believingWords(_self ?? client, 'sendCommand');
+  return client;
 }
 
 /** The same mistake in a client of GLIDE. */
