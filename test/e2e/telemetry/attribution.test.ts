@@ -63,6 +63,8 @@ describe.each(platforms)('on %s', (platform) => {
         options: {
           telemetry: openTelemetry(),
           caller: { scope: () => 'tester' },
+          // All requests are one caller's.
+          limits: { maxWaitersPerCaller: AT_A_TIME },
           storeErrors: { commandTimeout: 5_000, saveTimeout: 5_000 },
         },
         configure: traceRequests,
