@@ -119,26 +119,17 @@ export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
       await this.rollBack();
       return this.afterwards.complete(final);
     }
-    let isApart = false;
-    const end = await this.commit(async (open) => {
-      isApart = await this.isApart(open, final);
-    });
-    return this.concluded(final, end, isApart);
+    return this.commitWith(final);
   }
 
-  async completeWithBlob(final: FinalOutcome): Promise<Settlement> {
+  completeWithBlob(final: FinalOutcome): Promise<Settlement> {
     const { attempt } = this;
     const { offload } = attempt.request.options.outcome;
-    let stored = final;
-    let isApart = false;
-    const end = await this.commit(
-      async (transaction) => {
-        stored = await packedIn(attempt, final, transaction);
-        isApart = await this.isApart(transaction, stored);
-      },
+    return this.commitWith(
+      final,
+      (transaction) => packedIn(attempt, final, transaction),
       offload === false ? 0 : offload.putTimeout,
     );
-    return this.concluded(stored, end, isApart);
   }
 
   async commitUnkept(): Promise<Settlement> {
@@ -226,15 +217,22 @@ export class TransactionalEnding implements AttemptEnding, AttemptTransaction {
     this.attempt.services.events.emit({ type: 'reply_mismatched', error: asError(error) });
   }
 
-  private concluded(
+  /** @param pack - what the outcome becomes in the transaction, which may take `packMs` milliseconds. */
+  private async commitWith(
     final: FinalOutcome,
-    end: TransactionEnd | undefined,
-    isApart: boolean,
-  ): Settlement | Promise<Settlement> {
-    if (isApart) return this.committedApart(final, end);
+    pack?: (transaction: OpenTransaction) => Promise<FinalOutcome>,
+    packMs = 0,
+  ): Promise<Settlement> {
+    let stored = final;
+    let isApart = false as boolean;
+    const end = await this.commit(async (transaction) => {
+      if (pack !== undefined) stored = await pack(transaction);
+      isApart = await this.isApart(transaction, stored);
+    }, packMs);
+    if (isApart) return this.committedApart(stored, end);
     return end?.kind === 'committed'
-      ? this.committed(final)
-      : this.afterFailedCommit(final, end?.error);
+      ? this.committed(stored)
+      : this.afterFailedCommit(stored, end?.error);
   }
 
   /**
