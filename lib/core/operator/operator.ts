@@ -125,7 +125,8 @@ export class Operator {
   }
 
   /**
-   * @throws {@link IdempotencyOptionsError} for an invalid option, before anything is done.
+   * @param options - that {@link checkActOptions} has let through.
+   * @throws {@link IdempotencyOptionsError} for an option that does not fit the action, before anything is done.
    * @throws {@link AuditUnavailableError} if the audit failed: then nothing was done.
    */
   async act(
@@ -134,7 +135,6 @@ export class Operator {
     options: ActOptions,
     given?: EncodedOutcome,
   ): Promise<ActionResult> {
-    checkActOptions(options);
     const { actor, reason, evenIfRunning = false } = options;
     const asked = this.changeOf(action, options);
     const { state, fence } = expected;
