@@ -171,11 +171,10 @@ class Sending<Result> implements DeadlineListener, Asked {
 
   onReply(reply: unknown, order: ReplyOrder, unreplicated?: unknown): void {
     if (!this.isOwn(reply)) {
-      // Another attempt would add a command to the application's transaction.
-      const isOfTransaction = isQueued(reply);
       this.settle(
-        isOfTransaction
-          ? new StoreOutcomeUnknownError(QUEUED, { isRejection: true })
+        isQueued(reply)
+          ? // Another attempt would add a command to the application's transaction.
+            new StoreOutcomeUnknownError(QUEUED, { isRejection: true })
           : order.broken(),
       );
       return;
