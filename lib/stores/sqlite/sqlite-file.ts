@@ -1,4 +1,4 @@
-import { closeSync, openSync, statSync } from 'node:fs';
+import { closeSync, openSync, realpathSync, statSync } from 'node:fs';
 import {
   asError,
   errorTypeOf,
@@ -56,8 +56,10 @@ interface Connection {
   readonly begin: SqliteStatement;
   readonly commit: SqliteStatement;
   readonly rows: RecordRows;
-  /** Of the file, by which it is known again: a path may come to name another one. */
-  readonly inode: string;
+  /** The file, and beside what a link leads to the log and its index: steps are in all three. */
+  readonly paths: readonly string[];
+  /** Of each, by which it is known again: a path may come to name another one. */
+  readonly inodes: readonly string[];
 }
 
 /** Another connection holds the lock of the file: nothing was executed. */
@@ -126,9 +128,11 @@ export class SqliteFile {
   private opened(): Connection {
     this.connection ??= this.open();
     // Otherwise records would go to a file that no other process, and not this one after its restart, ever reads.
-    if (inodeOf(this.path) !== this.connection.inode) {
+    const { paths, inodes } = this.connection;
+    for (const [index, path] of paths.entries()) {
+      if (inodeOf(path) === inodes[index]) continue;
       throw new StoreConfigurationError(
-        `${this.named} was deleted or replaced while it was open. Stop all processes that use it, put the file back that has the records, with those of the same name and -wal beside it, and start them again.`,
+        `${this.named} was deleted or replaced while it was open, or what SQLite keeps beside it (-wal, -shm). Stop all processes that use it, put the file back that has the records, with those of the same name and -wal beside it, and start them again.`,
       );
     }
     return this.connection;
@@ -147,7 +151,9 @@ export class SqliteFile {
       });
       const rows = this.tried(() => new RecordRows(database));
       const [begin, commit] = [database.prepare('BEGIN IMMEDIATE'), database.prepare('COMMIT')];
-      return { database, begin, commit, rows, inode: inodeOf(this.path) };
+      const target = realpathSync(this.path);
+      const paths = [this.path, `${target}-wal`, `${target}-shm`];
+      return { database, begin, commit, rows, paths, inodes: paths.map(inodeOf) };
     } catch (error) {
       database.close();
       throw error;
@@ -160,13 +166,24 @@ export class SqliteFile {
       closeSync(openSync(this.path, 'wx', OWNER_ONLY));
     } catch (error) {
       const type = errorTypeOf(error) ?? 'unknown';
-      if (type === 'EEXIST') return;
+      if (type === 'EEXIST') {
+        this.checkKind();
+        return;
+      }
       if (type === 'ENOSPC') throw this.notExecuted(error);
       throw new StoreConfigurationError(
         `${this.named} cannot be created: ${type}. Its folder must exist, and the user of the process must have the right to write in it. If it is on a volume, mount that first.`,
         { cause: error },
       );
     }
+  }
+
+  /** SQLite fails later for what is no file, as if that could pass, and makes the missing target of a link readable for all. */
+  private checkKind(): void {
+    if (statSync(this.path, { throwIfNoEntry: false })?.isFile() === true) return;
+    throw new StoreConfigurationError(
+      `${this.named} is a folder, a device, a pipe or a link to no file: it was not changed. Set path to a file, or to one that does not exist yet. If the link leads to a volume, mount that first.`,
+    );
   }
 
   /** @throws {@link StoreConfigurationError} for a file that it must not write to. Nothing of it has been changed by then. */

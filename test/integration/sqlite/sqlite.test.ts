@@ -1,11 +1,13 @@
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile, execFileSync, spawnSync } from 'node:child_process';
 import {
   chmodSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -138,6 +140,17 @@ describeSqlite('The file of sqliteStore', () => {
     expect(readFileSync(folder.path, 'utf8')).toBe(text);
   });
 
+  it.each([
+    ['a folder', (path: string) => mkdirSync(path)],
+    ['a device', (path: string) => symlinkSync('/dev/null', path)],
+    ['a pipe', (path: string) => execFileSync('mkfifo', [path])],
+    ['a link to no file', (path: string) => symlinkSync('unmounted.db', path)],
+  ])('is refused where there is %s instead, and nothing is made', async (_, make) => {
+    make(folder.path);
+    await expect(folder.open().open()).rejects.toMatchObject(refusal('link to no file'));
+    expect(readdirSync(folder.folder)).toEqual(['records.db']);
+  });
+
   it('is refused where its folder does not exist, and no folder is made', async () => {
     const store = folder.open({ path: join(folder.folder, 'unmounted', 'records.db') });
     await expect(store.open()).rejects.toMatchObject(refusal(/ENOENT.*mount that first/));
@@ -175,6 +188,22 @@ describeSqlite('The file of sqliteStore', () => {
     rmSync(folder.path);
     renameSync(aside, folder.path);
     expect((await retry()).kind).toBe('completed');
+  });
+
+  it.each([
+    ['the log', '', '-wal'],
+    ['its index', '', '-shm'],
+    ['the log of the file that a link leads to', 'link-', '-wal'],
+  ])('is missed at once where %s is deleted beside it', async (_, prefix, suffix) => {
+    const path = join(folder.folder, `${prefix}records.db`);
+    writeFileSync(folder.path, '');
+    if (prefix !== '') symlinkSync(folder.path, path);
+    const store = await opened({ path });
+    const { recordKey } = await acquire(store);
+    rmSync(`${folder.path}${suffix}`);
+    // Another process would make one anew, find no record, and run the operation again.
+    const retry = store.begin(beginCommand({ recordKey, token: newToken() }));
+    await expect(retry).rejects.toMatchObject(refusal('deleted or replaced'));
   });
 
   it('that another process has locked holds up no other work, and fails a command in time', async () => {
