@@ -48,6 +48,8 @@ class WaitQueue {
   private isPolling = false;
   private isWatched = false;
   private hasFailed = false;
+  /** The last poll began here and found the request elsewhere: two processes may step back before each other. */
+  private hasSteppedBack = false;
   private polling: Waiter | undefined;
   private sleepsUntil = -Infinity;
 
@@ -87,7 +89,8 @@ class WaitQueue {
     let pauseMs = POLL_PAUSE_MS;
     while (this.waiters.size > 0) {
       const { clock } = this.protocol.services;
-      const restMs = jittered(this.isWatched ? SAFETY_NET_PAUSE_MS : pauseMs, clock);
+      const isTold = this.isWatched && !this.hasSteppedBack;
+      const restMs = jittered(isTold ? SAFETY_NET_PAUSE_MS : pauseMs, clock);
       const sleepMs = Math.min(restMs, this.timeLeftMs());
       this.sleepsUntil = clock.now() + sleepMs;
       await this.wakeSignal.wait(sleepMs, clock);
@@ -138,8 +141,9 @@ class WaitQueue {
     recordKey: RecordKey,
   ): Promise<StopWatching | undefined> {
     const { commandTimeout: timeoutMs } = request.options.storeErrors;
+    // Each step back is a release, which both who wait are told: woken by it, they would do the same again, at once.
     const notify = () => {
-      this.wakeSignal.notify();
+      if (!this.hasSteppedBack) this.wakeSignal.notify();
     };
     const { store, events } = this.protocol.services;
     try {
@@ -178,6 +182,8 @@ class WaitQueue {
       found = this.failed(first, asError(error));
     }
     this.polling = undefined;
+    this.hasSteppedBack = found.kind === 'moved';
+    if (this.hasSteppedBack) this.wakeSignal.forget();
     const decision = found.kind === 'moved' ? this.moved(first, found) : found;
     const now = this.protocol.services.clock.now();
     for (const waiter of this.waiters) {
@@ -340,6 +346,10 @@ class WakeSignal {
   notify(): void {
     this.isSet = true;
     this.resume?.();
+  }
+
+  forget(): void {
+    this.isSet = false;
   }
 
   async wait(ms: number, clock: Clock): Promise<void> {

@@ -198,6 +198,24 @@ describe.each(STORES)('While digest keys rotate %s,', (_, newStore) => {
     expect(effects).toBe(1);
   });
 
+  it('duplicates that begin at once under both names, and step back, do not keep each other from running', async () => {
+    const options: ProtocolOptions = { duplicates: { mode: 'wait', timeout: '4s' } };
+    const rounds = Array.from({ length: 8 }, async () => {
+      const key = randomUUID();
+      const duplicates = [WRITES, READS].map((order) => processWith(order, key, { options }));
+      const served = duplicates.map(async ({ worker, begin }) => {
+        worker.store.pushes = true;
+        const decision = await begin();
+        if (decision.kind === 'run') await decision.attempt.complete(success('A'));
+        return decision.kind;
+      });
+      expect((await Promise.all(served)).sort()).toEqual(['replay', 'run']);
+      // Each step back is told to both who wait: if that woke them, neither would pause.
+      expect(duplicates.flatMap(({ steps }) => steps()).length).toBeLessThan(100);
+    });
+    await Promise.all(rounds);
+  });
+
   it('a look-up that fails is a 503, and leaves nothing in the way', async () => {
     for (const fault of [unavailable, lostReply, misconfigured]) {
       const key = randomUUID();
