@@ -30,7 +30,7 @@ export class LogReporter implements IdempotencyEventReporter {
         this.mismatch.warn(`${event.type}: ${event.error.message}`);
         return;
       case 'keys_stale':
-        this.logger.warn(`keys_stale: ${KEYS_STALE} (${event.errorType ?? 'no error'})`);
+        this.logger.warn(`keys_stale: ${KEYS_STALE} (${whyStale(event)})`);
         return;
       case 'outcome_unreadable':
         this.logger.error(`${lineOf(event)}: ${UNREADABLE[event.reason]}`);
@@ -92,6 +92,12 @@ const failed = (option: string, instead: string) =>
 const KEYS_STALE =
   'the keys of "secrets" could not be loaded again. Those of the last time are used';
 
+/** Only this package's own message is shown: that of the source may have what it should not. */
+function whyStale({ error, errorType }: Extract<IdempotencyEvent, { type: 'keys_stale' }>): string {
+  if (hasCode(error, 'idempotency_options_invalid')) return asError(error).message;
+  return errorType ?? 'no error';
+}
+
 /** What to do. */
 const UNREADABLE: Readonly<Record<UnreadableReason, string>> = {
   key: 'this process has no key of its id. Give it to "secrets" of every process, and keep it until the outcomes that it encrypted have expired',
@@ -104,7 +110,8 @@ const UNREADABLE: Readonly<Record<UnreadableReason, string>> = {
   blob_unavailable: 'the blob store did not deliver its body. Look at the blob store',
   blob_store:
     'its body is in a blob store that this process does not have. Give the same "blobs" to every process',
-  integrity: 'it is damaged, or was written for another record. Look who else writes to the store',
+  integrity:
+    'it is damaged, was written for another record, or encrypted with another key of the same id. Look who else writes to the store, and whether an id was given to two keys',
   format: 'it is damaged, or was written by a later version of this package',
 };
 

@@ -7,10 +7,13 @@ import type { Clock } from '../util/clock.js';
 import { whenReady } from '../util/maybe-async.js';
 import { loadedInTime } from './key-loading.js';
 import { ScopeKeys } from './scope-keys.js';
-import { checkedKeys, type LoadedKeys, type SecretKeys } from './secret-keys.js';
-
-/** The id of a key, and the key. */
-export type KeyById = readonly [id: string, key: KeyObject];
+import {
+  checkedKeys,
+  checkSameKey,
+  type KeyById,
+  type LoadedKeys,
+  type SecretKeys,
+} from './secret-keys.js';
 
 /**
  * The keys in use. A use of them loads them again, if that is due: not a timer, so that an idle process asks its KMS for
@@ -34,7 +37,8 @@ export class KeyRing {
     this.refreshMs = Number(millisecondsOf(secrets.refresh ?? '5m'));
     if (secrets.keyFor === undefined) return;
     const keyFor = secrets.keyFor.bind(secrets);
-    this.ofScopes = new ScopeKeys(keyFor, this.refreshMs, clock, onStale);
+    const others = () => this.loaded?.keys ?? [];
+    this.ofScopes = new ScopeKeys(keyFor, others, this.refreshMs, clock, onStale);
   }
 
   async open(): Promise<void> {
@@ -148,7 +152,8 @@ export class KeyRing {
     const last = this.loaded?.keys;
     const entries = [...keys].map(([id, key]) => {
       const known = last?.get(id);
-      return [id, known?.equals(key) === true ? known : key] as const;
+      if (known !== undefined) checkSameKey('secrets', [id, key], [id, known]);
+      return [id, known ?? key] as const;
     });
     return { ...others, keys: new Map(entries) };
   }

@@ -23,7 +23,7 @@ import {
   type Frame,
   type FrameHead,
 } from './frame.js';
-import { KeyRing, type KeyById } from './key-ring.js';
+import { KeyRing } from './key-ring.js';
 import { Offload, type BlobOwner, type Offloaded, type StartedUpload } from './offload.js';
 import {
   DEFAULT_MAX_UPLOADS,
@@ -33,7 +33,7 @@ import {
   type ResolvedPackOptions,
 } from './pack-options.js';
 import { seal, Sealing, type OriginBinding, type OutcomeBinding } from './sealing.js';
-import type { SecretKeys } from './secret-keys.js';
+import type { KeyById, SecretKeys } from './secret-keys.js';
 import { UnreadableOutcome } from './unreadable-outcome.js';
 
 export type { OriginBinding, OutcomeBinding } from './sealing.js';

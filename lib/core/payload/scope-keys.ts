@@ -3,7 +3,13 @@ import type { Scope } from '../record/scope.js';
 import type { Clock } from '../util/clock.js';
 import { deleteOldest } from '../util/delete-oldest.js';
 import { loadedInTime } from './key-loading.js';
-import { checkedScopeKey, type ScopeKey, type SecretKeys } from './secret-keys.js';
+import {
+  checkedScopeKey,
+  checkSameKey,
+  type KeyById,
+  type ScopeKey,
+  type SecretKeys,
+} from './secret-keys.js';
 
 /** Callers whose keys are kept: as many as a reader keeps derived keys. */
 const MAX_ENTRIES = 4_096;
@@ -19,9 +25,13 @@ export class ScopeKeys {
   private readonly entries = new Map<string, Entry>();
   private readonly loading = new Map<string, Promise<ScopeKey | undefined>>();
 
-  /** @param onStale - is notified when a key cannot be loaded. */
+  /**
+   * @param others - the keys of no scope.
+   * @param onStale - is notified when a key cannot be loaded.
+   */
   constructor(
     private readonly keyFor: NonNullable<SecretKeys['keyFor']>,
+    private readonly others: () => Iterable<KeyById>,
     private readonly refreshMs: number,
     private readonly clock: Clock,
     private readonly onStale: (error: unknown) => void,
@@ -58,7 +68,9 @@ export class ScopeKeys {
     let key: ScopeKey | undefined;
     try {
       const load = (signal: AbortSignal) => this.keyFor(scope, id, signal);
-      key = checkedScopeKey('secrets.keyFor()', await loadedInTime(load, this.clock, closing));
+      const given = await loadedInTime(load, this.clock, closing);
+      key = checkedScopeKey('secrets.keyFor()', given, this.others());
+      key = keptObject(key, known?.key);
     } catch (error) {
       if (!closing.aborted) this.onStale(error);
       if (known?.key === undefined) throw error;
@@ -66,7 +78,7 @@ export class ScopeKeys {
     }
     // Another process may be about to use it.
     if (key === undefined && id !== undefined) this.entries.delete(name);
-    else this.keep(name, { key: keptObject(key, known?.key), dueAt });
+    else this.keep(name, { key, dueAt });
     return this.entries.get(name)?.key;
   }
 
@@ -80,6 +92,7 @@ export class ScopeKeys {
 
 /** The object of the last time for a key that is the same: what is derived from it stays in use. */
 function keptObject(key: ScopeKey | undefined, last: ScopeKey | undefined): ScopeKey | undefined {
-  const isSame = key !== undefined && last?.id === key.id && last.key.equals(key.key);
-  return isSame ? last : key;
+  if (key === undefined || last?.id !== key.id) return key;
+  checkSameKey('secrets.keyFor()', [key.id, key.key], [last.id, last.key]);
+  return last;
 }

@@ -18,7 +18,8 @@ import {
   type Frame,
   type SealHead,
 } from './frame.js';
-import type { KeyById, KeyRing } from './key-ring.js';
+import type { KeyRing } from './key-ring.js';
+import type { KeyById } from './secret-keys.js';
 import { UnreadableOutcome } from './unreadable-outcome.js';
 
 /** What an outcome belongs to. Sealed, it can be read as no other record's, request's or state's. */

@@ -6,6 +6,9 @@ import { checkDuration, checkFunction, checkNames, isObject } from '../options/o
 import type { Scope } from '../record/scope.js';
 import { KEY_ID } from './frame.js';
 
+/** The id of a key, and the key. */
+export type KeyById = readonly [id: string, key: KeyObject];
+
 /** Keys, by their ids. */
 export interface LoadedKeys {
   /** The id of the key that encrypts; all others only decrypt. One of `keys`. */
@@ -21,7 +24,7 @@ export interface LoadedKeys {
 
 /** A key by which the outcomes of some callers are encrypted. */
 export interface ScopeKey {
-  /** As in {@link LoadedKeys.keys}, and no id of these. */
+  /** As in {@link LoadedKeys.keys}, and no id of these but with the same key. */
   readonly id: string;
   /** A secret key of 32 bytes. */
   readonly key: KeyObject;
@@ -40,9 +43,13 @@ export interface SecretKeys {
    * for a scope when its outcome is stored or replayed, and again after `refresh`. If it rejects, or takes more than 10
    * seconds, a key that it gave before stays in use; without one, an outcome is not kept, and a replay gets a 503.
    * @param id - of the key that a stored outcome is encrypted with; `undefined`: the key that encrypts now.
-   * @returns `undefined`: there is none. Then `current` encrypts, and an outcome of such an `id` cannot be decrypted (503).
+   * @returns `undefined`, or `null` as databases say it: there is none. Then `current` encrypts, and an outcome of such an `id` cannot be decrypted (503).
    */
-  keyFor?(scope: Scope, id: string | undefined, signal: AbortSignal): Promise<ScopeKey | undefined>;
+  keyFor?(
+    scope: Scope,
+    id: string | undefined,
+    signal: AbortSignal,
+  ): Promise<ScopeKey | null | undefined>;
   /** How long keys are used before they are loaded again. @defaultValue '5m', from '1s' to '24h' */
   readonly refresh?: Duration;
 }
@@ -156,12 +163,26 @@ export function checkedKeys(what: string, loaded: LoadedKeys | undefined): Loade
   return { current, keys, digestKeys };
 }
 
-/** @throws {@link IdempotencyOptionsError} unless it can be used. */
-export function checkedScopeKey(what: string, given: ScopeKey | undefined): ScopeKey | undefined {
-  if (given === undefined) return undefined;
+/**
+ * @param others - keys of which none may have its id: a reader would find that one.
+ * @throws {@link IdempotencyOptionsError} unless it can be used.
+ */
+export function checkedScopeKey(
+  what: string,
+  given: ScopeKey | null | undefined,
+  others: Iterable<KeyById>,
+): ScopeKey | undefined {
+  if (given === undefined || given === null) return undefined;
   const { id, key } = given;
   checkKey(what, id, key);
+  for (const other of others) checkSameKey(what, [id, key], other);
   return { id, key };
+}
+
+/** @throws {@link IdempotencyOptionsError} if an id was given to two keys: what one encrypted, the other cannot decrypt. */
+export function checkSameKey(what: string, [id, key]: KeyById, [otherId, other]: KeyById): void {
+  if (id !== otherId || key.equals(other)) return;
+  refuse(what, `The id "${id}" is that of another key already. Give each key an id of its own.`);
 }
 
 function checkKey(what: string, id: unknown, key: unknown): void {

@@ -125,10 +125,35 @@ describe('A key of a tenant', () => {
     expect(equal(await unpack(own, of('acme')), outcome)).toBe(true);
   });
 
-  it('is refused unless it is one', async () => {
+  it('may be null, as a database says that there is none', async () => {
+    const { pack } = await opened({ ...KEYS, keyFor: () => Promise.resolve(null) });
+    expect(keyIdOf(await pack(outcome, of('acme')))).toBe('k1');
+  });
+
+  it('may be one that all have, under its id', async () => {
+    const { keys } = await KEYS.load(new AbortController().signal);
+    const keyFor = () => Promise.resolve({ id: 'k1', key: keys.get('k1')! });
+    const { pack, unpack } = await opened({ ...KEYS, keyFor });
+    expect(equal(await unpack(await pack(outcome, of('acme')), of('acme')), outcome)).toBe(true);
+  });
+
+  it('stays in use where another key has its id, which is reported', async () => {
+    const { source, clock, pack, unpack, stale } = await withTenants();
+    const first = await pack(outcome, of('acme'));
+    expect(equal(await unpack(first, of('acme')), outcome)).toBe(true);
+    source.versions.get('acme')!.set('acme-1', createSecretKey(keyOf(77)));
+    await clock.advance(MINUTES_MS);
+    expect(saltOf(await pack(outcome, of('acme')))).toBe(saltOf(first));
+    expect(equal(await unpack(first, of('acme')), outcome)).toBe(true);
+    const message = expect.stringMatching(/"acme-1" is that of another key already/);
+    expect(stale).toMatchObject([{ message }, { message }]);
+  });
+
+  it('is refused unless it is one, with an id of its own', async () => {
     for (const [id, length, message] of [
       ['a b', 32, 'The id of a key must have'],
       ['a', 16, 'no secret KeyObject of 32 bytes'],
+      ['k1', 32, 'The id "k1" is that of another key already'],
     ] as const) {
       const key = createSecretKey(Buffer.alloc(length));
       const keyFor = () => Promise.resolve({ id, key });

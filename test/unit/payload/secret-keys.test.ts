@@ -283,6 +283,22 @@ describe('digest keys', () => {
     expect(message).toContain("No key may have the id 'none'");
   });
 
+  it('stay in use when their source gives the id of one to another key', async () => {
+    const clock = new StandingClock();
+    const stale: unknown[] = [];
+    let names = keyOf(9);
+    const load = () => staticKeys({ ...GIVEN, keys: { ...GIVEN.keys, names } }).load(NO_SIGNAL);
+    const { ring } = new OutcomeTransform({ load }, clock, (error) => void stale.push(error));
+    await ring!.open();
+    const before = ring!.find('names');
+    names = keyOf(10);
+    await clock.advance(300_000);
+    ring!.current();
+    await clock.advance(0);
+    expect(ring!.find('names')).toBe(before);
+    expect(String(stale)).toContain('The id "names" is that of another key already');
+  });
+
   it('stay in use when their source no longer gives them', async () => {
     const clock = new StandingClock();
     const stale: unknown[] = [];
