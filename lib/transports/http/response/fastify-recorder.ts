@@ -268,6 +268,12 @@ export class FastifyRecorder implements ResponseRecording {
       sink.onSourceError();
     }
     const body = buffered.kind === 'complete' ? buffered.body : Buffer.alloc(0);
+    // A source may also end too early without an error. Of what is there as a whole, Fastify corrects the length.
+    const isCut =
+      buffered.kind === 'complete' &&
+      isStreamed(payload) &&
+      isOtherLength(headers['content-length'], body.length);
+    if (isCut) sink.onSourceError();
     const replacement = await sink.onComplete({ status, headers, body });
     if (replacement !== undefined) return this.inPlaceOf(replacement);
     if (buffered.kind === 'broken') throw buffered.error;
@@ -276,8 +282,8 @@ export class FastifyRecorder implements ResponseRecording {
       // Fastify adds a length of 0.
       return { status, headers: { ...headers, 'transfer-encoding': undefined }, payload };
     }
-    // Fastify adds a length to bytes, which must not be combined with a transfer coding (RFC 9112 §6.2).
-    if (headers['transfer-encoding'] !== undefined || headers.trailer !== undefined) {
+    // Fastify adds a length to bytes, which must not be combined with a transfer coding (RFC 9112 §6.2), nor hide a cut.
+    if (isCut || headers['transfer-encoding'] !== undefined || headers.trailer !== undefined) {
       return { status, headers, payload: Readable.from([asBuffer(body)]) };
     }
     // Node sends a string together with the head, in one chunk, but then encodes both alike.

@@ -59,6 +59,10 @@ const FilesController = controllerOf('FilesController', {
     Idempotent(),
     after(() => new StreamableFile(failing('a;b\n'), { type: 'text/csv' })),
   ],
+  'ended-early': [
+    Idempotent(),
+    after(() => new StreamableFile(Readable.from(['a;b\n']), { type: 'text/csv', length: 8 })),
+  ],
 });
 
 describe.each(platforms)('a returned file, on %s,', (platform) => {
@@ -83,6 +87,13 @@ describe.each(platforms)('a returned file, on %s,', (platform) => {
     // Fastify has read it to its end before the first byte leaves.
     if (first === undefined) expectProblem(again, 'response-not-kept');
     else expectReplay(again, first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('that is shorter than it announces never looks whole, and is not replayed as a whole one [P42]', async () => {
+    const scenario = app.scenario();
+    await expect(scenario.post('/ended-early')).rejects.toThrow();
+    expectProblem(await onceSettled(() => scenario.post('/ended-early')), 'response-not-kept');
     expect(scenario.executions).toBe(1);
   });
 });
