@@ -60,7 +60,7 @@ export class SqliteIdempotencyStore extends TransitionStore {
   ) {
     super();
     this.options = resolveSqliteOptions(options);
-    this.file = new SqliteFile(this.options.path, this.options.synchronous);
+    this.file = new SqliteFile(this.options.path, this.options.synchronous, clock);
     this.steps = new StepQueue(this.file, clock);
   }
 

@@ -198,12 +198,26 @@ describeSqlite('The file of sqliteStore', () => {
     const path = join(folder.folder, `${prefix}records.db`);
     writeFileSync(folder.path, '');
     if (prefix !== '') symlinkSync(folder.path, path);
-    const store = await opened({ path });
+    const time = new SetClock();
+    const store = await opened({ path }, time.clock);
     const { recordKey } = await acquire(store);
+    const retry = () => store.begin(beginCommand({ recordKey, token: newToken() }));
+    time.aheadMs = 1_000;
+    // The folder has not changed for so long.
+    expect((await retry()).kind).toBe('in_progress');
+    const { ctimeMs } = statSync(folder.folder);
+    await until(() => {
+      writeFileSync(join(folder.folder, 'other'), '');
+      rmSync(join(folder.folder, 'other'));
+      return statSync(folder.folder).ctimeMs !== ctimeMs;
+    });
     rmSync(`${folder.path}${suffix}`);
     // Another process would make one anew, find no record, and run the operation again.
-    const retry = store.begin(beginCommand({ recordKey, token: newToken() }));
-    await expect(retry).rejects.toMatchObject(refusal('deleted or replaced'));
+    await expect(retry()).rejects.toMatchObject(refusal('deleted or replaced'));
+    time.aheadMs = 2_000;
+    await expect(retry()).rejects.toMatchObject(refusal('deleted or replaced'));
+    time.aheadMs = 3_000;
+    await expect(retry()).rejects.toMatchObject(refusal('deleted or replaced'));
   });
 
   it('that another process has locked holds up no other work, and fails a command in time', async () => {

@@ -38,10 +38,12 @@ export class SqliteFolder {
   }
 }
 
-/** Node's clock, but for the time of day, which the test sets. */
+/** Node's clock, but for the time of day, which the test sets, and what it goes ahead. */
 export class SetClock {
   nowMs = 1_900_000_000_000;
+  aheadMs = 0;
   readonly clock: Clock = Object.assign(Object.create(nodeClock) as Clock, {
     wallTime: () => this.nowMs,
+    now: () => nodeClock.now() + this.aheadMs,
   });
 }
