@@ -130,6 +130,27 @@ export function describeMysqlStore(server: Pick<MysqlServer, 'port' | 'newDataba
       await pool.query("DROP USER 'reader'@'%'");
     });
 
+    it.each([
+      ['idempotency_records', 'MyISAM'],
+      ['idempotency_records_locks', 'MEMORY'],
+    ])('are no longer enough where %s is on another engine: %s', async (table, engine) => {
+      const other = await server.newDatabase();
+      const moved = mysqlStore({ url: other });
+      const admin = createPool({ uri: other, connectionLimit: 1 });
+      try {
+        await moved.migrate();
+        await admin.query(`ALTER TABLE ${table} ENGINE = ${engine}`);
+        const started = moved.open();
+        await expect(started).rejects.toThrow(`Not on InnoDB: ${table} (${engine}).`);
+        await expect(started).rejects.toThrow(StoreConfigurationError);
+        await admin.query(`ALTER TABLE ${table} ENGINE = InnoDB`);
+        await moved.open();
+      } finally {
+        await moved.close();
+        await admin.end();
+      }
+    });
+
     it('are required by the start, which names them', async () => {
       const other = mysqlStore({ url: await server.newDatabase() });
       await expect(other.open()).rejects.toThrow(StoreConfigurationError);
@@ -152,6 +173,21 @@ export function describeMysqlStore(server: Pick<MysqlServer, 'port' | 'newDataba
       }
     },
   );
+
+  it('says at the start that its session may only read, as on a replica', async () => {
+    const own = createPool({ uri: url, connectionLimit: 1 });
+    const reading = mysqlStore({ executor: fromMysql2(own) });
+    try {
+      await own.query('SET SESSION TRANSACTION READ ONLY');
+      expect(await reading.open()).toEqual([
+        expect.objectContaining({ code: 'mysql_is_read_only', isOutage: true }),
+        expect.objectContaining({ code: 'mysql_commits_late' }),
+      ]);
+    } finally {
+      await reading.close();
+      await own.end();
+    }
+  });
 
   it('executes each key once under duplicates on 64 connections, and no caller sees a deadlock [P01]', async () => {
     const keys = Array.from({ length: KEYS }, () => randomBytes(32).toString('base64url'));

@@ -18,7 +18,7 @@ const BY_NUMBER: Readonly<Record<number, SendFailure>> = {
   1040: 'not_executed',
   1203: 'not_executed',
   1226: 'not_executed',
-  // Read-only: a replica, or a demoted primary: the next connection may lead to the primary.
+  // Read-only: the next connection may lead to the primary.
   1290: 'not_executed',
   1792: 'not_executed',
   1836: 'not_executed',
@@ -49,7 +49,10 @@ const BY_NUMBER: Readonly<Record<number, SendFailure>> = {
   1698: 'misconfigured',
 };
 
-const LOST_STATEMENT: ReadonlySet<number> = new Set([1243, 1615, 1290, 1792, 1836]);
+/** A replica, a demoted primary, or a session or transaction that may only read. */
+const READ_ONLY: ReadonlySet<number> = new Set([1290, 1792, 1836]);
+
+const LOST_STATEMENT: ReadonlySet<number> = new Set([1243, 1615, ...READ_ONLY]);
 
 const REMEDIES: Readonly<Record<number, (table: MysqlTable) => string>> = {
   1040: () => 'Raise max_connections, or open fewer connections.',
@@ -78,6 +81,10 @@ export function classifyMysqlFailure(error: unknown): SendFailure {
 /** Syntax errors and violated constraints. Others may occur between commit and reply: the server is stopping. */
 function byState({ sqlState }: MysqlServerError): SendFailure {
   return /^(?:22|23|42)/.test(sqlState) ? 'misconfigured' : 'unknown';
+}
+
+export function isMysqlReadOnly(error: unknown): boolean {
+  return isMysqlServerError(error) && READ_ONLY.has(error.errno);
 }
 
 /** Whether the connection may return to its pool: the error ended the statement only, and is not its fault. */

@@ -5,7 +5,8 @@ import {
   StoreConfigurationError,
 } from '../../../core/errors/errors.js';
 import { MysqlDeadline } from '../connection/deadline.js';
-import type { MysqlRow } from '../connection/on-connection.js';
+import { isMysqlReadOnly } from '../connection/error-classification.js';
+import type { MysqlRow, Send } from '../connection/on-connection.js';
 import { MYSQL_MIGRATIONS } from '../schema/migrations.js';
 import { readHistory } from '../schema/run-migrations.js';
 import type { MysqlTable } from '../sql/table-name.js';
@@ -33,9 +34,10 @@ export async function checkMysqlServer(
       throwUnusable(settings);
       const known = (await readHistory(send, table)) ?? new Set();
       throwMissing(known, table);
-      // Plans what the store runs: the server checks the rights, and changes nothing.
-      for (const statement of probes(table, deletes)) await send(statement, [], true);
-      return evaluate(settings);
+      await throwOtherEngine(send, table);
+      const warnings = evaluate(settings);
+      const rejectsWrites = !(await takesWrites(send, probes(table, deletes)));
+      return rejectsWrites || isReadOnly(settings) ? [READ_ONLY, ...warnings] : warnings;
     });
   } catch (error) {
     if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
@@ -47,6 +49,20 @@ export async function checkMysqlServer(
         isOutage: true,
       },
     ];
+  }
+}
+
+/**
+ * Plans what the store runs: the server checks the rights, and changes nothing.
+ * @returns `false` where it may only read: no variable says so of a session on MySQL and MariaDB alike.
+ */
+async function takesWrites(send: Send, statements: readonly string[]): Promise<boolean> {
+  try {
+    for (const statement of statements) await send(statement, [], true);
+    return true;
+  } catch (error) {
+    if (isMysqlReadOnly(error)) return false;
+    throw error;
   }
 }
 
@@ -109,17 +125,31 @@ function throwMissing(run: ReadonlySet<number>, table: MysqlTable): void {
   );
 }
 
+/** An engine without transactions keeps an outcome whose operation was rolled back, and one of memory loses records. */
+async function throwOtherEngine(send: Send, { table }: MysqlTable): Promise<void> {
+  const others = `SELECT ? AS nonce, GROUP_CONCAT(table_name, ' (', engine, ')' ORDER BY table_name SEPARATOR ', ') AS names
+    FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN ('${table}', '${table}_locks') AND engine <> 'InnoDB'`;
+  const [row] = await readOn(send, others, []);
+  const names = textOf(row?.names);
+  if (names === undefined) return;
+  throw new StoreConfigurationError(
+    `Not on InnoDB: ${names}. A transaction would keep an outcome that it rolls back. Run, for each: ALTER TABLE … ENGINE = InnoDB`,
+  );
+}
+
+const READ_ONLY: StoreWarning = {
+  code: 'mysql_is_read_only',
+  message:
+    'The server or the session is read-only, as that of a replica, and rejects writes. Connect to the primary. If this is the primary: SET GLOBAL read_only = OFF.',
+  isOutage: true,
+};
+
+function isReadOnly({ read_only: server, innodb_read_only: engine }: MysqlRow): boolean {
+  return [server, engine].some((value) => /^(?:1|ON)$/i.test(String(value)));
+}
+
 function evaluate(settings: MysqlRow): StoreWarning[] {
   const warnings: StoreWarning[] = [];
-  const isOn = (value: unknown) => /^(?:1|ON)$/i.test(String(value));
-  if (isOn(settings.read_only) || isOn(settings.innodb_read_only)) {
-    warnings.push({
-      code: 'mysql_is_read_only',
-      message:
-        'read_only is on: the connection leads to a replica, which rejects writes. Connect to the primary.',
-      isOutage: true,
-    });
-  }
   if (Number(settings.flushed) !== 1) {
     warnings.push({
       code: 'mysql_commits_late',
