@@ -98,8 +98,10 @@ function reportingEntry(method: Method, prototype: object, name: string | symbol
         ? run()
         : runMethodOnce(this, reporting, args, run);
     }
-    return operation.start((found) =>
-      enter(operation, () => (found === 'run' ? run() : found.value)),
+    const { recover } = operation;
+    if (recover === undefined) return enter(operation, run);
+    return operation.lookUp(recover, (found) =>
+      enter(operation, found === 'run' ? run : () => found.value),
     );
   };
   // By the property: a wrapper of another decorator may have another name, or none.

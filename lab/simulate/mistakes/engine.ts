@@ -218,8 +218,8 @@ const WRITER = [
     'lib/core/engine/attempt.ts',
     [
       'the response leaves before complete is confirmed',
-      'const reply = await sendComplete(attempt, final, giveUpAt, now);\n    return reply === undefined ? this.delayed(final) : attempt.conclude(reply, final);',
-      'void sendComplete(attempt, final, giveUpAt, now).then((reply) =>\n      reply === undefined ? this.delayed(final) : attempt.conclude(reply, final),\n    );\n    return OWN;',
+      'return sendComplete(attempt, final, giveUpAt, now).then((reply) =>\n      reply === undefined ? this.delayed(final) : attempt.conclude(reply, final),\n    );',
+      'void sendComplete(attempt, final, giveUpAt, now).then((reply) =>\n      reply === undefined ? this.delayed(final) : attempt.conclude(reply, final),\n    );\n    return Promise.resolve(OWN);',
     ],
     [
       'the heartbeat ends when the outcome is sent for the first time',

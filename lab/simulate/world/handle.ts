@@ -1,3 +1,4 @@
+import type { Recovery } from 'nestjs-idempotency';
 import {
   executionScope,
   InnerScope,
@@ -10,7 +11,7 @@ export async function handle(
   request: SimulatedRequest,
   scope: ExecutionScope,
 ): Promise<OutcomeBody> {
-  return scope.start(async (found) => {
+  const enter = async (found: Recovery) => {
     scope.enter();
     try {
       const body =
@@ -25,5 +26,6 @@ export async function handle(
       scope.leave('threw');
       throw error;
     }
-  });
+  };
+  return scope.recover === undefined ? enter('run') : scope.lookUp(scope.recover, enter);
 }

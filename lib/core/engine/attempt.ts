@@ -78,20 +78,23 @@ export class EngineAttempt implements KeptAttempt {
   private isRecordLost = false;
   private isRecovered = false;
 
-  /** @param startedAt - monotonic, before begin was sent for the first time. */
+  /**
+   * @param startedAt - monotonic, before begin was sent for the first time.
+   * @param endingOf - how it ends, if not by its lease.
+   */
   constructor(
     readonly services: AttemptServices,
     readonly request: OperationRequest,
     readonly lease: Lease,
     { attempt, takeovers }: Omit<Acquisition, 'now' | 'fence'>,
     private readonly startedAt: number,
-    endingOf: (attempt: EngineAttempt) => AttemptEnding,
+    endingOf?: (attempt: EngineAttempt) => AttemptEnding,
   ) {
     const { options } = request;
     this.number = attempt;
     this.isTakeover = takeovers > 0;
     this.fencingToken = lease.fence;
-    const ending = endingOf(this);
+    const ending: AttemptEnding = endingOf?.(this) ?? new LeasedEnding(this);
     this.ending = ending;
     this.isProtected = ending.protection !== 'none';
     this.transaction = ending.transaction;
@@ -378,14 +381,15 @@ export class LeasedEnding implements AttemptEnding {
 
   constructor(private readonly attempt: EngineAttempt) {}
 
-  async complete(final: FinalOutcome): Promise<Settlement> {
+  complete(final: FinalOutcome): Promise<Settlement> {
     const { attempt } = this;
     const { attempts, clock } = attempt.services;
     attempts.settling(attempt);
     const now = clock.now();
     const giveUpAt = now + attempt.request.options.storeErrors.saveTimeout;
-    const reply = await sendComplete(attempt, final, giveUpAt, now);
-    return reply === undefined ? this.delayed(final) : attempt.conclude(reply, final);
+    return sendComplete(attempt, final, giveUpAt, now).then((reply) =>
+      reply === undefined ? this.delayed(final) : attempt.conclude(reply, final),
+    );
   }
 
   async release(): Promise<void> {

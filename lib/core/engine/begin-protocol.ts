@@ -21,7 +21,7 @@ import {
 } from '../errors/errors.js';
 import { ServerClock } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
-import { EngineAttempt, LeasedEnding } from './attempt.js';
+import { EngineAttempt } from './attempt.js';
 import { unexpectedReply } from './checked-reply.js';
 import {
   lookElsewhere,
@@ -211,7 +211,7 @@ export class BeginProtocol {
     const { services } = this;
     const { events } = services;
     const lease = { recordKey: request.recordKey, token, fence: reply.fence };
-    const endingOf = request.options.transaction === false ? leased : this.transactional;
+    const endingOf = request.options.transaction === false ? undefined : this.transactional;
     const attempt = new EngineAttempt(services, request, lease, reply, sentAt, endingOf);
     services.attempts.keep(attempt, sentAt);
     // A takeover also if the record was released since: the outcome of the earlier attempt is still unknown.
@@ -342,10 +342,6 @@ function unknownElsewhere(cause: Error): Error {
     `The record was not looked up by its other digest keys: ${cause.message}`,
     { cause, isRejection: isRejection(cause) },
   );
-}
-
-function leased(attempt: EngineAttempt): LeasedEnding {
-  return new LeasedEnding(attempt);
 }
 
 function expiredLeaseAction({ options }: OperationRequest): Begin['onExpiredLease'] {

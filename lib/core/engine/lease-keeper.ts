@@ -109,7 +109,9 @@ export class LeaseKeeper implements DeadlineListener {
   /** Stops and reports a loss that only the attempt observes. */
   lose(reason: LeaseLossReason): void {
     this.stop();
-    this.context.runInAsyncScope(lost, undefined, this, reason);
+    this.context.runInAsyncScope(() => {
+      this.lost(reason);
+    });
   }
 
   private async confirm(lease: Lease): Promise<Error | undefined> {
@@ -153,11 +155,12 @@ export class LeaseKeeper implements DeadlineListener {
   }
 
   onDeadline(): void {
-    this.context.runInAsyncScope(watch, undefined, this);
+    this.context.runInAsyncScope(() => {
+      this.watch();
+    });
   }
 
-  /** @internal */
-  watch(): void {
+  private watch(): void {
     const now = this.services.clock.now();
     if (now >= this.slowAt) {
       this.slowAt = Infinity;
@@ -170,19 +173,17 @@ export class LeaseKeeper implements DeadlineListener {
     }
     if (now >= this.leaseOverAt) {
       // After a blocked event loop, timers run before input. A reply that has already arrived is read first.
-      if (this.inFlight) this.services.clock.setImmediate(evaluate, this);
-      else this.evaluateExpiry();
+      const evaluate = () => {
+        if (!this.stopped && this.services.clock.now() >= this.leaseOverAt) this.lost('expired');
+      };
+      if (this.inFlight) this.services.clock.setImmediate(evaluate, undefined);
+      else evaluate();
     }
     // Also after it has expired: if it was not taken over, it can still be extended.
     if (this.lease !== undefined && now >= this.heartbeatAt && !this.inFlight) {
       void this.beat(this.lease, now);
     }
     this.arm();
-  }
-
-  /** @internal */
-  evaluateExpiry(): void {
-    if (!this.stopped && this.services.clock.now() >= this.leaseOverAt) this.lost('expired');
   }
 
   private async beat(lease: Lease, sentAt: number): Promise<void> {
@@ -226,8 +227,7 @@ export class LeaseKeeper implements DeadlineListener {
     }
   }
 
-  /** @internal */
-  lost(reason: LeaseLossReason): void {
+  private lost(reason: LeaseLossReason): void {
     if (this.loss === reason || (this.loss !== undefined && this.loss !== 'expired')) return;
     this.loss = reason;
     this.abort(reason);
@@ -261,16 +261,4 @@ function unconfirmed(): Error {
 
 function checkedExtension(reply: ExtendReply): void {
   checkedReply('extend', reply);
-}
-
-function watch(keeper: LeaseKeeper): void {
-  keeper.watch();
-}
-
-function evaluate(keeper: LeaseKeeper): void {
-  keeper.evaluateExpiry();
-}
-
-function lost(keeper: LeaseKeeper, reason: LeaseLossReason): void {
-  keeper.lost(reason);
 }

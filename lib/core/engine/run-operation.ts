@@ -202,7 +202,7 @@ export abstract class OperationRun<Response> implements SettlementRules, OptionO
 
   /** Signals what no response waits for. */
   report(signal: SettlementSignal): void {
-    void this.execute(this.signal(signal));
+    void this.respond(signal);
   }
 
   /**
@@ -252,7 +252,8 @@ export abstract class OperationRun<Response> implements SettlementRules, OptionO
     signal: SettlementSignal,
     response?: Response,
   ): Promise<Settlement | undefined> | undefined {
-    return this.execute(this.signal(signal), response);
+    const effect = this.signal(signal);
+    return effect && this.execute(effect, response);
   }
 
   private signal(signal: SettlementSignal): SettlementEffect | undefined {
@@ -262,10 +263,10 @@ export abstract class OperationRun<Response> implements SettlementRules, OptionO
   }
 
   private execute(
-    effect: SettlementEffect | undefined,
+    effect: SettlementEffect,
     response = this.awaiting?.response,
   ): Promise<Settlement | undefined> | undefined {
-    switch (effect?.kind) {
+    switch (effect.kind) {
       case 'complete':
         if (effect.hasDiverged) this.attempt.responseDiverged();
         return this.settling(this.attempt.complete(this.finalOutcome(effect, response)));

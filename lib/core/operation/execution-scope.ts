@@ -96,13 +96,11 @@ export class ExecutionScope implements OperationContext {
     this.isUsed = false;
   }
 
-  /** Starts the operation by `enter`; with {@link recover}, looks up first what was done before. */
-  start<Result>(enter: (found: Recovery) => Result): Result | Promise<Awaited<Result>> {
-    return this.recover === undefined ? enter('run') : this.lookUp(this.recover, enter);
-  }
-
-  /** Meanwhile, the operation is active but not entered. */
-  private async lookUp<Result>(
+  /**
+   * Starts the operation by `enter` once {@link recover} has looked up what was done before. Meanwhile, it is active but
+   * not entered.
+   */
+  async lookUp<Result>(
     recover: () => Promise<Recovery>,
     enter: (found: Recovery) => Result,
   ): Promise<Awaited<Result>> {
@@ -129,8 +127,7 @@ export class ExecutionScope implements OperationContext {
 
   leaveWrapper(how: 'returned' | 'threw'): void {
     this.wrappers -= 1;
-    if (how === 'threw') this.listener?.report(THREW);
-    this.ended(how === 'returned');
+    this.leave(how);
   }
 
   private started(): void {

@@ -46,6 +46,7 @@ const NAME_BYTES = 23;
 
 /** Makes the digests that name an engine's records. */
 export class Digests {
+  readonly isProtected: boolean;
   private readonly prefix: string;
   private masters: readonly (KeyObject | undefined)[] | undefined;
   private derived: readonly (DerivedKeys | undefined)[] = [];
@@ -59,10 +60,7 @@ export class Digests {
     private readonly protection?: DigestProtection,
   ) {
     this.prefix = serviceText(service);
-  }
-
-  get isProtected(): boolean {
-    return this.protection !== undefined;
+    this.isProtected = protection !== undefined;
   }
 
   /**

@@ -144,7 +144,8 @@ export class DeadlineTimer {
     clock.clearTimeout(this.timer);
     this.wakesAt = Math.max(dueAt, this.wokeAt + this.count * PAUSE_PER_LISTENER_MS);
     const waitMs = Math.min(Math.max(0, this.wakesAt - clock.now()), LONGEST_WAIT_MS);
-    this.timer = this.context.runInAsyncScope(startTimer, undefined, clock, waitMs, this);
+    this.timer = this.context.runInAsyncScope(() => clock.setTimeout(wake, waitMs, this));
+    this.timer.unref();
   }
 
   /** @internal */
@@ -169,12 +170,6 @@ export class DeadlineTimer {
       if (this.cancel(listener)) listener.onDeadline();
     }
   }
-}
-
-function startTimer(clock: Clock, waitMs: number, deadlines: DeadlineTimer): ClockTimer {
-  const timer = clock.setTimeout(wake, waitMs, deadlines);
-  timer.unref();
-  return timer;
 }
 
 function wake(deadlines: DeadlineTimer): void {

@@ -58,8 +58,8 @@ export class StallDetector implements DeadlineListener {
   sent(): void {
     this.pending += 1;
     if (this.pending > 1 || this.limitMs === 0) return;
-    this.movedAt = nodeClock.now();
     this.seen = readStream(this.client.stream);
+    this.movedAt = nodeClock.now();
     if (this.isWatching) return;
     this.isWatching = true;
     this.watchFrom(this.movedAt);

@@ -187,15 +187,14 @@ class Sending<Result> implements DeadlineListener, Asked {
       this.onRejection(unreplicated, order, false);
       return;
     }
+    this.stopWaiting();
     const large = question === undefined ? largeReplyOf(own) : undefined;
     if (large !== undefined) {
-      this.stopWaiting();
       this.question = this.sender.large.reading(this.keys[0], large);
       this.send();
     } else if (question?.isOpen?.(reply) === true) {
       this.sendScript();
     } else {
-      this.stopWaiting();
       try {
         this.resolve(this.read(own));
       } catch (error) {
