@@ -117,8 +117,8 @@ const RUN = [
     ],
     [
       'a response is sent while it is being stored',
-      "await this.respond({ kind: 'responseComplete', status }, response),",
-      "void this.respond({ kind: 'responseComplete', status }, response),",
+      "return this.respond({ kind: 'responseComplete', status: response.status }, response);",
+      "void this.respond({ kind: 'responseComplete', status: response.status }, response);\n    return undefined;",
     ],
   ),
 ];

@@ -223,9 +223,10 @@ class HttpServing {
       if (request.process.isAlive) request.break();
       return;
     }
-    const replacement = isLarge
+    const settlement = isLarge
       ? await execution.onOverflow(status)
       : await execution.onComplete(own);
+    const replacement = execution.replacementAfter(settlement);
     const { status: sent, headers: fields, body } = replacement ?? own;
     send(request, { status: sent, headers: { ...headers, ...fields }, body });
   }

@@ -23,6 +23,7 @@ import { holdDestroy } from './response/held-close.js';
 import type {
   ResponseSink,
   Replacement,
+  Settling,
   SpooledResponse,
   StoredBody,
 } from './response/response-sink.js';
@@ -107,8 +108,7 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
   async onSpooled({ status, headers }: Head): Promise<SpooledResponse> {
     const spool = this.uploading;
     this.spooled = spool;
-    const response = { status, headers, body: NOTHING };
-    const settlement = await this.respond({ kind: 'responseComplete', status }, response);
+    const settlement = await this.onComplete({ status, headers, body: NOTHING });
     const replacement = this.replacementAfter(settlement);
     if (replacement !== undefined) {
       if (settlement?.kind === 'other') spool?.discard();
@@ -128,23 +128,19 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
   async onSent({ status, headers }: Head): Promise<StoredBody | undefined> {
     const spool = this.uploading;
     this.spooled = spool;
-    const response = { status, headers, body: NOTHING };
-    const settlement = await this.respond({ kind: 'responseComplete', status }, response);
+    const settlement = await this.onComplete({ status, headers, body: NOTHING });
     if (settlement?.kind === 'own' && settlement.isLost !== true && spool?.isKept) return spool;
     if (settlement?.kind === 'other') settlement.outcome.large?.stream.destroy();
     if (settlement === undefined || settlement.kind === 'other') spool?.discard();
     return undefined;
   }
 
-  async onComplete(response: RecordedResponse): Promise<Replacement> {
-    const { status } = response;
-    return this.replacementAfter(
-      await this.respond({ kind: 'responseComplete', status }, response),
-    );
+  onComplete(response: RecordedResponse): Settling {
+    return this.respond({ kind: 'responseComplete', status: response.status }, response);
   }
 
-  async onOverflow(status: number): Promise<Replacement> {
-    return this.replacementAfter(await this.respond({ kind: 'overflow', status }));
+  onOverflow(status: number): Settling {
+    return this.respond({ kind: 'overflow', status });
   }
 
   /** A response was sent past the recorder: other code has given it another prototype. */
@@ -180,8 +176,12 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
     if (response === undefined || !storeBody || !this.attempt.keepsBody(response.body.length)) {
       return RESPONSE_NOT_KEPT;
     }
+    const { status, headers, body } = response;
+    const { routeHeaders, replayHeaders, neverReplayHeaders: never } = this.route;
+    const { headersBefore: before } = this;
     try {
-      return encodeResponse(this.storedPartOf(response));
+      const added = addedHeaders(before, headers, routeHeaders, replayHeaders, never);
+      return encodeResponse({ status, headers: added, body });
     } catch (error) {
       // The response cannot be serialized. The effect has happened, and must not happen again.
       this.optionFailed('response', error);
@@ -190,22 +190,7 @@ export class HttpExecution extends OperationRun<RecordedResponse> implements Res
     }
   }
 
-  private storedPartOf({ status, headers, body }: RecordedResponse): RecordedResponse {
-    const { routeHeaders, replayHeaders, neverReplayHeaders } = this.route;
-    return {
-      status,
-      headers: addedHeaders(
-        this.headersBefore,
-        headers,
-        routeHeaders,
-        replayHeaders,
-        neverReplayHeaders,
-      ),
-      body,
-    };
-  }
-
-  private replacementAfter(settlement: Settlement | undefined): Replacement {
+  replacementAfter(settlement: Settlement | undefined): Replacement {
     const reply = replyOf(settlement);
     if (reply === undefined) return undefined;
     const replay = replayOf(reply, this.route);

@@ -5,7 +5,7 @@ import { REJECTIONS, type RejectionCode } from '../../core/errors/rejections.js'
 import type { Outcome } from '../../core/record/record.js';
 import type { HttpRoute } from './http-route.js';
 import { decodeResponse, type RecordedResponse } from './response/http-response.js';
-import type { ResponseSink, Replacement, SpooledResponse } from './response/response-sink.js';
+import type { ResponseSink, SpooledResponse } from './response/response-sink.js';
 
 /** Sends the stored response. Outer interceptors and filters run as usual, but cannot change its bytes. */
 export class HttpReplay implements ResponseSink {
@@ -30,8 +30,8 @@ export class HttpReplay implements ResponseSink {
     // The source's bytes are not used.
   }
 
-  onComplete(): Promise<Replacement> {
-    return Promise.resolve(this.replacement);
+  onComplete(): undefined {
+    // It waits for nothing.
   }
 
   spool(): undefined {
@@ -46,8 +46,12 @@ export class HttpReplay implements ResponseSink {
     return Promise.resolve(undefined);
   }
 
-  onOverflow(): Promise<Replacement> {
-    return Promise.resolve(this.replacement);
+  onOverflow(): undefined {
+    // Likewise.
+  }
+
+  replacementAfter(): RecordedResponse {
+    return this.replacement;
   }
 }
 

@@ -8,7 +8,7 @@ import type { GuardedSurrounding } from '../../core/telemetry/telemetries.js';
 import { hasCode, IdempotencyOptionsError } from '../../core/errors/errors.js';
 import { inThisContext } from '../../core/util/this-context.js';
 import { SymbolSlot } from '../../core/util/symbol-slot.js';
-import { isEnabled, isUnprotectedMethod } from '../common/ask-option.js';
+import { isUnprotectedMethod } from '../common/ask-option.js';
 import { misnamedKey } from '../common/misnamed-key.js';
 import { httpExchange, type HttpExchange } from './http-exchange.js';
 import { HttpExecution } from './http-execution.js';
@@ -101,7 +101,7 @@ export class HttpTransport {
   }
 
   isFast(context: ExecutionContext, route: HttpRoute): boolean {
-    const { method } = context.switchToHttp().getRequest<{ readonly method: string }>();
+    const { method } = context.getArgByIndex<{ readonly method: string }>(0);
     return isFast(route) && !isUnprotectedMethod(method);
   }
 
@@ -116,8 +116,8 @@ export class HttpTransport {
     route: HttpRoute,
   ): Promise<unknown> | undefined {
     if (!isFast(route)) return undefined;
-    const host = context.switchToHttp();
-    const exchange = httpExchange(host.getRequest(), host.getResponse());
+    // As Nest made it: switchToHttp() makes three functions.
+    const exchange = httpExchange(context.getArgByIndex(0), context.getArgByIndex(1));
     if (isUnprotectedMethod(exchange.request.method)) return next();
     // Of another handler, which has passed the request on.
     if (this.pendingRequests.get(exchange.request) !== undefined) return undefined;
@@ -135,19 +135,18 @@ export class HttpTransport {
     exchange: HttpExchange,
     route: HttpRoute,
   ): Promise<unknown> {
-    const plan = exchange.isPassable
-      ? this.newRequest(context, exchange, route).plan
-      : this.decide(context, exchange, route);
-    return this.executeAlone(plan, next, exchange, route);
+    const execute = (plan: RequestPlan) => this.executeAlone(plan, next, exchange, route);
+    return exchange.isPassable
+      ? this.newRequest(context, exchange, route).plan.then(execute)
+      : this.decide(context, exchange, route, execute);
   }
 
-  private async executeAlone(
-    deciding: Promise<RequestPlan>,
+  private executeAlone(
+    plan: RequestPlan,
     next: () => Promise<unknown>,
     exchange: HttpExchange,
     route: HttpRoute,
-  ): Promise<unknown> {
-    const plan = await deciding;
+  ): unknown {
     switch (plan.kind) {
       case 'unprotected':
         this.report(plan, route);
@@ -156,8 +155,9 @@ export class HttpTransport {
         return replayedValue(plan, exchange, route, true);
       case 'run':
         try {
-          return await runAlone(plan.execution, next, exchange);
+          return runAlone(plan.execution, next, exchange);
         } catch (error) {
+          // The response cannot be recorded.
           this.abandon(plan, exchange);
           throw error;
         }
@@ -168,9 +168,10 @@ export class HttpTransport {
     { rawResponse }: HttpExchange,
     { operation }: HttpRoute,
   ): GuardedSurrounding | undefined {
+    const { telemetry } = this.engine;
     // Nothing says when a response has ended that is closed already.
-    if (isGone(rawResponse)) return undefined;
-    return this.engine.telemetry.around?.({ operation, transport: 'http' });
+    if (telemetry.around === undefined || isGone(rawResponse)) return undefined;
+    return telemetry.around({ operation, transport: 'http' });
   }
 
   private newRequest(
@@ -178,49 +179,47 @@ export class HttpTransport {
     exchange: HttpExchange,
     route: HttpRoute,
   ): PendingRequest {
-    const pendingRequest = { plan: this.decide(context, exchange, route), waiting: 0 };
+    const pendingRequest = {
+      plan: this.decide(context, exchange, route, (plan) => plan),
+      waiting: 0,
+    };
     this.pendingRequests.set(exchange.request, pendingRequest);
     return pendingRequest;
   }
 
-  private async decide(
+  /** @param execute - what happens with the plan: in the same promise, because another one costs each request. */
+  private async decide<Result>(
     context: ExecutionContext,
     exchange: HttpExchange,
     route: HttpRoute,
-  ): Promise<RequestPlan> {
+    execute: (plan: RequestPlan) => Result,
+  ): Promise<Awaited<Result>> {
+    let plan: RequestPlan;
     // Caught here, because a chained catch() costs each request another promise.
     try {
-      const { operation, options } = route;
-      if (options.enabled !== true && !isEnabled(context, operation, options)) {
-        return bypass('disabled');
-      }
-      // A marker set by middleware or `@Header()` would also mark rejections.
-      if (!exchange.rawResponse.headersSent) exchange.removeHeader(options.http.replayHeader);
       const reading = readRequest(context, exchange, route);
       const received = reading instanceof Promise ? await reading : reading;
       if (received === 'no_key') this.findMisnamedKey(exchange, route);
-      if (typeof received === 'string') return bypass(received);
-      const operationRequest = this.engine.requestOf(received);
-      const decision = await this.engine.begin(operationRequest, replayStatus);
-      const handler = context.getHandler();
-      const entry = entryOf(decision, operationRequest, this.services, handler);
-      if (entry.kind === 'run') {
+      if (typeof received === 'string') plan = bypass(received);
+      else {
+        const operationRequest = this.engine.requestOf(received);
+        const decision = await this.engine.begin(operationRequest, replayStatus);
+        const handler = context.getHandler();
+        const entry = entryOf(decision, operationRequest, this.services, handler);
         try {
-          return { kind: 'run', execution: executionOf(entry, exchange, route) };
+          plan = planOf(entry, exchange, route);
         } catch (error) {
           // Otherwise the key stays blocked until the hard deadline, and every shutdown waits for it.
-          await entry.attempt.release();
+          if (entry.kind === 'run') await entry.attempt.release();
           throw error;
         }
       }
-      const response = replayOf(entry, route);
-      if (typeof response === 'string') return throwProblem(exchange, response, route.problems);
-      return { kind: 'replay', response, isStarted: false };
     } catch (error) {
       this.engine.reportInvalid(route.operation, 'http', error);
       if (hasCode(error, 'idempotency_key_missing')) this.findMisnamedKey(exchange, route);
       throw errorOf(error, exchange, route);
     }
+    return execute(plan) as Awaited<Result>;
   }
 
   /** Reports a client that sends its key under another name, and takes itself for protected. */
@@ -295,16 +294,20 @@ function endWithResponse(
   };
 }
 
-function executionOf(
-  { attempt, scope }: Extract<Entry, { kind: 'run' }>,
-  exchange: HttpExchange,
-  route: HttpRoute,
-): HttpExecution {
-  // A response sent while the store was asked already has its header fields.
-  if (!attempt.isProtected && !exchange.rawResponse.headersSent) {
-    exchange.setHeader(STATUS_HEADER, 'unprotected');
+function planOf(entry: Entry, exchange: HttpExchange, route: HttpRoute): RequestPlan {
+  if (entry.kind === 'run') {
+    const { attempt, scope } = entry;
+    // A response sent while the store was asked already has its header fields.
+    if (!attempt.isProtected && !exchange.rawResponse.headersSent) {
+      exchange.setHeader(STATUS_HEADER, 'unprotected');
+    }
+    const headers = exchange.headers();
+    const execution = new HttpExecution(attempt, route, scope, headers, exchange.status());
+    return { kind: 'run', execution };
   }
-  return new HttpExecution(attempt, route, scope, exchange.headers(), exchange.status());
+  const response = replayOf(entry, route);
+  if (typeof response === 'string') return throwProblem(exchange, response, route.problems);
+  return { kind: 'replay', response, isStarted: false };
 }
 
 /** The error that a request fails with. An invalid option is described in the log, not in the response. */

@@ -5,7 +5,7 @@ import type { Fingerprint } from '../../core/record/record.js';
 import type { Scope } from '../../core/record/scope.js';
 import { hasCode } from '../../core/errors/errors.js';
 import { whenReady } from '../../core/util/maybe-async.js';
-import { askKey, askOption, askOptionLater } from '../common/ask-option.js';
+import { askKey, askOption, askOptionLater, isEnabled } from '../common/ask-option.js';
 import { fieldLines } from '../common/header-fields.js';
 import { keyInLines } from '../common/idempotency-key.js';
 import { anonymousScope, principalOf, toScope } from '../common/scope.js';
@@ -14,7 +14,7 @@ import type { HttpExchange } from './http-exchange.js';
 import type { HttpRoute } from './http-route.js';
 import { throwProblem } from './problem.js';
 
-type PreparedRequest = ReceivedRequest | 'no_key' | 'no_caller';
+type PreparedRequest = ReceivedRequest | 'disabled' | 'no_key' | 'no_caller';
 
 /**
  * Reads what identifies the operation's request, or returns why the options let the request run unprotected. Checks
@@ -26,7 +26,10 @@ export function readRequest(
   exchange: HttpExchange,
   route: HttpRoute,
 ): PreparedRequest | Promise<PreparedRequest> {
-  const { options } = route;
+  const { operation, options } = route;
+  if (options.enabled !== true && !isEnabled(context, operation, options)) return 'disabled';
+  // A marker set by middleware or `@Header()` would also mark rejections.
+  if (!exchange.rawResponse.headersSent) exchange.removeHeader(options.http.replayHeader);
   const key = keyOf(context, exchange, route);
   if (key === undefined) return 'no_key';
   // Not by `await`, which costs each request another promise.

@@ -78,22 +78,23 @@ function startRecording(execution: HttpExecution, exchange: HttpExchange): boole
  * Runs pipes and handler without a stream. The handler's own stream has ended by then: the method awaits it.
  * @returns its value; an empty stream, as Nest expects it, if a response was sent while the store was asked.
  */
-export async function runAlone(
+export function runAlone(
   execution: HttpExecution,
   next: () => Promise<unknown>,
   exchange: HttpExchange,
-): Promise<unknown> {
+): unknown {
   if (!startRecording(execution, exchange)) return EMPTY;
   const stream = execution.streamStarted();
-  let value: unknown;
-  try {
-    value = await executionScope.run(execution.scope, next);
-  } catch (error) {
-    throw failureOf(execution, stream, error, exchange);
-  }
-  watchSource(execution, value, exchange);
-  execution.report({ kind: 'streamCompleted', stream, status: exchange.status() });
-  return value;
+  return executionScope.run(execution.scope, next).then(
+    (value) => {
+      watchSource(execution, value, exchange);
+      execution.report({ kind: 'streamCompleted', stream, status: exchange.status() });
+      return value;
+    },
+    (error: unknown) => {
+      throw failureOf(execution, stream, error, exchange);
+    },
+  );
 }
 
 /** Subscribes to the handler's stream, and again after a transaction conflict that allows a retry. */

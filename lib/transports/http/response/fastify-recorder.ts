@@ -252,7 +252,7 @@ export class FastifyRecorder implements ResponseRecording {
     const status = reply.statusCode;
     const headers = reply.getHeaders();
     if (buffered.kind === 'overflow') {
-      const replacement = await sink.onOverflow(status);
+      const replacement = sink.replacementAfter(await sink.onOverflow(status));
       if (replacement === undefined) return { status, headers, payload: buffered.whole };
       buffered.whole.destroy();
       return this.inPlaceOf(replacement);
@@ -274,7 +274,7 @@ export class FastifyRecorder implements ResponseRecording {
       isStreamed(payload) &&
       isOtherLength(headers['content-length'], body.length);
     if (isCut) sink.onSourceError();
-    const replacement = await sink.onComplete({ status, headers, body });
+    const replacement = sink.replacementAfter(await sink.onComplete({ status, headers, body }));
     if (replacement !== undefined) return this.inPlaceOf(replacement);
     if (buffered.kind === 'broken') throw buffered.error;
     for (const name of contradictions(reply.raw, status, headers)) headers[name] = undefined;
@@ -372,7 +372,8 @@ export class FastifyRecorder implements ResponseRecording {
     for (const name of Object.keys(present)) {
       if (headers[name] === undefined) removeField(reply, name);
     }
-    for (const [name, value] of Object.entries(headers)) {
+    for (const name of Object.keys(headers)) {
+      const value = headers[name];
       if (value !== undefined && present[name.toLowerCase()] !== value) {
         reply.removeHeader(name);
         reply.header(name, value);

@@ -315,7 +315,9 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
     const headers = response.getHeaders();
     const body = joined(chunks);
     if (isOtherLength(headers['content-length'], body.length)) sink.onSourceError();
-    const replacement = await sink.onComplete({ status: statusCode, headers, body });
+    const replacement = sink.replacementAfter(
+      await sink.onComplete({ status: statusCode, headers, body }),
+    );
     this.uninstall();
     try {
       if (replacement === undefined) {
@@ -429,7 +431,7 @@ export class RawRecorder implements ResponseRecorder, ResponseRecording {
 
   private async overflow(chunks: readonly Uint8Array[]): Promise<void> {
     const { response, sink } = this;
-    const replacement = await sink.onOverflow(response.statusCode);
+    const replacement = sink.replacementAfter(await sink.onOverflow(response.statusCode));
     const { state } = this;
     this.uninstall();
     try {

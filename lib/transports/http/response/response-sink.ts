@@ -1,9 +1,13 @@
 import type { OutgoingHttpHeaders } from 'node:http';
+import type { Settlement } from '../../../core/operation/attempt.js';
 import type { LargeBody } from '../../../core/record/record.js';
 import type { Head, RecordedResponse } from './http-response.js';
 
 /** What to send in place of the recorded response; `undefined` sends that one. */
 export type Replacement = RecordedResponse | undefined;
+
+/** What a held response waits for. */
+export type Settling = Promise<Settlement | undefined> | undefined;
 
 /** A body that is stored while it is written, before anything of it is sent. */
 export interface Spool {
@@ -54,7 +58,7 @@ export interface ResponseSink {
   /** What is sent in place of any response, where that is known before there is one. */
   readonly replacement?: RecordedResponse;
   /** The response is complete, with all header fields. Resolves when it may be sent. */
-  onComplete(response: RecordedResponse): Promise<Replacement>;
+  onComplete(response: RecordedResponse): Settling;
   /**
    * The response is larger than the buffer: starts to store its body.
    * @param beginning - of the body, which the recorder writes as well.
@@ -68,7 +72,8 @@ export interface ResponseSink {
   /** The same for a response that has begun to be sent. @returns its body if that is stored, and what callers get. */
   onSent(head: Head): Promise<StoredBody | undefined>;
   /** The response is larger than the buffer. Resolves when its beginning may be sent. */
-  onOverflow(status: number): Promise<Replacement>;
+  onOverflow(status: number): Settling;
+  replacementAfter(settlement: Settlement | undefined): Replacement;
   /** The source of the response failed, so the body is incomplete. */
   onSourceError(): void;
 }
