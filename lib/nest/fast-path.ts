@@ -147,11 +147,11 @@ function withFastPath(original: Intercept): Intercept {
     ) {
       const context = this.createContext(args, instance, callback);
       context.setType(type);
-      const [outermost = last, ...inner] = interceptors;
-      if (inner.length === 0) {
+      if (interceptors.length === 1) {
         const result = last.interceptAlone(context, next);
         if (result !== undefined) return result;
       } else if (last.isInnermost(context)) {
+        const [outermost = last, ...inner] = interceptors;
         return callInTurn(outermost, inner, context, next);
       }
     }

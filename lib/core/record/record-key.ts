@@ -117,9 +117,12 @@ export function notePlace(place: number): RecordKey {
  */
 export function tagged(text: string): string {
   return text.isWellFormed()
-    ? `s${String(text.length)}:${text}`
+    ? (SHORT_TAGS[text.length] ?? `s${String(text.length)}:`) + text
     : prefixed('j', JSON.stringify(text));
 }
+
+/** Made once: each request has nine. */
+const SHORT_TAGS = Array.from({ length: 256 }, (_, length) => `s${String(length)}:`);
 
 /** The same for a part of any type: 7, 7n and "7" differ. */
 function taggedPart(part: ScopePart): string {

@@ -10,12 +10,9 @@ export function fieldLines(
   headers: Headers | undefined,
   name: string,
 ): string[] {
-  const lines: string[] = [];
-  if (rawHeaders !== undefined) {
-    for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
-      if (isNamed(rawHeaders[i] ?? '', name)) lines.push(rawHeaders[i + 1] ?? '');
-    }
-  }
+  const isLine = (_: string, i: number, all: readonly string[]) =>
+    i % 2 === 1 && isNamed(all[i - 1] ?? '', name);
+  const lines = rawHeaders?.filter(isLine) ?? [];
   if (lines.length > 0) return lines;
   // Not by its name alone: only Node's parser puts all names in lower case.
   for (const field in headers) {

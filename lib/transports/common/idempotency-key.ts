@@ -60,10 +60,10 @@ export function keyInLines(
   syntax: KeySyntax,
   maxLength: number,
 ): ParsedKey | undefined {
-  const [line, ...others] = lines;
+  const line = lines[0];
   if (line === undefined) return undefined;
   // Two lines, even equal ones, form a list, which is not an Item (RFC 9651 §4.2).
-  return others.length === 0 && parseKey(withoutOws(line), syntax, maxLength);
+  return lines.length === 1 && parseKey(withoutOws(line), syntax, maxLength);
 }
 
 /**

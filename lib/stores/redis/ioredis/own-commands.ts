@@ -51,20 +51,21 @@ export class OwnCommands {
     if (!this.isUsable) return false;
     const { order, stallDetector } = this;
     const prefix = this.keyPrefix as string;
-    const [key = ''] = keys;
-    const all =
+    const first =
       keys.length === 1
-        ? [sha1, '1', prefix + key, ...args]
-        : [sha1, String(keys.length), ...keys.map((each) => prefix + each), ...args];
-    this.send(new OwnCommand('evalsha', all, receiver, order, stallDetector));
+        ? [sha1, '1', prefix + (keys[0] ?? '')]
+        : [sha1, String(keys.length), ...keys.map((each) => prefix + each)];
+    this.send(new OwnCommand('evalsha', first, args, receiver, order, stallDetector));
     return true;
   }
 
   /** Sends SET of a value in parts, which are copied once. @returns likewise. */
   set(key: string, parts: readonly Buffer[], expiryMs: number, receiver: CommandReceiver): boolean {
     if (!this.isUsable) return false;
-    const args = [(this.keyPrefix as string) + key, parts, 'PX', String(expiryMs)];
-    this.send(new OwnCommand('set', args, receiver, this.order, this.stallDetector));
+    const { order, stallDetector } = this;
+    const rest = [parts, 'PX', String(expiryMs)];
+    const name = (this.keyPrefix as string) + key;
+    this.send(new OwnCommand('set', [name], rest, receiver, order, stallDetector));
     return true;
   }
 
@@ -96,8 +97,8 @@ export class OwnCommands {
     };
     const depth = stackDepth();
     const commands = [
-      new TrialCommand(depth, 'evalsha', [UNKNOWN_SHA1, '0'], failing, order),
-      new TrialCommand(depth, 'eval', [TRIAL, '0', nonce], replying, order),
+      new TrialCommand(depth, 'evalsha', [UNKNOWN_SHA1, '0'], [], failing, order),
+      new TrialCommand(depth, 'eval', [TRIAL, '0'], [nonce], replying, order),
     ];
     for (const command of commands) {
       // An asynchronous instrumentation returns a promise of its own, which rejects with the error reply.
@@ -129,8 +130,9 @@ class OwnCommand {
 
   constructor(
     readonly name: string,
-    /** ioredis adds them to the error of an error reply. */
-    readonly args: readonly (RedisArgument | readonly Buffer[])[],
+    private readonly first: readonly string[],
+    /** Written while it is sent, and not copied. */
+    private readonly rest: readonly (RedisArgument | readonly Buffer[])[],
     receiver: CommandReceiver,
     private readonly order: ReplyOrder,
     /** Undefined if it does not know of the command. */
@@ -139,16 +141,22 @@ class OwnCommand {
     this.receiver = receiver;
   }
 
+  /** ioredis adds them to the error of an error reply. */
+  get args(): readonly unknown[] {
+    return [...this.first, ...this.rest];
+  }
+
   /** The version of the protocol, and how replies are mapped: neither changes those of scripts. */
   setReplyContext(): void {
     // Nothing to adapt.
   }
 
   toWritable(): string | Buffer {
-    const { name, args } = this;
+    const { name, first, rest } = this;
     let chunks: Buffer[] | undefined;
-    let text = `*${args.length + 1}\r\n$${name.length}\r\n${name}`;
-    for (const arg of args) {
+    let text = `*${first.length + rest.length + 1}\r\n$${name.length}\r\n${name}`;
+    for (const arg of first) text += lengthLine(byteLengthOf(arg)) + arg;
+    for (const arg of rest) {
       text += lengthLine(byteLengthOf(arg));
       if (typeof arg === 'string') {
         text += arg;

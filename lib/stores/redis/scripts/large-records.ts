@@ -53,10 +53,11 @@ export class LargeRecords {
    * @param dueAt - monotonic.
    * @returns undefined if that one stores the record.
    */
-  staged([key, ...others]: RecordKeys, args: ScriptArguments, dueAt: number): Question | undefined {
+  staged(keys: RecordKeys, args: ScriptArguments, dueAt: number): Question | undefined {
     const { link, script, largest } = this;
-    const record = this.canStage ? stagedRecord(args, others.length > 0, largest) : undefined;
+    const record = this.canStage ? stagedRecord(args, keys.length > 1, largest) : undefined;
     if (record === undefined) return undefined;
+    const [key, ...others] = keys;
     const name = stagedName(this.stagedStart, link.keyPrefix, key, record.token);
     if (name === undefined) return undefined;
     // Nothing is left of it then, if the process ends between both commands.
@@ -90,7 +91,7 @@ function stagedRecord(
   largest: number,
 ): StagedRecord | undefined {
   // Before anything is made: nearly all are small.
-  const [, , , , , header, body] = args as CompleteArguments;
+  const { 5: header, 6: body } = args as CompleteArguments;
   if (header.length + body.length + LONGEST_START < largest) return undefined;
   const [, start, letter, retention, content, , , ...last] = args as CompleteArguments;
   const [, note] = hasJournal ? last.slice(0, -1) : last;
