@@ -464,6 +464,21 @@ describe('connections', () => {
       const codes = (await store.open()).map(({ code }) => code);
       expect(codes).toContain('postgres_commits_late');
     });
+
+    it.each(['records', 'journal'])(
+      'warn of a table that a crash of the server empties: %s',
+      async (suffix) => {
+        const own = await server.newDatabase();
+        const options = { journal: { service: 'shop', version: '1' } };
+        await migrate({ url: own, ...options });
+        const admin = userPool(own);
+        await admin.query(`ALTER TABLE idempotency_${suffix} SET UNLOGGED`);
+        expect(await ownStore(own, options).open()).toMatchObject([
+          { code: 'postgres_not_durable' },
+          { code: 'postgres_table_unlogged', message: expect.stringContaining(suffix) as string },
+        ]);
+      },
+    );
   });
 
   describe('A pool whose replies', () => {

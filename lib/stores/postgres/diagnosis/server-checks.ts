@@ -14,6 +14,7 @@ export const POSTGRES_WARNINGS: Readonly<Record<string, Place>> = {
   postgres_is_replica: ['role', 'error'],
   postgres_not_durable: ['durability', 'warning'],
   postgres_commits_late: ['durability', 'warning'],
+  postgres_table_unlogged: ['durability', 'warning'],
 };
 
 /** What a statement reads as text, by the names of the settings and columns. */

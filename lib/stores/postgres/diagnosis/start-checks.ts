@@ -57,14 +57,21 @@ export async function checkServer(
     const ids = hasHistory === 't' ? await runner.run(historyOf(table), [], deadline) : [];
     throwMissing(new Set(ids.map(Number)), table);
     await checkRights(runner, table, deletes, deadline);
+    const unlogged: TableName[] = [];
+    const lookAt = async (one: TableName) => {
+      const [isUnlogged] = await runner.run(UNLOGGED, [one.quoted], deadline);
+      if (isUnlogged === 't') unlogged.push(one);
+    };
+    await lookAt(table);
     if (journal !== undefined) {
       const [exists] = await runner.run(EXISTS, [journal.quotedHistory], deadline);
       const run = exists === 't' ? await runner.run(historyOf(journal), [], deadline) : [];
       throwMissing(new Set(run.map(Number)), journal);
       await checkRights(runner, journal, deletes, deadline);
+      await lookAt(journal);
     }
     const settings = { isReplica: isReplica === 't', fsync, synchronousCommit, statementTimeout };
-    return evaluate(settings, runner.executor);
+    return [...evaluate(settings, runner.executor), ...unlogged.map(warningOf)];
   } catch (error) {
     if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
       throw error;
@@ -84,6 +91,20 @@ const EXISTS = sqlStatement(
   'exists',
   `${ON_PRIMARY}SELECT concat_ws(' ', $2::text, to_regclass($1) IS NOT NULL) AS reply`,
 );
+
+const UNLOGGED = sqlStatement(
+  'unlogged',
+  `${ON_PRIMARY}SELECT concat_ws(' ', $2::text, EXISTS (
+  SELECT 1 FROM pg_class WHERE oid = to_regclass($1) AND relpersistence = 'u'
+)) AS reply`,
+);
+
+function warningOf({ quoted }: TableName): StoreWarning {
+  return {
+    code: 'postgres_table_unlogged',
+    message: `${quoted} is UNLOGGED: a crash of the server empties it, and operations run again. ALTER TABLE ${quoted} SET LOGGED.`,
+  };
+}
 
 function historyOf({ quotedHistory }: TableName): SqlStatement {
   const text = `${ON_PRIMARY}SELECT concat_ws(' ', $1::text, string_agg(id::text, ' ')) AS reply FROM ${quotedHistory}`;
