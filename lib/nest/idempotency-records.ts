@@ -144,9 +144,10 @@ export class IdempotencyRecords {
     checkNames('IdempotencyRecords.find()', query, QUERY);
     const { key, scope, operation } = query;
     checkKey(key);
-    if (scope === undefined && 'scope' in query) {
+    if ((scope === undefined && 'scope' in query) || (scope as unknown) === null) {
       throwOptionError('scope', 'the caller, or left out to look for any caller', scope);
     }
+    if (operation !== undefined) checkOperation(operation);
     const found = await this.lookUp(key, scope ?? [], operation);
     return scope === undefined && found.length === 0 ? this.search(key, operation) : found;
   }
@@ -338,7 +339,11 @@ export class IdempotencyRecords {
     return this.act('delete', ref, options);
   }
 
-  /** Lists what an action would be done to, which then does not change with the store. @param limit - at most 1,000 */
+  /**
+   * Lists what an action would be done to, which then does not change with the store.
+   * @param filter - `{}`: all records. A `scope`, `operation` or `key` that is `undefined` is refused.
+   * @param limit - at most 1,000
+   */
   async plan(
     action: BulkPlan['action'],
     filter: RecordFilter,
@@ -412,6 +417,7 @@ export class IdempotencyRecords {
 
   /** Each record once, though a store may list it twice: at a pace that leaves the server to its requests. */
   private async *all(filter: RecordFilter): AsyncGenerator<RecordSheet, void, undefined> {
+    checkChosen(filter);
     const { clock } = this.engine;
     const seen = new Set<RecordKey>();
     let cursor: string | undefined;
@@ -429,7 +435,7 @@ export class IdempotencyRecords {
   }
 
   private textOfOperation(operation: string): string {
-    if (!isText(operation)) throwOptionError('operation', 'a text', typeof operation);
+    checkOperation(operation);
     const text = this.engine.annotations?.textOfOperation(operation);
     if (text !== undefined) return text;
     throw new IdempotencyOptionsError(
@@ -476,6 +482,20 @@ function checkFilter(filter: RecordFilter): void {
   if (lease !== 'running' && lease !== 'over') {
     throwOptionError('lease', "'running' or 'over'", lease);
   }
+}
+
+/** What an act is to be done to: of a caller, key or operation that happens to be `undefined`, it is not all records. */
+function checkChosen(filter: RecordFilter): void {
+  checkFilter(filter);
+  for (const name of ['scope', 'operation', 'key'] as const) {
+    if (name in filter && filter[name] === undefined) {
+      throwOptionError(name, 'given, or left out for the records of all', undefined);
+    }
+  }
+}
+
+function checkOperation(operation: unknown): void {
+  if (!isText(operation)) throwOptionError('operation', 'a text', typeof operation);
 }
 
 function checkKey(key: unknown): void {

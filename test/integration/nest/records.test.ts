@@ -244,6 +244,20 @@ describe('IdempotencyRecords', () => {
       (records, sheet) => records.delete(sheet, { ...OPERATOR, evenIfRunning: 'false' as never }),
     ],
     ['no options', (records, sheet) => records.delete(sheet, null as never)],
+    [
+      'a caller to erase',
+      (records) => records.erase(undefined as never, { ...OPERATOR, mode: 'delete' }),
+    ],
+    ['a caller to export', (records) => records.export(undefined as never).next()],
+    ...['scope', 'operation', 'key'].map(
+      (name): [string, (records: IdempotencyRecords) => Promise<unknown>] => [
+        `the ${name} of a plan`,
+        (records) => records.plan('delete', { [name]: undefined }),
+      ],
+    ),
+    ['no filter of a plan', (records) => records.plan('delete', undefined as never)],
+    ['an operation', (records) => records.find({ key: 'k', scope: 'a', operation: 5 as never })],
+    ['no caller', (records) => records.find({ key: 'k', scope: null as never })],
     ['a mode', (records) => records.erase('alice', { ...OPERATOR, mode: 'Delete' as 'delete' })],
     [
       'a dry run',
