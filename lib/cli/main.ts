@@ -10,12 +10,22 @@ import { DOCS_USAGE, DOCTOR_USAGE, OPERATOR_USAGE, SCHEMA_USAGE } from './usage.
 
 const USAGE = [SCHEMA_USAGE, DOCTOR_USAGE, OPERATOR_USAGE, DOCS_USAGE].join('\n');
 
+const MAY_BE_DONE = 3;
+
 const print = (text: string) => {
   process.stdout.write(text);
 };
 
+process.stdout.on('error', ({ code = '' }: NodeJS.ErrnoException) => {
+  // Its reader has seen enough, as `head` has: what was asked for is done all the same, and the exit code says so.
+  if (code === 'EPIPE') return;
+  process.stderr.write(`The output cannot be written (${code}). What was asked for may be done.\n`);
+  process.exitCode = MAY_BE_DONE;
+});
+
 try {
-  process.exitCode = await run(process.argv.slice(2));
+  const exitCode = await run(process.argv.slice(2));
+  process.exitCode ??= exitCode;
 } catch (error) {
   process.stderr.write(messageOf(error));
   process.exitCode = error instanceof ServerFailure ? error.exitCode : 2;

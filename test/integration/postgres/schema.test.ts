@@ -1,5 +1,7 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { openSync } from 'node:fs';
+import { text as textOf } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { IdempotencyMeter, IdempotencyService } from 'nestjs-idempotency';
@@ -279,6 +281,26 @@ describe('migrations', () => {
       expect((await cli(['status'], url)).code).toBe(0);
       await until(async () => (await waiting()) === 0);
     }, 60_000);
+
+    it.each<[string, number, string]>([
+      ['whose reader has seen enough', 0, ''],
+      [
+        'on a full disk',
+        3,
+        'The output cannot be written (ENOSPC). What was asked for may be done.\n',
+      ],
+    ])('an output %s is no failure of what was asked for', async (_, code, note) => {
+      const output = code === 0 ? 'pipe' : openSync('/dev/full', 'w');
+      const printing = spawn(process.execPath, [compiled.pathOf('cli/main'), 'sql'], {
+        stdio: ['ignore', output, 'pipe'],
+      });
+      printing.stdout?.destroy();
+      const [notes, [exitCode]] = await Promise.all([
+        textOf(printing.stderr!),
+        once(printing, 'exit'),
+      ]);
+      expect([notes, exitCode]).toEqual([note, code]);
+    });
 
     it('migrate that is killed within a migration leaves neither a lock nor a table', async () => {
       const url = await server.newDatabase();
