@@ -18,10 +18,26 @@ type Rows = readonly object[];
 export function knexQuery(transaction: KnexLike): SqlTransaction['query'] {
   return async (text, values) => {
     const { sql, bindings } = rawQuery(text, values);
-    const result = await transaction.raw<Rows | { readonly rows: Rows }>(sql, bindings);
-    // The application's postProcessResponse may have replaced the result by its rows.
-    return 'rows' in result ? result.rows : result;
+    try {
+      const result = await transaction.raw<Rows | { readonly rows: Rows }>(sql, bindings);
+      // The application's postProcessResponse may have replaced the result by its rows.
+      return 'rows' in result ? result.rows : result;
+    } catch (error) {
+      throw withoutStatement(error, sql);
+    }
   };
+}
+
+/**
+ * Knex puts the statement in front of what the server says: dozens of lines in a log that names the failure. It writes a
+ * value into it where a string of the statement has a question mark, so that only what follows the last one is the same.
+ */
+function withoutStatement(error: unknown, sql: string): unknown {
+  if (!(error instanceof Error)) return error;
+  const end = `${sql.slice(sql.lastIndexOf('?') + 1)} - `;
+  const place = error.message.indexOf(end);
+  if (place !== -1) error.message = error.message.slice(place + end.length);
+  return error;
 }
 
 /** A quoted name or string, unchanged; the number of a placeholder; the question mark of an operator. */

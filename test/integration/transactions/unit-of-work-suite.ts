@@ -347,6 +347,16 @@ function describeContract<Handle>(adapter: UnitOfWorkUnderTest<Handle>): void {
       await expectTheNextRunToWork();
     });
 
+    it('names what the server says of a statement of the store, without the statement', async () => {
+      const { unitOfWork } = await open();
+      const run = unitOfWork.run(options(), (tx) =>
+        tx.query(`SELECT '?' AS mark, $2::text, $1::text, $2::text FROM nothing`, ['one', 'two']),
+      );
+      const { message } = (await run.catch((error: unknown) => error)) as Error;
+      expect(message).toContain('relation "nothing" does not exist');
+      expect(message).not.toMatch(/SELECT|one|two/);
+    });
+
     it('is not committed when COMMIT fails, and run rejects', async () => {
       const { unitOfWork, insert } = await open();
       let isWorkDone = false;
