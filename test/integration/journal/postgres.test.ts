@@ -196,6 +196,19 @@ describe('The journal in a table of PostgreSQL', () => {
       );
     });
 
+    it('of which only the migrations are left, as after a drop for its space', async () => {
+      const journal = { ...JOURNAL, table: 'dropped_journal' };
+      const store = storeOn(url, { journal });
+      await store.migrate();
+      await pool.query('DROP TABLE dropped_journal');
+      expect(await message(store.open())).toBe(
+        'The table "public"."dropped_journal" is not there, though its migrations were run: it was dropped or renamed. Restore it, or drop "public"."dropped_journal_migrations", too, and run the migrations: await store.migrate(), or npx nestjs-idempotency migrate --journal --schema public --table dropped_journal',
+      );
+      await pool.query('DROP TABLE dropped_journal_migrations');
+      expect(await store.migrate()).toEqual([1]);
+      await store.open();
+    });
+
     it('of an application with another name', async () => {
       const observer = {
         service: 'other',

@@ -64,9 +64,12 @@ export async function checkServer(
     };
     await lookAt(table);
     if (journal !== undefined) {
-      const [exists] = await runner.run(EXISTS, [journal.quotedHistory], deadline);
+      const tables = [journal.quotedHistory, journal.quoted];
+      const [exists, hasTable] = await runner.run(EXISTS, tables, deadline);
       const run = exists === 't' ? await runner.run(historyOf(journal), [], deadline) : [];
       throwMissing(new Set(run.map(Number)), journal);
+      // No step of the start writes an entry, and no begin would be executed.
+      if (hasTable !== 't') throwDropped(journal);
       await checkRights(runner, journal, deletes, deadline);
       await lookAt(journal);
     }
@@ -89,7 +92,7 @@ export async function checkServer(
 
 const EXISTS = sqlStatement(
   'exists',
-  `${ON_PRIMARY}SELECT concat_ws(' ', $2::text, to_regclass($1) IS NOT NULL) AS reply`,
+  `${ON_PRIMARY}SELECT concat_ws(' ', $3::text, to_regclass($1) IS NOT NULL, to_regclass($2) IS NOT NULL) AS reply`,
 );
 
 const UNLOGGED = sqlStatement(
@@ -117,6 +120,12 @@ function throwMissing(run: ReadonlySet<number>, table: TableName): void {
   const names = missing.map(({ id, name }) => `${id} (${name})`).join(', ');
   throw new StoreConfigurationError(
     `Migrations are missing for ${table.quoted}: ${names}. Run them: await store.migrate(), or npx nestjs-idempotency migrate ${table.commandOptions}`,
+  );
+}
+
+function throwDropped({ quoted, quotedHistory, commandOptions }: TableName): never {
+  throw new StoreConfigurationError(
+    `The table ${quoted} is not there, though its migrations were run: it was dropped or renamed. Restore it, or drop ${quotedHistory}, too, and run the migrations: await store.migrate(), or npx nestjs-idempotency migrate ${commandOptions}`,
   );
 }
 
