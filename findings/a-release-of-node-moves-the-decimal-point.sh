@@ -2,12 +2,12 @@
 # Intl of Node 24.11.0 (CLDR 47) and 24.22.3 (CLDR 48), currency-codes 2.2.0, dinero.js 2.0.2: a release of the same line gives five
 # currencies another number of fraction digits, and an amount in minor units that is made of it is another one.
 #
-# `10 ** resolvedOptions().maximumFractionDigits` is the usual way to minor units without a table: MDN and the specification say that
-# the default is the one of ISO 4217. Node takes it from CLDR, which has the digits that people see. There the Serbian dinar got its
-# two digits back between these releases, and the forint, the rupiah and the pesos of Colombia and rupees of Pakistan lost theirs.
-# Behind a gateway that counts in hundredths, 1,200.00 HUF is charged as 12.00 by the newer one; a retry that another instance
-# serves during an update has another amount, and is turned down as another request, or is paid as another one. Others (Iraq's 3
-# digits are 0, in both) are off for good. The two packages follow ISO 4217. The changelogs of Node name the new ICU only.
+# `10 ** resolvedOptions().maximumFractionDigits` is a usual way to minor units without a table, as the option's default is
+# described as the one of ISO 4217. Node takes it from CLDR, which has the digits that people see. There the Serbian dinar got its
+# two digits back between these releases, and Hungary's forint, Colombia's peso, Indonesia's rupiah and Pakistan's rupee lost
+# theirs. Behind a gateway that counts in hundredths, 1,200.00 HUF is charged as 12.00 by the newer one; a retry that another
+# instance serves during an update has another amount, and is turned down as another request, or is paid as another one. Others
+# (Iraq's 3 digits are 0, in both) are off for good. The two packages follow ISO 4217.
 #
 # Seen, of 1200.00 and 1200.000:
 #   HUF: ISO 4217 2, packages 2 and 2; Node 24.11.0 120000, 24.22.3 1200

@@ -2,12 +2,12 @@
 # @dbos-inc/dbos-sdk 5.3.0 on PostgreSQL 15 (Debian 12), Node 20.20: a second process of an application that starts makes the steps
 # run again that the first one is running, and both runs are fulfilled.
 #
-# A workflow has an id, its steps are written down when they end, and after a crash it goes on behind the last of them. Who crashed is
-# told by an executor's id, which is 'local' unless one is given: a process of the same code that starts takes each unfinished workflow
-# of 'local' for one of its own past life, and puts it back into the queue, while its owner is at it. A restart that overlaps, a second
-# replica or a developer's shell on the same database is enough: the step that calls the bank is called twice at the same time, though
-# the workflow has one id, and no warning is given. With an executorID of each process' own it is called once. The page on recovery in
-# production says that several processes should have one each; the default does not, and nothing tells.
+# A workflow has an id, its steps are written down when they end, and after a crash it goes on behind the last of them. Who crashed
+# is told by an executor's id, which is 'local' unless one is given: a process of the same code that starts takes each unfinished
+# workflow of 'local' for one of its own past life, and puts it back into the queue, while its owner is at it. A restart that
+# overlaps, a second replica or a developer's shell on the same database is enough: the step that calls the bank is called twice at
+# the same time, though the workflow has one id. With an executorID of each process' own it is called once. The page on recovery in
+# production says that several processes should have one each; two of one name are not refused.
 #
 # Seen, of a workflow whose step runs while another process starts:
 #   no executorID: first fulfilled, second sees the result, step run twice

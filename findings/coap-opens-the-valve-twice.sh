@@ -2,13 +2,13 @@
 # coap 1.5.0 (node-coap), Node 20.20: a confirmable POST that is repeated because its acknowledgement was lost runs its handler a
 # second time, while the first is at work.
 #
-# CoAP repeats a datagram, with its message id, until it is acknowledged, and a server knows the repetition by the id: RFC 7252 (4.5)
-# wants it acknowledged again and the request processed once. The package does that for a request that it has answered, from a list
-# of answers. One whose handler is at work is on no list. After 50 ms an empty acknowledgement goes out, and where that is lost the
-# client's repetition two to three seconds later is a new request: a valve that takes its time is opened twice, and the client gets one
-# answer. Devices that are slow, on a link that loses, are what the protocol is for. `piggybackReplyMs` with more than these two
-# seconds, to put answer and acknowledgement into one datagram, does it without any loss. A test on the loopback, or with a handler
-# that answers at once, sees none of it. The readme does not mention duplicates.
+# CoAP repeats a datagram, with its message id, until it is acknowledged, and a server knows the repetition by the id: RFC 7252
+# (4.5) wants it acknowledged again and the request processed once. The package does that for a request that it has answered, from a
+# list of answers. One whose handler is at work is on no list. After 50 ms an empty acknowledgement goes out, and where that is lost
+# the client's repetition two to three seconds later is a new request: a valve that takes its time is opened twice, and the client
+# gets one answer. Devices that are slow, on a link that loses, are what the protocol is for. `piggybackReplyMs` with more than
+# these two seconds, to put answer and acknowledgement into one datagram, does it without any loss. A test on the loopback, or with
+# a handler that answers at once, sees none of it. The readme does not mention duplicates.
 #
 # Seen:
 #   answers at once, nothing lost: run once, answers 1

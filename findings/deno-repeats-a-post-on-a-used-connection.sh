@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Deno 2.9.6: a POST of fetch() on a connection that has served a request before is sent again when it is closed before the response,
-# and the caller gets 200. Node 20.20 and Bun 1.4.5 send it once and reject.
+# Deno 2.9.6: a POST of fetch() on a connection that has served a request before is sent again when it is closed before the
+# response, and the caller gets 200. Node 20.20 and Bun 1.4.5 send it once and reject.
 #
-# The rule is curl's (see curl-repeats-a-post-on-a-used-connection.sh): a used connection that ends without a byte is taken for one that
-# had gone cold, though the server has read the request and may have done what it asks. The first POST of a process, which is what a
-# test sends, goes out once, so the same code pays twice only after it was moved to Deno, on the day that a server is restarted. Where
-# the second connection ends, too, the caller gets an error for two payments. A body that is a stream is sent once, as is any POST
-# behind a request with "Connection: close". No option of fetch() names the repetition.
+# The rule is curl's (see curl-repeats-a-post-on-a-used-connection.sh): a used connection that ends without a byte is taken for one
+# that had gone cold, though the server has read the request and may have done what it asks. The first POST of a process, which is
+# what a test sends, goes out once, so the same code pays twice only after it was moved to Deno, on the day that a server is
+# restarted. Where the second connection ends, too, the caller gets an error for two payments. A body that is a stream is sent once,
+# as is any POST behind a request with "Connection: close".
 #
 # Seen:
 #   Node: first request TypeError, ledger 1

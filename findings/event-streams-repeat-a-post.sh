@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# eventsource-client 1.2.0, eventsource 4.1.1, @microsoft/fetch-event-source 2.0.1, Node 20.20: a POST that is answered by a stream of
-# events is sent again and again, the first two clients' also after it has been answered to the end.
+# eventsource-client 1.2.0, eventsource 4.1.1, @microsoft/fetch-event-source 2.0.1, Node 20.20: a POST that is answered by a stream
+# of events is sent again and again, the first two clients' also after it has been answered to the end.
 #
-# A payment's progress or a model's answer is sent as such a stream, and the three take a method and a body for it, or the fetch() that
-# has them. Their rules are a browser's for a GET that listens: a stream that ends is opened anew, two to three seconds later, for as
-# long as the program runs. A server that has done its work and ends the response is asked to do it again; status 204 or close() stops
-# it. fetch-event-source takes the end of a response for the end, but repeats what broke or was answered 500 each second, without a
-# bound, and POSTs again when a browser's tab was hidden and is shown while the answer runs (unless openWhenHidden is on). No try has
-# a key. eventsource-client's readme promises "any request method", and reconnection as a feature; that of fetch-event-source, whose
-# examples are POSTs, tells of its retries and of hidden tabs as a saving for the server. That work is done again none of them says.
+# A payment's progress or a model's answer is sent as such a stream, and the three take a method and a body for it, or the fetch()
+# that has them. Their rules are a browser's for a GET that listens: a stream that ends is opened anew, two to three seconds later,
+# for as long as the program runs. A server that has done its work and ends the response is asked to do it again; status 204 or
+# close() stops it. fetch-event-source takes the end of a response for the end, but repeats what broke or was answered 500 each
+# second, without a bound, and POSTs again when a browser's tab was hidden and is shown while the answer runs (unless openWhenHidden
+# is on). No try has a key. eventsource-client's readme promises "any request method", and reconnection as a feature; that of
+# fetch-event-source, whose examples are POSTs, tells of its retries and of hidden tabs as a saving for the server. That work is
+# done again none of them says.
 #
 # Seen, in seven seconds:
 #   eventsource-client: answered to the end, again and again; broken, again and again; status 500, again and again; 204 to the second, twice

@@ -3,10 +3,10 @@
 # is sent again, and the caller gets the second one's result.
 #
 # The method's documentation says that it is up to num_retries how often a request is repeated, and that 0 sends it once. Below it,
-# httplib2 takes a connection that ends before the status line for one that had gone cold, without a look at whether it had been used
-# before or at the method, and sends the request again. So an event is inserted, a mail sent or a row appended twice, by the first
-# call of a new client as well, and nothing is logged. A second loss is an error: two copies, and none that the caller knows of. A
-# status is not repeated. http.client, below httplib2, sends a POST once; requests 2.34.2 does, too.
+# httplib2 takes a connection that ends before the status line for one that had gone cold, without a look at whether it had been
+# used before or at the method, and sends the request again. So an event is inserted, a mail sent or a row appended twice, by the
+# first call of a new client as well. A second loss is an error: two copies, and none that the caller knows of. A status is not
+# repeated. http.client, below httplib2, sends a POST once; requests 2.34.2 does, too.
 #
 # Seen:
 #   Google's client, response lost: event 2, sent 2

@@ -2,12 +2,12 @@
 # graphql-ws 6.4.2 with ws 8.23.0, graphql-sse 2.6.1, graphql 16.15.0, Node 20.20: as their clients come, a mutation that is running
 # when the connection ends is sent again on the next one.
 #
-# Both clients reconnect by themselves and take up what had not been completed: right for a subscription, and done alike for a mutation
-# that the server may have finished. A break of the network does it, and with graphql-ws also the orderly end (1001, "going away") of
-# a server that makes way for its next version, so that each deployment may pay twice. The caller gets one result, the last one's.
-# Other close codes (here 1011) are errors without a repetition. `retryAttempts: 0` ends it, and the renewal of subscriptions with it.
-# tRPC 11.25.2, which renews subscriptions over a WebSocket, too, rejects the mutation. What retryAttempts says of itself is how often
-# the client tries to reconnect; that mutations are run again was not found there, nor in the readmes.
+# Both clients reconnect by themselves and take up what had not been completed: right for a subscription, and done alike for a
+# mutation that the server may have finished. A break of the network does it, and with graphql-ws also the orderly end (1001, "going
+# away") of a server that makes way for its next version, so that each deployment may pay twice. The caller gets one result, the
+# last one's. Other close codes (here 1011) are errors without a repetition. `retryAttempts: 0` ends it, and the renewal of
+# subscriptions with it. tRPC 11.25.2, which renews subscriptions over a WebSocket, too, rejects the mutation. What retryAttempts
+# says of itself is how often the client tries to reconnect; that mutations are run again was not found there, nor in the readmes.
 #
 # Seen, where the connection ends while the first try runs:
 #   graphql-ws, broken: result 2, run 2

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# modbus-serial 8.0.25, Node 20.20: over RTU, the late answer to a request that has timed out is given to the next one: as the value of
-# another register, or as the confirmation of a write that the device never got.
+# modbus-serial 8.0.25, Node 20.20: over RTU, the late answer to a request that has timed out is given to the next one: as the value
+# of another register, or as the confirmation of a write that the device never got.
 #
-# A frame of RTU has no number, only the device, the function and the content. The client forgets a request at its timeout, sends the
-# next, and takes for its answer what has the right length. The energy of a charging session is then the register before it, and a
-# reset of the counter that was lost on the bus is reported as done; the confirmation names the register that it is for, and that is
-# not compared. Over Modbus TCP, which numbers its requests, the same client drops the late answer, which is what a test over a network
-# shows. A pause after a timeout, longer than the device is late, helps. The readme does not mention late answers. Here RTU goes
-# through a TCP connection (connectTelnet), as behind a serial server.
+# A frame of RTU has no number, only the device, the function and the content. The client forgets a request at its timeout, sends
+# the next, and takes for its answer what has the right length. The energy of a charging session is then the register before it, and
+# a reset of the counter that was lost on the bus is reported as done; the confirmation names the register that it is for, and that
+# is not compared. Over Modbus TCP, which numbers its requests, the same client drops the late answer, which is what a test over a
+# network shows. A pause after a timeout, longer than the device is late, helps. The readme does not mention late answers. Here RTU
+# goes through a TCP connection (connectTelnet), as behind a serial server.
 #
 # Seen, where the answer to the first comes after its timeout, while the second waits:
 #   RTU, read: register 100 timed out, register 200 reads 100

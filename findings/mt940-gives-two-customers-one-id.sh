@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# mt940-js 1.0.0, mt940js 1.3.5, @centrapay/swift-parser 1.0.1, Node 20.20: in a bank's statement (MT940) two customers' payments and
-# a reversal have one id, the reversal is a payment, and a booking of the new year is one of last January.
+# mt940-js 1.0.0, mt940js 1.3.5, @centrapay/swift-parser 1.0.1, Node 20.20: in a bank's statement (MT940) two customers' payments
+# and a reversal have one id, the reversal is a payment, and a booking of the new year is one of last January.
 #
-# mt940-js gives each transaction an id, by which an import that is run twice would leave out what it has. It is a sum made at the end
-# of tag :61:, before :86: with the payer and the purpose is read, and without the bank's reference where that has not all of its 16
-# characters. What two customers pay on one day at one price is then one id, and the second payment is left out. RC, a credit
-# that is taken back, is `isCredit` with a positive amount and the same id again; only `code` would differ, if the bank has one for it.
-# The readme has the id as a sum of the whole transaction. The other two have no id, and know a reversal. The entry date has no year in
-# this format; all three take the one of the value date, so what is entered on 2 January 2026 with the value of 31 December is entered
-# on 2 January 2025, below any mark of "imported up to". mt940-js needs tslib and does not name it among its dependencies.
+# mt940-js gives each transaction an id, by which an import that is run twice would leave out what it has. It is a sum made at the
+# end of tag :61:, before :86: with the payer and the purpose is read, and without the bank's reference where that has not all of
+# its 16 characters. What two customers pay on one day at one price is then one id, and the second payment is left out. RC, a credit
+# that is taken back, is `isCredit` with a positive amount and the same id again; only `code` would differ, if the bank has one for
+# it. The readme has the id as a sum of the whole transaction. The other two have no id, and know a reversal. The entry date has no
+# year in this format; all three take the one of the value date, so what is entered on 2 January 2026 with the value of 31 December
+# is entered on 2 January 2025, below any mark of "imported up to". mt940-js needs tslib and does not name it among its
+# dependencies.
 #
 # Seen:
 #   mt940-js: ids 1 of 3, reversal credit 10, no bank reference, entered 2025-01-02

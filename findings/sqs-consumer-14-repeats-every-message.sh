@@ -2,11 +2,11 @@
 # sqs-consumer 14.2.8 and 13.0.0 with @aws-sdk/client-sqs 3.1175.0, Node 20.20: with 14, a handler that returns nothing has not
 # handled its message, and is given it again and again.
 #
-# Up to 13, `handleMessage: async (message) => { … }` deletes the message when it is fulfilled, and leaves it when it throws: what other
-# consumers do, and how the first example of the readme is written, in 14 as well. 14 deletes what the handler returns. Without a
-# `return` there is no error and no event of one: each message comes back after the visibility timeout, its payment is made again,
-# until the queue puts it to the dead letters as one that nobody could handle. What Lambda wants for "all done" (no batchItemFailures)
-# deletes none in both. Further down the readme of 14 says what has to be returned, and TypeScript passes a function without a return.
+# Up to 13, `handleMessage: async (message) => { … }` deletes the message when it is fulfilled, and leaves it when it throws; the
+# first example of the readme is written like that, in 14 as well. 14 deletes what the handler returns. Without a `return` there is
+# no error and no event of one: each message comes back after the visibility timeout, its payment is made again, until the queue
+# puts it to the dead letters as one that nobody could handle. What Lambda wants for "all done" (no batchItemFailures) deletes none
+# in both. Further down the readme of 14 says what has to be returned, and TypeScript passes a function without a return.
 # `alwaysAcknowledge` deletes whatever is returned.
 #
 # Seen, within three visibility timeouts:
