@@ -94,8 +94,11 @@ class WaitQueue {
       const sleepMs = Math.min(restMs, this.timeLeftMs());
       this.sleepsUntil = clock.now() + sleepMs;
       await this.wakeSignal.wait(sleepMs, clock);
+      const polledAt = clock.now();
       await this.pollOnce();
       pauseMs = Math.min(pauseMs * 1.5, POLL_PAUSE_MAX_MS);
+      // Longer than the steps of both, however slow the store is, or they meet again.
+      if (this.hasSteppedBack) pauseMs = Math.max(pauseMs, 4 * (clock.now() - polledAt));
     }
     this.onEmpty();
     await this.stopWatching(request, watching);
