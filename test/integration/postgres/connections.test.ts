@@ -475,7 +475,7 @@ describe('connections', () => {
         await admin.query(`ALTER TABLE idempotency_${suffix} SET UNLOGGED`);
         expect(await ownStore(own, options).open()).toMatchObject([
           { code: 'postgres_not_durable' },
-          { code: 'postgres_table_unlogged', message: expect.stringContaining(suffix) as string },
+          { code: 'postgres_table_unlogged', message: expect.stringContaining(suffix) as unknown },
         ]);
       },
     );
