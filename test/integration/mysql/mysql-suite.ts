@@ -1,9 +1,16 @@
 import { randomBytes } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { createPool as createCallbackPool } from 'mysql2';
 import { createPool, type Pool, type RowDataPacket } from 'mysql2/promise';
 import { StoreConfigurationError, StoreUnavailableError } from 'nestjs-idempotency';
 import { mysqlStore, type MysqlIdempotencyStore } from 'nestjs-idempotency/mysql';
-import { fromMysql2, mysql2UnitOfWork, type Mysql2Transaction } from 'nestjs-idempotency/mysql2';
+import {
+  fromMysql2,
+  mysql2UnitOfWork,
+  type Mysql2Transaction,
+  type MysqlConnection,
+} from 'nestjs-idempotency/mysql2';
 import {
   DeferredTransaction,
   nodeClock,
@@ -12,6 +19,7 @@ import {
   type OpenTransaction,
 } from '../../support/internals/core.js';
 import { runDoctor, runMigrate, runStatus, sqlOf } from '../../support/internals/cli.js';
+import { guardMysql2, restoringSession } from '../../support/internals/mysql.js';
 import { isTestAll } from '../../support/jest/test-all.js';
 import type { MysqlServer } from '../../support/mysql/mysql-server.js';
 import { TcpRelay } from '../../support/servers/tcp-relay.js';
@@ -263,13 +271,13 @@ export function describeMysqlStore(server: Pick<MysqlServer, 'port' | 'newDataba
       const limit = Number(row?.bytes);
       const lease = await acquired();
       const body = Buffer.alloc(limit);
-      const before = await connectionsMade();
+      const before = await countOf('Connections');
       const complete = store.complete(lease, completeCommand({ outcome: { header: '-', body } }));
       await expect(complete).rejects.toThrow(StoreUnavailableError);
       await expect(complete).rejects.toThrow(
         `${limit + 1} bytes, and max_allowed_packet of the server is ${limit}`,
       );
-      expect(await connectionsMade()).toBe(before);
+      expect(await countOf('Connections')).toBe(before);
       expect((await store.inspect(lease.recordKey, { timeoutMs: TIMEOUT_MS }))?.state).toBe(
         'in_progress',
       );
@@ -277,8 +285,8 @@ export function describeMysqlStore(server: Pick<MysqlServer, 'port' | 'newDataba
     }, 60_000);
   });
 
-  async function connectionsMade(): Promise<number> {
-    const [[row]] = await pool.query<RowDataPacket[]>("SHOW GLOBAL STATUS LIKE 'Connections'");
+  async function countOf(status: 'Connections' | 'Com_commit'): Promise<number> {
+    const [[row]] = await pool.query<RowDataPacket[]>(`SHOW GLOBAL STATUS LIKE '${status}'`);
     return Number(row?.Value);
   }
 
@@ -323,6 +331,31 @@ export function describeMysqlStore(server: Pick<MysqlServer, 'port' | 'newDataba
       relay.cut();
       const kind = (await far.complete(lease, completeCommand({ timeoutMs: TIMEOUT_MS }))).kind;
       expect(['ok', 'already']).toContain(kind);
+    });
+
+    it('gives a connection of a library its own methods back, though its COMMIT got no reply', async () => {
+      const own = createCallbackPool({ uri: relay.through(url), connectionLimit: 1 });
+      const connection = await promisify(own.getConnection.bind(own))();
+      const replaced = () => ['query', 'execute'].filter((name) => Object.hasOwn(connection, name));
+      await connection.promise().query('START TRANSACTION');
+      const before = await countOf('Com_commit');
+      const given = restoringSession(async (kept) => {
+        const { guard } = kept(guardMysql2(connection as unknown as MysqlConnection));
+        expect(replaced()).toEqual(['query', 'execute']);
+        guard.end();
+        relay.swallowReplies();
+        const committed = jest.fn();
+        connection.query('COMMIT', committed);
+        // By then the server has replied, and the relay has kept it.
+        await until(async () => (await countOf('Com_commit')) > before);
+        expect(committed).not.toHaveBeenCalled();
+        throw new Error('no reply in time');
+      });
+      await expect(given).rejects.toThrow('no reply in time');
+      expect(replaced()).toEqual([]);
+      relay.deliver();
+      connection.destroy();
+      own.end(() => undefined);
     });
   });
 
