@@ -396,8 +396,8 @@ describe('connections', () => {
     }
 
     it('are created once for each statement', async () => {
-      // begin, extend, complete, and three at the start.
-      expect(await prepared(true)).toBe(6);
+      // begin, extend, complete, and four at the start.
+      expect(await prepared(true)).toBe(7);
     });
 
     it('are not created with preparedStatements: false, for poolers in transaction mode', async () => {
