@@ -68,7 +68,7 @@ const folders = {
     'core/{errors,util,transaction} transactions/shared',
 
   'transports/common': 'core/{errors,options,util,record,operation}',
-  'transports/http/response': 'core/{util,record}',
+  'transports/http/response': 'core/{util,record,operation}',
   'transports/http/content': 'core/{errors,options,record} transports/common',
   'transports/http':
     'core/{errors,options,util,record,operation,telemetry,engine,recovery} transports/{common,http/content,http/response}',

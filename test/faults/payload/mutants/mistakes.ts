@@ -79,7 +79,7 @@ export const PAYLOAD_MISTAKES: readonly PayloadMistake[] = [
       '    this.clock.randomFill(salt);\n',
       '',
     ],
-    ['a nonce is used again', 'is used with a nonce once', 'this.used += this.length;', ''],
+    ['a nonce is used again', 'is used with a nonce once', 'this.used += length;', ''],
     [
       'a reader goes on with what it derived from an earlier key of the same id',
       'decrypt by the one that has taken an id over',
@@ -196,8 +196,8 @@ export const PAYLOAD_MISTAKES: readonly PayloadMistake[] = [
     [
       'new objects of the same keys end what is derived from them',
       'that are the same leave what is derived from them in use',
-      'known?.equals(key) === true ? known : key',
-      'known === key ? known : key',
+      'known ?? key',
+      'key',
     ],
   ),
   ...inFile(
