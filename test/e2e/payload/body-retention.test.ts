@@ -180,11 +180,13 @@ describe.each(platforms)('On %s,', (platform) => {
 it('The body in a blob store expires by its own retention, not by that of the record', async () => {
   const outcome = { ...OUTCOME, retention: '300d' } as const;
   const { app } = await start(memoryStore(), { outcome });
+  const before = await readdir(directory, { recursive: true });
   await app.scenario().post('/large');
-  const names = await readdir(directory, { recursive: true });
-  const days = names.filter((name) => /^d\d+\/\d{4}-\d\d-\d\d$/.test(name));
-  expect(days).toEqual([expect.stringMatching(/^d1\//)]);
-  const left = Date.parse(days[0]!.slice(3)) - Date.now();
+  const after = await readdir(directory, { recursive: true });
+  // A day's folder may be there already, and near midnight another one besides.
+  const [made] = after.filter((name) => !before.includes(name) && name.split('/').length > 2);
+  const [, day = ''] = /^d1\/(\d{4}-\d\d-\d\d)\//.exec(made ?? '') ?? [];
+  const left = Date.parse(day) - Date.now();
   expect(left).toBeLessThan(DAY_MS);
 });
 

@@ -81,12 +81,6 @@ export const PAYLOAD_MISTAKES: readonly PayloadMistake[] = [
     ],
     ['a nonce is used again', 'is used with a nonce once', 'this.used += length;', ''],
     [
-      'a reader goes on with what it derived from an earlier key of the same id',
-      'decrypt by the one that has taken an id over',
-      'lastUsed?.salt === salt && lastUsed.master === master',
-      'lastUsed?.salt === salt',
-    ],
-    [
       'a reader derives keys without a limit',
       'is kept by readers, of a limited number of processes',
       'deleteOldest(derived, MAX_DERIVED);',
@@ -191,6 +185,12 @@ export const PAYLOAD_MISTAKES: readonly PayloadMistake[] = [
       'keys are loaded at each use',
       'are so at a use, at most every five minutes',
       'this.clock.now() < this.dueAt || ',
+      '',
+    ],
+    [
+      'an id may be given to another key',
+      'stay in use where another key has taken an id over, which is reported',
+      "if (known !== undefined) checkSameKey('secrets', [id, key], [id, known]);",
       '',
     ],
     [
