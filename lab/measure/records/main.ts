@@ -119,16 +119,17 @@ async function measured({ store, server: [on], fill, read, cpu }: Place): Promis
   const startedAt = performance.now();
   const page = await records.list({ lease: 'over' });
   const pageMs = performance.now() - startedAt;
-  // None is abandoned: it goes on for as long as it is measured, at its own pace.
-  const pass = records.plan('complete', { lease: 'over' }).catch(() => undefined);
-  const [cpuBefore, before] = [await cpu?.(), performance.now()];
-  await new Promise((resolve) => setTimeout(resolve, seconds * 1_000));
-  const share =
-    cpuBefore === undefined || cpu === undefined
-      ? '-'
-      : percent(((await cpu()) - cpuBefore) / ((performance.now() - before) * 1_000));
-  // It would go on until it has seen all of them.
-  void pass;
+  const sharesOfCore = async () => {
+    const [cpuBefore, before] = [await cpu?.(), performance.now()];
+    await new Promise((resolve) => setTimeout(resolve, seconds * 1_000));
+    const used = ((await cpu?.()) ?? NaN) - (cpuBefore ?? NaN);
+    return used / ((performance.now() - before) * 1_000);
+  };
+  // What the servers of a Cluster do without it.
+  const idle = await sharesOfCore();
+  // None is abandoned: it goes on for as long as it is measured, at its own pace, and until it has seen all of them.
+  void records.plan('complete', { lease: 'over' }).catch(() => undefined);
+  const share = (await sharesOfCore()) - idle;
   await nest.close();
   return [
     {
@@ -139,7 +140,7 @@ async function measured({ store, server: [on], fill, read, cpu }: Place): Promis
       'operation unknown ÷ read': hundredths(ratio('unknown')),
       'a page looks at': page.scanned,
       'and takes, ms': hundredths(pageMs),
-      'a pass, of one core': share,
+      'a pass, of one core': Number.isNaN(share) ? '-' : percent(share),
     },
   ];
 }
