@@ -139,6 +139,10 @@ describe('On a Redis server, the doctor', () => {
     await untilSettled(
       async () => (await replica.info('replication', 'master_link_status')) === 'up',
     );
+    // The replica says so before the primary has heard of it.
+    await untilSettled(async () =>
+      /state=online/.test((await primary.info('replication', 'slave0')) ?? ''),
+    );
     const found = await diagnose('--redis', replica.url);
     expect(found.complaints).toEqual({ role: 'error' });
     expect(found.findings.map(({ check }) => check)).not.toContain('steps');

@@ -90,7 +90,7 @@ describe.each(platforms)('a returned file, on %s,', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('that is shorter than it announces never looks whole, and is not replayed as a whole one [P42]', async () => {
+  it('that is shorter than it announces never looks whole, and is not replayed as a whole one [P71]', async () => {
     const scenario = app.scenario();
     await expect(scenario.post('/ended-early')).rejects.toThrow();
     expectProblem(await onceSettled(() => scenario.post('/ended-early')), 'response-not-kept');
