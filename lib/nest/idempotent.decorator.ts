@@ -98,11 +98,7 @@ function reportingEntry(method: Method, prototype: object, name: string | symbol
         ? run()
         : runMethodOnce(this, reporting, args, run);
     }
-    const { recover } = operation;
-    if (recover === undefined) return enter(operation, run);
-    return operation.lookUp(recover, (found) =>
-      enter(operation, found === 'run' ? run : () => found.value),
-    );
+    return operation.start((found) => enter(operation, found === 'run' ? run : () => found.value));
   };
   // By the property: a wrapper of another decorator may have another name, or none.
   disguise(reporting, method, typeof name === 'string' ? name : method.name);

@@ -1,4 +1,3 @@
-import type { Recovery } from 'nestjs-idempotency';
 import {
   executionScope,
   InnerScope,
@@ -11,7 +10,7 @@ export async function handle(
   request: SimulatedRequest,
   scope: ExecutionScope,
 ): Promise<OutcomeBody> {
-  const enter = async (found: Recovery) => {
+  return scope.start(async (found) => {
     scope.enter();
     try {
       const body =
@@ -26,6 +25,5 @@ export async function handle(
       scope.leave('threw');
       throw error;
     }
-  };
-  return scope.recover === undefined ? enter('run') : scope.lookUp(scope.recover, enter);
+  });
 }

@@ -96,11 +96,13 @@ export class ExecutionScope implements OperationContext {
     this.isUsed = false;
   }
 
-  /**
-   * Starts the operation by `enter` once {@link recover} has looked up what was done before. Meanwhile, it is active but
-   * not entered.
-   */
-  async lookUp<Result>(
+  /** Starts the operation by `enter`; with {@link recover}, looks up first what was done before. */
+  start<Result>(enter: (found: Recovery) => Result): Result | Promise<Awaited<Result>> {
+    return this.recover === undefined ? enter('run') : this.lookUp(this.recover, enter);
+  }
+
+  /** Meanwhile, the operation is active but not entered. */
+  private async lookUp<Result>(
     recover: () => Promise<Recovery>,
     enter: (found: Recovery) => Result,
   ): Promise<Awaited<Result>> {

@@ -10,7 +10,7 @@ import {
 import { executionScope } from '../../core/operation/execution-scope.js';
 import type { IdempotencyContext } from '../../core/operation/idempotency-context.js';
 import { asksToKeep, type OutcomeSummary } from '../../core/operation/outcome-policy.js';
-import type { Recovery, Services } from '../../core/operation/recovery.js';
+import type { Services } from '../../core/operation/recovery.js';
 import type { Outcome } from '../../core/record/record.js';
 import type { GuardedSurrounding } from '../../core/telemetry/telemetries.js';
 import type { Clock } from '../../core/util/clock.js';
@@ -190,7 +190,7 @@ class CallExecution extends OperationRun<() => Outcome> {
     const { scope, call } = this;
     // A handler reports its own entry.
     if (call.handler !== undefined) return operation(scope.context);
-    const enter = async (found: Recovery) => {
+    return scope.start(async (found) => {
       scope.enter();
       try {
         const value = found === 'run' ? await operation(scope.context) : found.value;
@@ -200,8 +200,7 @@ class CallExecution extends OperationRun<() => Outcome> {
         scope.leave('threw');
         throw error;
       }
-    };
-    return scope.recover === undefined ? enter('run') : scope.lookUp(scope.recover, enter);
+    });
   }
 
   private async returned(value: unknown): Promise<CallResult> {
