@@ -5,12 +5,10 @@ import { missingPeer } from '../core/util/missing-peer.js';
 import { runDocs } from './docs.js';
 import { isOperatorCommand } from './operator/arguments.js';
 import { runMigrate, runStatus, sqlOf } from './schema.js';
-import { ServerFailure, UsageError } from './servers/failures.js';
+import { MAY_BE_DONE, ServerFailure, UsageError } from './servers/failures.js';
 import { DOCS_USAGE, DOCTOR_USAGE, OPERATOR_USAGE, SCHEMA_USAGE } from './usage.js';
 
 const USAGE = [SCHEMA_USAGE, DOCTOR_USAGE, OPERATOR_USAGE, DOCS_USAGE].join('\n');
-
-const MAY_BE_DONE = 3;
 
 const print = (text: string) => {
   process.stdout.write(text);

@@ -35,7 +35,7 @@ import {
 } from './operator/texts.js';
 import { givenOutcome } from './operator/given-outcome.js';
 import { openAudit, type OpenedAudit } from './operator/open-audit.js';
-import { NO_REPLY, ServerFailure, UsageError } from './servers/failures.js';
+import { MAY_BE_DONE, ServerFailure, UsageError } from './servers/failures.js';
 import type { ServerAddress } from './servers/server-address.js';
 
 /** Where the command runs. */
@@ -310,5 +310,5 @@ function failureOf(error: unknown, addresses: readonly (ServerAddress | undefine
     text,
   );
   if (code === 'idempotency_options_invalid') return new UsageError(shown);
-  return new ServerFailure(`${shown} [${code}]`, NO_REPLY);
+  return new ServerFailure(`${shown} [${code}]`, MAY_BE_DONE);
 }

@@ -13,5 +13,5 @@ export class ServerFailure extends Error {
   }
 }
 
-/** The exit code of commands on records: whether they were done may not be known. */
-export const NO_REPLY = 3;
+/** The exit code where it may not be known whether what was asked for was done. */
+export const MAY_BE_DONE = 3;

@@ -4,7 +4,7 @@ import { nodeClock } from '../../core/util/clock.js';
 import { within } from '../../core/util/time.js';
 import { postgresStore } from '../../stores/postgres/index.js';
 import { redisStore } from '../../stores/redis/index.js';
-import { NO_REPLY, ServerFailure, UsageError } from './failures.js';
+import { MAY_BE_DONE, ServerFailure, UsageError } from './failures.js';
 import {
   clusterClient,
   CONNECT_TIMEOUT_MS,
@@ -105,6 +105,6 @@ async function connected(client: CommandClient, address: ServerAddress): Promise
   } catch (error) {
     client.disconnect();
     const why = address.redact(asError(error).message);
-    throw new ServerFailure(`Redis at ${address.shown} cannot be reached: ${why}`, NO_REPLY);
+    throw new ServerFailure(`Redis at ${address.shown} cannot be reached: ${why}`, MAY_BE_DONE);
   }
 }
