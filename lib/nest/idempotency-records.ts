@@ -143,11 +143,11 @@ export class IdempotencyRecords {
   async find(query: RecordQuery): Promise<readonly RecordSheet[]> {
     checkNames('IdempotencyRecords.find()', query, QUERY);
     const { key, scope, operation } = query;
-    checkKey(key);
+    checkText('key', key);
     if ((scope === undefined && 'scope' in query) || (scope as unknown) === null) {
       throwOptionError('scope', 'the caller, or left out to look for any caller', scope);
     }
-    if (operation !== undefined) checkOperation(operation);
+    if (operation !== undefined) checkText('operation', operation);
     const found = await this.lookUp(key, scope ?? [], operation);
     return scope === undefined && found.length === 0 ? this.search(key, operation) : found;
   }
@@ -435,7 +435,7 @@ export class IdempotencyRecords {
   }
 
   private textOfOperation(operation: string): string {
-    checkOperation(operation);
+    checkText('operation', operation);
     const text = this.engine.annotations?.textOfOperation(operation);
     if (text !== undefined) return text;
     throw new IdempotencyOptionsError(
@@ -444,7 +444,7 @@ export class IdempotencyRecords {
   }
 
   private textsOfKey(key: string): string[] {
-    checkKey(key);
+    checkText('key', key);
     const { annotations } = this.engine;
     if (annotations?.hasTags === true) {
       return [...new Set([key, unquoted(key)])].flatMap((text) => annotations.textsOfKey(text));
@@ -494,12 +494,8 @@ function checkChosen(filter: RecordFilter): void {
   }
 }
 
-function checkOperation(operation: unknown): void {
-  if (!isText(operation)) throwOptionError('operation', 'a text', typeof operation);
-}
-
-function checkKey(key: unknown): void {
-  if (!isText(key)) throwOptionError('key', 'a text', typeof key);
+function checkText(option: 'key' | 'operation', value: unknown): void {
+  if (!isText(value)) throwOptionError(option, 'a text', typeof value);
 }
 
 const QUOTED = /^"(.*)"$/s;
