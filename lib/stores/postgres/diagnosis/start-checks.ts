@@ -57,12 +57,6 @@ export async function checkServer(
     const ids = hasHistory === 't' ? await runner.run(historyOf(table), [], deadline) : [];
     throwMissing(new Set(ids.map(Number)), table);
     await checkRights(runner, table, deletes, deadline);
-    const unlogged: TableName[] = [];
-    const lookAt = async (one: TableName) => {
-      const [isUnlogged] = await runner.run(UNLOGGED, [one.quoted], deadline);
-      if (isUnlogged === 't') unlogged.push(one);
-    };
-    await lookAt(table);
     if (journal !== undefined) {
       const tables = [journal.quotedHistory, journal.quoted];
       const [exists, hasTable] = await runner.run(EXISTS, tables, deadline);
@@ -71,10 +65,14 @@ export async function checkServer(
       // No step of the start writes an entry, and no begin would be executed.
       if (hasTable !== 't') throwDropped(journal);
       await checkRights(runner, journal, deletes, deadline);
-      await lookAt(journal);
     }
     const settings = { isReplica: isReplica === 't', fsync, synchronousCommit, statementTimeout };
-    return [...evaluate(settings, runner.executor), ...unlogged.map(warningOf)];
+    const warnings = evaluate(settings, runner.executor);
+    for (const each of journal === undefined ? [table] : [table, journal]) {
+      const [isUnlogged] = await runner.run(UNLOGGED, [each.quoted], deadline);
+      if (isUnlogged === 't') warnings.push(unlogged(each));
+    }
+    return warnings;
   } catch (error) {
     if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
       throw error;
@@ -102,7 +100,7 @@ const UNLOGGED = sqlStatement(
 )) AS reply`,
 );
 
-function warningOf({ quoted }: TableName): StoreWarning {
+function unlogged({ quoted }: TableName): StoreWarning {
   return {
     code: 'postgres_table_unlogged',
     message: `${quoted} is UNLOGGED: a crash of the server empties it, and operations run again. ALTER TABLE ${quoted} SET LOGGED.`,
