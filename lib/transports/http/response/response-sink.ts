@@ -73,6 +73,7 @@ export interface ResponseSink {
   onSent(head: Head): Promise<StoredBody | undefined>;
   /** The response is larger than the buffer. Resolves when its beginning may be sent. */
   onOverflow(status: number): Settling;
+  /** What is sent once the response is settled so. */
   replacementAfter(settlement: Settlement | undefined): Replacement;
   /** The source of the response failed, so the body is incomplete. */
   onSourceError(): void;
